@@ -68,18 +68,18 @@ def _yaml(text: str, path: Path) -> Any:
         import yaml
     except ImportError:
         raise CannotCheck(_NOT_INSTALLED.format("PyYAML")) from None
-    loader = _loader()(text)
+    reader = loader()(text)
     try:
-        root = loader.get_single_node()
+        root = reader.get_single_node()
         if root is None:
             return None
         if _size(root, {}, path) > MOST_NODES:
             raise CannotCheck(f"{path} has more than {MOST_NODES} values; split it")
-        return loader.construct_document(root)
+        return reader.construct_document(root)
     except yaml.YAMLError as error:
         raise CannotCheck(f"{path} is not YAML: {_one_line(error)}; correct it") from None
     finally:
-        loader.dispose()
+        reader.dispose()
 
 
 def _size(node: Any, sizes: dict[int, int | None], path: Path) -> int:
@@ -98,7 +98,7 @@ def _size(node: Any, sizes: dict[int, int | None], path: Path) -> int:
 
 
 @cache
-def _loader() -> Any:
+def loader() -> Any:
     """Return a loader of plain values; a date is text, as in a policy's Version, and a tag is a function."""
     import yaml
 
@@ -108,13 +108,13 @@ def _loader() -> Any:
             for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
-    def short(loader: Any, tag: str, node: Any) -> dict[str, Any]:
+    def short(reader: Any, tag: str, node: Any) -> dict[str, Any]:
         if isinstance(node, yaml.ScalarNode):
-            value: Any = loader.construct_scalar(node)
+            value: Any = reader.construct_scalar(node)
         elif isinstance(node, yaml.SequenceNode):
-            value = loader.construct_sequence(node, deep=True)
+            value = reader.construct_sequence(node, deep=True)
         else:
-            value = loader.construct_mapping(node, deep=True)
+            value = reader.construct_mapping(node, deep=True)
         if tag == "GetAtt" and isinstance(value, str):
             value = value.split(".", 1)
         return {tag if tag in ("Ref", "Condition") else f"Fn::{tag}": value}
@@ -151,6 +151,7 @@ def expanded(template: Template, values: Mapping[str, Any], path: Path) -> Templ
     *values* are those of parameters and pseudo parameters.
     """
     try:
+        from samtranslator.metrics.metrics import DummyMetricsPublisher, Metrics
         from samtranslator.model.exceptions import ExceptionWithMessage, InvalidDocumentException
         from samtranslator.parser.parser import Parser
         from samtranslator.translator.translator import Translator
@@ -158,10 +159,11 @@ def expanded(template: Template, values: Mapping[str, Any], path: Path) -> Templ
         if error.name is None or not error.name.startswith("samtranslator"):
             raise
         raise CannotCheck(_NOT_INSTALLED.format("aws-sam-translator")) from None
+    metrics = Metrics("ServerlessTransform", DummyMetricsPublisher())
     try:
         # Of a session it reads the region alone; it asks boto3 for one otherwise, which may have none.
         session = SimpleNamespace(region_name=values["AWS::Region"])
-        translator = Translator({}, Parser(), boto_session=session)
+        translator = Translator({}, Parser(), boto_session=session, metrics=metrics)
         result: Template = translator.translate(_reduced(template), dict(values))
     except InvalidDocumentException as error:
         raise CannotCheck(f"{path}: SAM cannot expand it: {_causes(error.causes)}; correct it") from None
@@ -171,6 +173,8 @@ def expanded(template: Template, values: Mapping[str, Any], path: Path) -> Templ
         raise CannotCheck(
             f"{path}: SAM cannot expand it: {type(error).__name__}: {_one_line(error)}; run `sam validate`"
         ) from None
+    finally:
+        metrics.publish()  # nowhere; what is left unpublished is a warning in the log
     return result
 
 

@@ -31,7 +31,8 @@ PROJECTED: Final = ("lockedBy", "created", "attempt")
 
 TOKENS: Final = ("GetItem", "UpdateItem")
 BATCHES: Final = ("PartiQLInsert", "PartiQLUpdate", "BatchGetItem")
-PARTS: Final = ("BatchWriteItem", "BatchGetItem")
+PARTS: Final = ("BatchWriteItem",)
+READING_PARTS: Final = ("BatchGetItem",)
 WATCHING: Final = ("GetItem", "BatchGetItem", "UpdateItem")
 SWEEPING: Final = ("Scan", "DeleteItem")
 """The actions on the table that each needs, as docs/deploying.md has them; the watchdog queries the index."""
@@ -152,7 +153,8 @@ def _key_fix(names: TableNames, keys: tuple[tuple[str, str], ...]) -> str | None
     if keys == expected:
         return None
     (key, *sort), usual = keys, TableNames().key
-    new = f"KeySchema: [{{AttributeName: {usual}, KeyType: HASH}}]"
+    defined = (f"{{AttributeName: {each}, AttributeType: S}}" for each in (usual, *STATUS_KEYS))
+    new = f"KeySchema: [{{AttributeName: {usual}, KeyType: HASH}}]\nAttributeDefinitions: {_list(defined)}"
     try:
         TableNames(key[0], sort[0][0] if sort else None, names.index).sound()
     except Misconfigured:
@@ -411,14 +413,16 @@ def whole_batches(deployment: Deployment) -> Iterator[Fault]:
 # -- permissions
 
 
-class _Need(NamedTuple):
+class Need(NamedTuple):
+    """Actions that a function needs on a table."""
+
     function: Function
     table: Table
     verbs: tuple[str, ...]
     on_index: bool = False
 
 
-def _answers(need: _Need) -> Iterator[tuple[str, bool | Unknown]]:
+def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
     """Yield whether each action is allowed. A table's own policy may allow more than a role's."""
     function, table = need.function, need.table
     for verb in need.verbs:
@@ -431,43 +435,61 @@ def _answers(need: _Need) -> Iterator[tuple[str, bool | Unknown]]:
         yield verb, answer if answer is not False or table.resource_policy is False else UNKNOWN
 
 
-def lacking(needs: Iterable[_Need]) -> Iterator[Fault]:
+def lacking(needs: Iterable[Need]) -> Iterator[Fault]:
     for need in needs:
         lacks = [f"dynamodb:{verb}" for verb, answer in _answers(need) if answer is False]
         if lacks:
             where = f"the index of {need.table.resource}" if need.on_index else need.table.resource
+            condition = f"\nCondition: {_PARTS_ALONE}" if need.verbs == PARTS else ""
             yield Fault(
-                need.function.resource, f"may not {', '.join(lacks)} on {where}", f"Action: {_list(lacks)}"
+                need.function.resource,
+                f"may not {', '.join(lacks)} on {where}",
+                f"Action: {_list(lacks)}{condition}",
             )
 
 
-def needs_tokens(deployment: Deployment) -> Iterator[_Need]:
+_PARTS_ALONE: Final = (
+    '{ForAllValues:StringLike: {dynamodb:LeadingKeys: ["*#*#*"]}, "Null": {dynamodb:LeadingKeys: "false"}}'
+)
+"""Of what puts and deletes: the keys of parts, and of no token (docs/deploying.md)."""
+
+
+def needs_tokens(deployment: Deployment) -> Iterator[Need]:
     for function, table in _pairs(deployment):
         if not is_watchdog(function):
-            yield _Need(function, table, TOKENS)
+            yield Need(function, table, TOKENS)
 
 
-def needs_batches(deployment: Deployment) -> Iterator[_Need]:
-    batched = {
+def _batched(deployment: Deployment) -> set[str]:
+    """Return the functions that get batches of records."""
+    return {
         function.resource for source, function in _sources(deployment, *BATCHED) if source.batch_size != 1
     }
+
+
+def needs_batches(deployment: Deployment) -> Iterator[Need]:
+    batched = _batched(deployment)
     for function, table in _pairs(deployment):
         if function.resource in batched and not is_watchdog(function):
-            yield _Need(function, table, BATCHES)
+            yield Need(function, table, BATCHES)
 
 
-def needs_parts(deployment: Deployment) -> Iterator[_Need]:
+def needs_parts(deployment: Deployment) -> Iterator[Need]:
+    """Yield what large results need; what reads them is among `BATCHES`, too, and reported once."""
+    batched = _batched(deployment)
     for need in needs_tokens(deployment):
         yield need._replace(verbs=PARTS)
+        if need.function.resource not in batched:
+            yield need._replace(verbs=READING_PARTS)
 
 
-def needs_watching(deployment: Deployment) -> Iterator[_Need]:
+def needs_watching(deployment: Deployment) -> Iterator[Need]:
     for function, table in _pairs(deployment):
         if is_watchdog(function):
-            yield _Need(function, table, ("Query",), on_index=True)
+            yield Need(function, table, ("Query",), on_index=True)
             sweeps = isinstance(variable(function, "LAMBDA_ONCE_WATCHDOG_SWEEP"), str | None)
             more = SWEEPING if sweeps and _may_sweep(function, table) else ()
-            yield _Need(function, table, WATCHING + more)
+            yield Need(function, table, WATCHING + more)
 
 
 _NEEDS: Final = (needs_tokens, needs_batches, needs_parts, needs_watching)
@@ -511,7 +533,7 @@ def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
     )
 
 
-def _may_write_parts(need: _Need) -> bool:
+def _may_write_parts(need: Need) -> bool:
     if isinstance(need.function.statements, Unknown):
         return False
     part = {LEADING_KEYS: "service/function/key#attempt#0"}
@@ -588,11 +610,15 @@ def _shards(function: Function) -> int | Unknown | None:
 
 
 def bad_shards(deployment: Deployment) -> Iterator[Fault]:
-    for function in deployment.functions:
-        if _shards(function) is None:
+    numbers = [_shards(each) for each in deployment.functions]
+    most = max((each for each in numbers if isinstance(each, int)), default=1)
+    for function, number in zip(deployment.functions, numbers, strict=True):
+        if number is None:
             given = variable(function, "LAMBDA_ONCE_STATUS_SHARDS")
             yield Fault(
-                function.resource, f"LAMBDA_ONCE_STATUS_SHARDS is {given}", "LAMBDA_ONCE_STATUS_SHARDS: 1"
+                function.resource,
+                f"LAMBDA_ONCE_STATUS_SHARDS is {given}",
+                f"LAMBDA_ONCE_STATUS_SHARDS: {most}",
             )
 
 

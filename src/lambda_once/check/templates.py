@@ -245,14 +245,12 @@ def _index(given: object) -> Index | None:
     name, keys = mapping(given).get("IndexName"), _schema(mapping(given).get("KeySchema"))
     projection = mapping(mapping(given).get("Projection"))
     kind, included = projection.get("ProjectionType"), projection.get("NonKeyAttributes", [])
-    if (
-        not isinstance(name, str)
-        or isinstance(keys, Unknown)
-        or kind not in ("ALL", "KEYS_ONLY", "INCLUDE")
-        or not all(isinstance(each, str) for each in items_of(included) or [included])
-    ):
+    is_known = isinstance(included, list) and all(isinstance(each, str) for each in included)
+    if not isinstance(name, str) or isinstance(keys, Unknown) or not is_known:
         return None
-    return Index(name, keys, cast("Literal['ALL', 'KEYS_ONLY', 'INCLUDE']", kind), tuple(items_of(included)))
+    if kind not in ("ALL", "KEYS_ONLY", "INCLUDE"):
+        return None
+    return Index(name, keys, cast("Literal['ALL', 'KEYS_ONLY', 'INCLUDE']", kind), tuple(included))
 
 
 def _ttl(given: object) -> str | Unknown | None:

@@ -1,0 +1,439 @@
+"""Each rule finds its mistake in a template that is sound otherwise, and the line that it gives cures it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import indent
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from lambda_once.check.deployment import Deployment, Severity
+from lambda_once.check.documents import document, loader
+from lambda_once.check.rules import RULES, findings
+from lambda_once.check.templates import read
+
+SHOP = Path(__file__).with_name("shop.yaml")
+TABLE = "TokenTable"
+PAYMENTS, CHANGES, WATCHDOG = "PaymentsFunction", "ChangesFunction", "WatchdogFunction"
+MAPPING = f"{PAYMENTS}.Events.Payments.Properties"
+STREAM = f"{CHANGES}.Events.Changes.Properties"
+VARIABLES = f"{PAYMENTS}.Environment.Variables"
+OF_WATCHDOG = f"{WATCHDOG}.Environment.Variables"
+INDEX = f"{TABLE}.GlobalSecondaryIndexes.0"
+
+
+class Mistake(NamedTuple):
+    """One place of the shop's template, what is written there instead, and what is found."""
+
+    code: str
+    at: str
+    """Resource and property, with dots."""
+    written: Any
+    """None: the property is left out."""
+    resource: str
+    line: str
+    into: str | None = None
+    """Where the line belongs, as `at`; "policy": among the statements; None: a person decides."""
+    also: tuple[str, ...] = ()
+    """Codes that the mistake brings with it."""
+
+
+def action(*verbs: str) -> str:
+    """Return the line that allows *verbs* of DynamoDB."""
+    return f"Action: [{', '.join(f'dynamodb:{verb}' for verb in verbs)}]"
+
+
+PROJECTION = "Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [lockedBy, created, attempt]}"
+SCHEMA = "[{AttributeName: status, KeyType: HASH}, {AttributeName: expectedCompletion, KeyType: RANGE}]"
+DEFINED = (
+    "AttributeDefinitions: [{AttributeName: lockToken, AttributeType: S}, "
+    "{AttributeName: status, AttributeType: S}, {AttributeName: expectedCompletion, AttributeType: S}]"
+)
+REPORT = "FunctionResponseTypes: [ReportBatchItemFailures]"
+ON_TABLE = {"Fn::GetAtt": [TABLE, "Arn"]}
+CRUD = [{"DynamoDBCrudPolicy": {"TableName": {"Ref": TABLE}}}]
+
+
+PARTS_ALONE = (
+    '{ForAllValues:StringLike: {dynamodb:LeadingKeys: ["*#*#*"]}, "Null": {dynamodb:LeadingKeys: "false"}}'
+)
+
+
+def allowing(*verbs: str, on: Any = ON_TABLE) -> list[Any]:
+    """Return policies of a function with these actions of DynamoDB."""
+    actions = [f"dynamodb:{verb}" for verb in verbs]
+    return [{"Statement": [{"Effect": "Allow", "Action": actions, "Resource": on}]}]
+
+
+MISTAKES = [
+    Mistake("T1", f"{VARIABLES}.LAMBDA_ONCE_KEY", "pk", PAYMENTS, "LAMBDA_ONCE_KEY: lockToken", VARIABLES),
+    Mistake("T1", f"{VARIABLES}.LAMBDA_ONCE_SORT", "sk", PAYMENTS, 'LAMBDA_ONCE_SORT: ""', VARIABLES),
+    Mistake(
+        "T2",
+        f"{INDEX}.IndexName",
+        "byState",
+        TABLE,
+        f"GlobalSecondaryIndexes: [{{IndexName: byStatus, KeySchema: {SCHEMA}, {PROJECTION}}}]\n{DEFINED}",
+        TABLE,
+    ),
+    Mistake("T3", f"{INDEX}.Projection.NonKeyAttributes", ["lockedBy"], TABLE, PROJECTION, INDEX),
+    Mistake("T3", f"{INDEX}.Projection", {"ProjectionType": "KEYS_ONLY"}, TABLE, PROJECTION, INDEX),
+    *(
+        Mistake(
+            "T4",
+            f"{TABLE}.TimeToLiveSpecification",
+            written,
+            TABLE,
+            "TimeToLiveSpecification: {AttributeName: ttl, Enabled: true}",
+            TABLE,
+        )
+        for written in (
+            None,
+            {"AttributeName": "expires", "Enabled": True},
+            {"AttributeName": "ttl", "Enabled": False},
+        )
+    ),
+    Mistake(
+        "T5",
+        f"{TABLE}.PointInTimeRecoverySpecification",
+        None,
+        TABLE,
+        "PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}",
+        TABLE,
+    ),
+    Mistake(
+        "T6", f"{TABLE}.DeletionProtectionEnabled", False, TABLE, "DeletionProtectionEnabled: true", TABLE
+    ),
+    Mistake("Q1", f"{MAPPING}.FunctionResponseTypes", None, PAYMENTS, REPORT, MAPPING),
+    Mistake(
+        "Q2",
+        "PaymentsQueue.RedrivePolicy",
+        None,
+        "PaymentsQueue",
+        "RedrivePolicy: {deadLetterTargetArn: !GetAtt DeadLetters.Arn, maxReceiveCount: 5}",
+        "PaymentsQueue",
+    ),
+    Mistake(
+        "Q3",
+        "PaymentsQueue.VisibilityTimeout",
+        20,
+        "PaymentsQueue",
+        "VisibilityTimeout: 180",
+        "PaymentsQueue",
+    ),
+    Mistake(
+        "Q4",
+        "PaymentsQueue.VisibilityTimeout",
+        60,
+        "PaymentsQueue",
+        "VisibilityTimeout: 180",
+        "PaymentsQueue",
+    ),
+    Mistake(
+        "Q4",
+        f"{MAPPING}.MaximumBatchingWindowInSeconds",
+        5,
+        "PaymentsQueue",
+        "VisibilityTimeout: 185",
+        "PaymentsQueue",
+    ),
+    Mistake(
+        "Q5",
+        "PaymentsQueue.RedrivePolicy.maxReceiveCount",
+        3,
+        "PaymentsQueue",
+        "maxReceiveCount: 5",
+        "PaymentsQueue.RedrivePolicy",
+    ),
+    Mistake(
+        "Q6",
+        "PaymentsDeadLetters.MessageRetentionPeriod",
+        None,
+        "PaymentsDeadLetters",
+        "MessageRetentionPeriod: 1209600",
+        "PaymentsDeadLetters",
+    ),
+    Mistake(
+        "Q7", "PaymentsQueue.FifoQueue", True, "PaymentsDeadLetters", "FifoQueue: true", "PaymentsDeadLetters"
+    ),
+    Mistake(
+        "Q7",
+        "PaymentsDeadLetters.FifoQueue",
+        True,
+        "PaymentsDeadLetters",
+        "FifoQueue: !Ref AWS::NoValue",
+        "PaymentsDeadLetters",
+    ),
+    Mistake(
+        "Q8", f"{MAPPING}.BatchSize", 100, PAYMENTS, "MaximumBatchingWindowInSeconds: 1", MAPPING, ("Q4",)
+    ),
+    Mistake("S1", f"{STREAM}.MaximumRetryAttempts", None, CHANGES, "MaximumRetryAttempts: 10", STREAM),
+    Mistake(
+        "S2",
+        f"{STREAM}.DestinationConfig",
+        None,
+        CHANGES,
+        "DestinationConfig: {OnFailure: {Destination: !GetAtt FailedRecords.Arn}}",
+    ),
+    Mistake(
+        "S3",
+        f"{STREAM}.BisectBatchOnFunctionError",
+        False,
+        CHANGES,
+        "BisectBatchOnFunctionError: true",
+        STREAM,
+    ),
+    Mistake(
+        "S4",
+        f"{STREAM}.FunctionResponseTypes",
+        None,
+        CHANGES,
+        f"{REPORT}  # and report_failures=True",
+        STREAM,
+    ),
+    Mistake(
+        "P1",
+        f"{PAYMENTS}.Policies",
+        allowing("GetItem", "BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "BatchWriteItem"),
+        PAYMENTS,
+        action("UpdateItem"),
+        "policy",
+        also=("P5",),
+    ),
+    Mistake(
+        "P2",
+        f"{PAYMENTS}.Policies",
+        CRUD,
+        PAYMENTS,
+        action("PartiQLInsert", "PartiQLUpdate"),
+        "policy",
+        also=("P5",),
+    ),
+    Mistake(
+        "P3",
+        f"{PAYMENTS}.Policies",
+        allowing("GetItem", "UpdateItem", "BatchGetItem", "PartiQLInsert", "PartiQLUpdate"),
+        PAYMENTS,
+        f"{action('BatchWriteItem')}\nCondition: {PARTS_ALONE}",
+        "policy",
+    ),
+    Mistake(
+        "P4",
+        f"{WATCHDOG}.Policies",
+        allowing("GetItem", "BatchGetItem", "UpdateItem"),
+        WATCHDOG,
+        action("Query"),
+        "index",
+    ),
+    Mistake(
+        "P4",
+        f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP",
+        "true",
+        WATCHDOG,
+        action("Scan", "DeleteItem"),
+        "policy",
+    ),
+    Mistake(
+        "P5",
+        f"{PAYMENTS}.Policies",
+        allowing("*"),
+        PAYMENTS,
+        "Policies: [the statements of docs/deploying.md, or TokenAccess of tokens.yaml]",
+    ),
+    Mistake(
+        "V1",
+        f"{VARIABLES}.POWERTOOLS_SERVICE_NAME",
+        "",
+        PAYMENTS,
+        "POWERTOOLS_SERVICE_NAME: orders",
+        VARIABLES,
+    ),
+    Mistake(
+        "V2", f"{VARIABLES}.LAMBDA_ONCE_TABLE", None, PAYMENTS, f"LAMBDA_ONCE_TABLE: !Ref {TABLE}", VARIABLES
+    ),
+    Mistake(
+        "V3",
+        f"{OF_WATCHDOG}.LAMBDA_ONCE_TABLE",
+        None,
+        WATCHDOG,
+        f"LAMBDA_ONCE_TABLE: !Ref {TABLE}",
+        OF_WATCHDOG,
+    ),
+    Mistake(
+        "V4", f"{VARIABLES}.LAMBDA_ONCE_STATUS_SHARDS", 1, PAYMENTS, "LAMBDA_ONCE_STATUS_SHARDS: 2", VARIABLES
+    ),
+    Mistake(
+        "V5",
+        f"{VARIABLES}.LAMBDA_ONCE_STATUS_SHARDS",
+        "many",
+        PAYMENTS,
+        "LAMBDA_ONCE_STATUS_SHARDS: 2",
+        VARIABLES,
+    ),
+    Mistake(
+        "V6", f"{VARIABLES}.LAMBDA_ONCE_DISABLED", "Yes", PAYMENTS, 'LAMBDA_ONCE_DISABLED: "false"', VARIABLES
+    ),
+    Mistake(
+        "V7",
+        f"{VARIABLES}.POWERTOOLS_IDEMPOTENCY_DISABLED",
+        "true",
+        PAYMENTS,
+        'POWERTOOLS_IDEMPOTENCY_DISABLED: "false"',
+        VARIABLES,
+    ),
+    Mistake(
+        "V8",
+        f"{VARIABLES}.LAMBDA_ONCE_DISABLED",
+        "perhaps",
+        PAYMENTS,
+        'LAMBDA_ONCE_DISABLED: "false"',
+        VARIABLES,
+    ),
+]
+
+
+def step(value: Any, part: str) -> Any:
+    """Return the part of *value*, made where it is not there."""
+    return value[int(part)] if isinstance(value, list) else value.setdefault(part, {})
+
+
+def place(template: Mapping[str, Any], path: str) -> Any:
+    """Return what stands at *path*: a resource and its property, with dots."""
+    name, *parts = path.split(".")
+    found = template["Resources"][name]["Properties"]
+    for part in parts:
+        found = step(found, part)
+    return found
+
+
+def written(template: Any, path: str, value: Any) -> Any:
+    """Return *template* with *value* at *path*; None: it is left out."""
+    changed = copy.deepcopy(template)
+    above, _, last = path.rpartition(".")
+    around = place(changed, above)
+    if value is None:
+        around.pop(last)
+    else:
+        around[last] = value
+    return changed
+
+
+@pytest.fixture(scope="session")
+def shop() -> dict[str, Any]:
+    """The sound template, parsed."""
+    return document(SHOP)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where templates are written, beside the code and the layer."""
+    package = tmp_path / "layer" / "python" / "lambda_once"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (tmp_path / "function").mkdir()
+    return tmp_path
+
+
+def deployment(template: Any, folder: Path) -> Deployment:
+    """Read *template* out of a file in *folder*."""
+    path = folder / "template.json"
+    path.write_text(json.dumps(template), encoding="utf-8")
+    return read(path, {})
+
+
+def codes(template: Any, folder: Path) -> set[tuple[str, str, str]]:
+    """Return code, resource and line of what is found."""
+    return {(each.code, each.resource, each.fix) for each in findings(deployment(template, folder))}
+
+
+def test_the_sound_template_is_clean(shop: dict[str, Any], folder: Path) -> None:
+    """Nothing is found, not even advice."""
+    assert findings(deployment(shop, folder)) == ()
+
+
+by_mistake = pytest.mark.parametrize(
+    "mistake", MISTAKES, ids=lambda each: f"{each.code} {each.at} {each.written}"[:60]
+)
+
+
+@by_mistake
+def test_a_mistake_is_found_with_the_line_to_write(
+    mistake: Mistake, shop: dict[str, Any], folder: Path
+) -> None:
+    """That finding, for that resource, with that line, and no other."""
+    broken = written(shop, mistake.at, mistake.written)
+    found = {each for each in codes(broken, folder) if each[0] not in mistake.also}
+    assert found == {(mistake.code, mistake.resource, mistake.line)}
+
+
+@pytest.mark.parametrize(
+    "mistake", [each for each in MISTAKES if each.into], ids=lambda each: f"{each.code} {each.at}"
+)
+def test_the_line_cures_the_mistake(mistake: Mistake, shop: dict[str, Any], folder: Path) -> None:
+    """With the line in its place nothing is found, but what the mistake brought with it."""
+    broken = written(shop, mistake.at, mistake.written)
+    cured = with_line(broken, mistake)
+    assert {each[0] for each in codes(cured, folder)} <= set(mistake.also)
+
+
+def with_line(template: Any, mistake: Mistake) -> Any:
+    """Return *template* with the line of the finding written where it belongs."""
+    cured = copy.deepcopy(template)
+    line = parsed(mistake.line)
+    if mistake.into in ("policy", "index"):
+        on = ON_TABLE if mistake.into == "policy" else {"Fn::Sub": f"${{{TABLE}.Arn}}/index/byStatus"}
+        statement = {"Effect": "Allow", "Resource": on, **line}
+        place(cured, f"{mistake.resource}.Policies").append({"Statement": [statement]})
+    else:
+        place(cured, str(mistake.into)).update(line)
+    if "!GetAtt DeadLetters" in mistake.line:
+        days = {"MessageRetentionPeriod": 1_209_600}
+        cured["Resources"]["DeadLetters"] = {"Type": "AWS::SQS::Queue", "Properties": days}
+    return cured
+
+
+def parsed(line: str) -> dict[str, Any]:
+    """Return the properties of a finding's line."""
+    template = yaml.load(f"Resources:\n{indent(line, '  ')}", Loader=loader())
+    properties: dict[str, Any] = template["Resources"]
+    return properties
+
+
+def test_every_rule_has_a_mistake() -> None:
+    """All but what a template cannot show are found above or in test_templates.py."""
+    assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {"C1", "L1"}
+
+
+def test_codes_are_unique_and_texts_are_sentences() -> None:
+    """A code stands for one rule; its reason ends as a sentence does, and its title does not."""
+    assert len({each.code for each in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule.why.endswith("."), rule.code
+        assert not rule.title.endswith("."), rule.code
+        assert rule.code[0] in "TQSPVLC", rule.code
+
+
+def test_errors_come_first(shop: dict[str, Any], folder: Path) -> None:
+    """Findings are sorted by severity, resource and code."""
+    broken = written(shop, f"{TABLE}.DeletionProtectionEnabled", value=False)
+    broken = written(broken, f"{MAPPING}.FunctionResponseTypes", None)
+    broken = written(broken, f"{INDEX}.Projection", {"ProjectionType": "KEYS_ONLY"})
+    broken = written(broken, f"{VARIABLES}.LAMBDA_ONCE_DISABLED", "1")
+    found = findings(deployment(broken, folder))
+    assert [each.code for each in found] == ["Q1", "V6", "T3", "T6"]
+    assert [each.severity for each in found] == sorted(
+        (each.severity for each in found), key=list(Severity).index
+    )
+
+
+@pytest.mark.parametrize(
+    ("skew", "found"), [(None, []), (1.9, []), (-1.9, []), (2.1, ["C1"]), (-300.0, ["C1"])]
+)
+def test_a_clock_that_is_off(skew: float | None, found: list[str]) -> None:
+    """Two seconds are what a lease is longer than the work."""
+    assert [each.code for each in findings(Deployment(skew=skew))] == found
