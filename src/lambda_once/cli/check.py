@@ -12,14 +12,13 @@ import click
 from lambda_once.check.deployment import CannotCheck, Deployment, Finding, Severity
 from lambda_once.cli import options
 from lambda_once.cli.options import with_account, with_output
-from lambda_once.cli.render import Output, escaped
+from lambda_once.cli.render import Output, Paragraph, line
 from lambda_once.operations.times import CorrectedClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
-    from rich.text import Text
 
 TRIES: Final = 3
 """Of each request: IAM throttles."""
@@ -27,6 +26,7 @@ _EXTRA: Final = ("samtranslator", "yaml")
 """Modules of the extra ``check``."""
 _HEADS: Final = {Severity.ERROR: "ERROR ", Severity.WARNING: "WARN  ", Severity.ADVICE: "ADVICE"}
 _COLOURS: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
+INDENT: Final = 7
 _COMMANDS: Final = ("aws ", "lambda-once ", "sam ")
 """Beginnings of a `Finding.fix` that is typed, not written into a template."""
 
@@ -95,7 +95,7 @@ def check_command(
             else _of_template(template, dict(parameters))
         )
     except CannotCheck as error:
-        raise click.ClickException(escaped(str(error))) from error
+        raise click.ClickException(str(error)) from error
     found = findings(deployment)
     output.one(report(found, deployment), _text(found, deployment))
     output.say(summary(found, deployment))
@@ -117,7 +117,7 @@ def _of_template(path: Path, parameters: Mapping[str, str]) -> Deployment:
     try:
         from lambda_once.check import templates
 
-        return _checkable(templates.read(path, parameters), str(path))
+        return templates.read(path, parameters)
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] not in _EXTRA:
             raise
@@ -151,12 +151,6 @@ def _of_account(
     return replace(deployment, skew=skew)
 
 
-def _checkable(deployment: Deployment, where: str) -> Deployment:
-    if not (deployment.functions or deployment.tables):
-        raise CannotCheck(f"{where} has no token table, and no function that uses one")
-    return deployment
-
-
 # -- output
 
 
@@ -168,28 +162,20 @@ def report(found: Sequence[Finding], deployment: Deployment) -> dict[str, Any]:
 
 
 def _text(found: Sequence[Finding], deployment: Deployment) -> RenderableType:
-    """Return the lines to print: none is broken, for some are copied."""
     from rich.console import Group
-    from rich.text import Text
 
-    missing = (f"{escaped(name)} ({escaped(why)})" for name, why in deployment.not_checked)
-    lines = [line for each in found for line in _lines(each)]
-    lines += [Text(f"not checked: {each}") for each in missing]
-    for line in lines:
-        line.no_wrap, line.overflow = True, "ignore"
-    return Group(*lines)
+    missing = (line(f"not checked: {each.resource} ({each.why})") for each in deployment.not_checked)
+    return Group(*(part for each in found for part in _parts(each)), *missing)
 
 
-def _lines(finding: Finding) -> Iterator[Text]:
-    from rich.text import Text
-
-    head = Text.assemble((_HEADS[finding.severity], _COLOURS[finding.severity]), f" {finding.code} ")
-    yield head.append(f"{escaped(finding.resource)}: {escaped(finding.what)}")
-    for line in finding.why.splitlines():
-        yield Text(f"       {escaped(line)}")
+def _parts(finding: Finding) -> Iterator[RenderableType]:
+    """Yield what is printed of *finding*. A line to write is copied: it is never broken."""
+    head = (_HEADS[finding.severity], _COLOURS[finding.severity])
+    yield line(head, f" {finding.code} {finding.resource}: {finding.what}")
+    yield Paragraph(finding.why, indent=INDENT)
     sign = "$" if finding.fix.startswith(_COMMANDS) else "+"
-    for line in finding.fix.splitlines():
-        yield Text(f"       {sign} {escaped(line)}", style="green")
+    for each in finding.fix.splitlines():
+        yield line(" " * INDENT, (f"{sign} {each}", "green"))
 
 
 def summary(found: Sequence[Finding], deployment: Deployment) -> str:
