@@ -5,8 +5,8 @@ import json
 import pytest
 
 from lambda_once.cli import options
-from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Release
+from lambda_once.core.lifecycle import Failure, State
+from lambda_once.core.writes import Hold, Release
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.tokens import Status
@@ -114,6 +114,7 @@ def test_list_held_omits_what_was_released(shop: Shop, monkeypatch: pytest.Monke
         (["--held"], ["held-1"]),
         (["--in-progress"], ["busy"]),
         (["--held", "--in-progress"], ["held-1", "busy"]),
+        (["--released"], []),
         (["--name", "charge"], ["late-1", "busy"]),
         (["--name", "?h*", "--service", "ord*"], ["late-1", "late-2", "busy"]),
         (["--service", "other"], []),
@@ -203,6 +204,118 @@ def test_shards_beyond_the_configured_are_listed_with_a_warning(monkeypatch: pyt
         assert warning in ran.stderr
         assert f"there are rows in shards up to {highest}; pass --shards" in shop.run("list").stderr
         assert "shards" not in shop.run("list", "--shards", "10").stderr
+
+
+# ------------------------------------------------------------------ released, and by function
+
+
+def _released(shop: Shop, *keys: str, token: str = "orders/charge/{}") -> None:
+    """Let a person release what was held."""
+    for key in keys:
+        shop.decide(shop.hold(token.format(key)), Release(), because="nothing was charged")
+
+
+def test_released_are_listed_if_asked_for(shop: Shop) -> None:
+    """By the time of the decision, with who and why; without the flag the list is as ever."""
+    _released(shop, "one")
+    shop.clock.advance(3_600)
+    _released(shop, "two")
+    ran = shop.run("list", "--released", "--output", "jsonl")
+    assert [(row["key"], row["status"]) for row in lines(ran)] == [("one", "released"), ("two", "released")]
+    assert (ran.exit_code, ran.stderr.splitlines()[0]) == (1, "2 released")
+    text = shop.run("list", "--released").stdout
+    assert "nothing was charged" in text
+    assert "by ann" in text
+    shop.begin("orders/ship/busy")
+    assert _keys(shop) == ["busy"]
+    assert _keys(shop, "--in-progress", "--released") == ["busy", "one", "two"]
+
+
+def test_the_age_of_what_was_released_is_since_then(shop: Shop) -> None:
+    """An hour is what `releasedTokens` is about, not how long ago the first attempt began."""
+    shop.clock.advance(-7_200)
+    shop.hold("orders/charge/old")
+    shop.clock.advance(7_200)
+    _released(shop, "new")
+    shop.clock.advance(1_800)
+    assert _keys(shop, "--released", "--older-than", "1h") == []
+    assert _keys(shop, "--released", "--newer-than", "1h") == ["new"]
+    shop.clock.advance(1_800)
+    assert _keys(shop, "--released", "--older-than", "1h") == ["new"]
+
+
+def test_what_ran_since_it_was_released_is_not_listed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index may lag behind; an attempt that released the token itself has another id."""
+    from lambda_once.cli import lists
+    from lambda_once.operations import listing
+
+    _released(shop, "one", "two")
+
+    def behind(*args: object) -> object:
+        entries = list(listing.unfinished(*args))  # type: ignore[arg-type]
+        shop.client.update_item(
+            TableName=shop.name,
+            Key={"lockToken": {"S": "orders/charge/one"}},
+            UpdateExpression="SET attempt = :later REMOVE #status",
+            ExpressionAttributeNames={"#status": "status"},
+            ExpressionAttributeValues={":later": {"S": "a2"}},
+        )
+        return iter(entries)
+
+    monkeypatch.setattr(lists, "unfinished", behind)
+    assert _keys(shop, "--released") == ["two"]
+
+
+def test_a_list_asks_for_released_only_where_it_must(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """101 queries for each state that is listed, and one before all."""
+    asked: list[str] = []
+    call = TokenTransport.call
+
+    def counted(self: TokenTransport, operation: str, *rest: object) -> object:
+        asked.append(operation)
+        return call(self, operation, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TokenTransport, "call", counted)
+    each = len(partitions(State.RELEASED))
+    for given, states in (([], 2), (["--held"], 1), (["--released"], 1), (["--held", "--released"], 2)):
+        asked.clear()
+        shop.run("list", *given)
+        assert asked == ["query"] * (1 + states * each), given
+
+
+def test_scope_and_error_choose(shop: Shop) -> None:
+    """A tenant, and the error after which tokens are held, which only their rows have."""
+    shop.begin("orders/charge/acme/late")
+    shop.hold("orders/charge/acme/held")
+    shop.hold("orders/charge/other/held")
+    shop.begin("orders/charge/plain")
+    shop.end("orders/charge/plain", Hold(Failure("Declined", "no")))
+    shop.clock.advance(60)
+    assert _keys(shop, "--scope", "acme") == ["late", "held"]
+    assert _keys(shop, "--scope", "o*") == ["held"]
+    assert _keys(shop, "--error", "Declined") == ["plain"]
+    assert _keys(shop, "--error", "PaymentTimeout", "--scope", "acme") == ["held"]
+    assert _keys(shop, "--error", "PaymentTimeout", "--overdue") == []
+    assert _keys(shop, "--error", "Other") == []
+
+
+def test_counts_by_function(shop: Shop) -> None:
+    """Those with most to do first; all of them, however few a table would show."""
+    _some_of_each_status(shop)
+    _released(shop, "again")
+    rows = lines(shop.run("list", "--by-function", "--output", "jsonl", "--limit", "1"))
+    assert rows == [
+        {"service": "orders", "name": name, "overdue": n, "held": held, "inProgress": busy, "released": None}
+        for name, n, held, busy in (("charge", 1, 0, 1), ("ship", 1, 0, 0), ("refund", 0, 1, 0))
+    ]
+    ran = shop.run("list", "--by-function", "--held", "--released")
+    assert [line.split() for line in ran.stdout.splitlines()] == [
+        ["held", "released", "function"],
+        ["1", "0", "orders/refund"],
+        ["0", "1", "orders/charge"],
+    ]
+    assert (ran.exit_code, ran.stderr) == (1, "1 held, 1 released\n")
+    assert shop.run("list", "--by-function", "--name", "none").stdout == ""
 
 
 @pytest.mark.engine

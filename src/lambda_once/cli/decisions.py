@@ -463,12 +463,11 @@ def forget_command(access: Access, token: str, consent: Consent, *, attempt: str
 @click.option(
     "--limit", type=click.IntRange(1, MOST_RELEASED), default=100, show_default=True, help="At most so many."
 )
-@click.option("--error", "kind", metavar="KIND", help="Only tokens held after this error, such as Timeout.")
 @click.option("--also-decided", is_flag=True, help="Also tokens on which a person's decision stands.")
 @with_consent
 @with_table
 def redrive_command(
-    access: Access, wanted: Filter, consent: Consent, *, limit: int, kind: str | None, also_decided: bool
+    access: Access, wanted: Filter, consent: Consent, *, limit: int, also_decided: bool
 ) -> None:
     """
     Release held tokens, so that their next deliveries run.
@@ -484,7 +483,7 @@ def redrive_command(
     declined; 2 a row cannot be read, which is named last; bad input or no table.
     """
     with access.output.naming_malformed() as malformed:
-        _redrive(access, wanted, consent, malformed, limit=limit, kind=kind, also_decided=also_decided)
+        _redrive(access, wanted, consent, malformed, limit=limit, also_decided=also_decided)
 
 
 def _redrive(
@@ -494,15 +493,12 @@ def _redrive(
     malformed: list[Misconfigured],
     *,
     limit: int,
-    kind: str | None,
     also_decided: bool,
 ) -> None:
     skipped: list[Record] = []
 
     def chosen() -> Iterator[Record]:
         for record in held(access.table, wanted, access.table.now(), malformed):
-            if kind is not None and (record.error is None or record.error.kind != kind):
-                continue
             if decided_by_person(record) and not also_decided:
                 skipped.append(record)
             else:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from lambda_once.cli.options import Access, with_filter, with_table
-from lambda_once.cli.render import console, entry_json, labelled, tokens_at
+from lambda_once.cli.render import console, entry_json, labelled, line, tokens_at
 from lambda_once.core.clock import stamp
 from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.errors import StoreUnavailable
 from lambda_once.operations.decisions import HELD
 from lambda_once.operations.listing import Counts, confirmed, count_unfinished, unfinished
 from lambda_once.operations.times import duration_text, time_text
-from lambda_once.operations.tokens import STUCK, UNFINISHED, Filter, Status, token_status
+from lambda_once.operations.tokens import STUCK, UNFINISHED, Filter, Status, parts_of, token_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from rich.console import RenderableType
@@ -31,7 +31,17 @@ ROWS_OF_A_TABLE: Final = 100
 """Default limit of a table; JSON has all."""
 COUNTED: Final = (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD, Status.RELEASED)
 """What `watch` counts."""
-FLAGS: Final = {"overdue": Status.OVERDUE, "held": Status.HELD, "in_progress": Status.IN_PROGRESS}
+FLAGS: Final = {
+    "overdue": Status.OVERDUE,
+    "held": Status.HELD,
+    "in_progress": Status.IN_PROGRESS,
+    "released": Status.RELEASED,
+}
+_WORDS: Final = {status: flag.replace("_", " ") for flag, status in FLAGS.items()}
+_TO_DO: Final = STUCK | {Status.RELEASED}
+"""What ends a list with exit code 1."""
+_READ: Final = frozenset({Status.HELD, Status.RELEASED})
+"""Whose rows are read where these are asked for: they have the reason, and the last decision."""
 
 
 class Listed:
@@ -55,10 +65,22 @@ class Listed:
             yield entry
 
 
+class Chosen(NamedTuple):
+    """Which tokens to list, and how."""
+
+    wanted: Filter
+    statuses: frozenset[Status]
+    reads: frozenset[Status]
+    """Tokens whose rows are read, too."""
+    limit: int | None
+    by_function: bool
+
+
 @click.command("list")
 @click.option("--overdue", is_flag=True, help="Tokens whose lease has expired without an outcome.")
 @click.option("--held", is_flag=True, help="Tokens held for manual review, and why.")
 @click.option("--in-progress", is_flag=True, help="Tokens with a lease that has not expired.")
+@click.option("--released", is_flag=True, help="Tokens released by a decision, and not run since.")
 @with_filter
 @click.option(
     "--limit",
@@ -66,73 +88,111 @@ class Listed:
     metavar="NUMBER",
     help=f"At most so many.  [default: {ROWS_OF_A_TABLE} in a table, all as JSON]",
 )
+@click.option("--by-function", is_flag=True, help="Count all of them by function, in place of the list.")
 @click.option("--consistent", is_flag=True, help="Read each row, and omit tokens that have changed since.")
 @with_table
 def list_command(
-    access: Access, wanted: Filter, limit: int | None, *, consistent: bool, **flags: bool
+    access: Access, wanted: Filter, limit: int | None, *, by_function: bool, consistent: bool, **flags: bool
 ) -> None:
     """
     List unfinished tokens: overdue, then held, then in progress.
 
-    --overdue, --held and --in-progress may be combined; without any, all are listed. The list is that of the
-    index, which follows the table within a second; --consistent also reads each row. --held reads the rows of
-    held tokens, which have the reason.
+    --overdue, --held, --in-progress and --released may be combined; without any, the first three are listed.
+    The list is that of the index, which follows the table within a second; --consistent also reads each row.
+    --held and --released read the rows of these tokens, which have the reason and the last decision; --error
+    lists held tokens, unless others are asked for. Of released tokens, --older-than and --newer-than are
+    about when they were released.
 
     Rows that cannot be read are named last, on standard error.
 
-    Exit code: 0 no listed token is overdue or held, 1 one is, 2 a row cannot be read, bad input or no table.
+    Exit code: 0 no listed token is overdue, held or released, 1 one is, 2 a row cannot be read, bad input or
+    no table.
     """
+    asked = frozenset(status for flag, status in FLAGS.items() if flags[flag])
+    statuses = asked or (UNFINISHED if wanted.error is None else HELD)
+    reads = statuses if consistent or wanted.error is not None else asked & _READ
+    bound = limit or (ROWS_OF_A_TABLE if access.output.is_table else None)
+    chosen = Chosen(wanted, statuses, reads, None if by_function else bound, by_function)
     with access.output.naming_malformed() as malformed:
-        _list(access, wanted, limit, malformed, consistent=consistent, flags=flags)
+        _list(access, chosen, malformed)
 
 
-def _list(
-    access: Access,
-    wanted: Filter,
-    limit: int | None,
-    malformed: list[Misconfigured],
-    *,
-    consistent: bool,
-    flags: Mapping[str, bool],
-) -> None:
-    table, output = access.table, access.output
-    now = table.now()
-    statuses = frozenset(status for flag, status in FLAGS.items() if flags[flag]) or UNFINISHED
-    bound = limit or (ROWS_OF_A_TABLE if output.is_table else None)
-    entries: Iterable[Entry] = (
-        each for each in unfinished(table, statuses, now, malformed) if wanted.matches(each.record, now)
-    )
-    if consistent:
-        entries = confirmed(table, entries, now, malformed)
-    elif flags["held"]:
-        entries = confirmed(table, entries, now, malformed, HELD, min(MOST_KEYS, bound or MOST_KEYS))
-    listed = Listed(bound, now)
-    output.rows((entry_json(entry, now) for entry in listed.through(entries)), tokens_at(now))
-    _summarise(access, listed, statuses, now, filtered=wanted != Filter())
-    if any(listed.counts[status] for status in STUCK):
+def _list(access: Access, chosen: Chosen, malformed: list[Misconfigured]) -> None:
+    output, now = access.output, access.table.now()
+    listed = Listed(chosen.limit, now)
+    entries = listed.through(_entries(access, chosen, now, malformed))
+    if chosen.by_function:
+        output.rows(_functions(entries, chosen.statuses, now), _functions_table)
+    else:
+        output.rows((entry_json(entry, now) for entry in entries), tokens_at(now))
+    _summarise(access, chosen, listed, now)
+    if any(listed.counts[status] for status in _TO_DO):
         raise click.exceptions.Exit(1)
 
 
-def _summarise(
-    access: Access, listed: Listed, statuses: frozenset[Status], now: datetime, *, filtered: bool
-) -> None:
+def _entries(
+    access: Access, chosen: Chosen, now: datetime, malformed: list[Misconfigured]
+) -> Iterator[Entry]:
+    entries = unfinished(access.table, chosen.statuses, now, malformed)
+    matching = (entry for entry in entries if chosen.wanted.matches(entry.record, now))
+    if not chosen.reads:
+        return matching
+    page = min(MOST_KEYS, chosen.limit or MOST_KEYS)
+    rows = confirmed(access.table, matching, now, malformed, chosen.reads, page)
+    return (entry for entry in rows if chosen.wanted.matches(entry.record, now))
+
+
+def _summarise(access: Access, chosen: Chosen, listed: Listed, now: datetime) -> None:
     say, shown = access.output.say, listed.counts.total()
+    filtered = chosen.wanted != Filter()
     if listed.cut:
         counts = count_unfinished(access.table, now)
-        whole = _counts_text({status: counts.of(status) for status in FLAGS.values()}, statuses)
+        whole = _counts_text({status: counts.of(status) for status in FLAGS.values()}, chosen.statuses)
         say(f"first {shown:,} shown; {whole} in the whole table{', unfiltered' if filtered else ''}")
     elif shown == 0:
-        say("nothing is unfinished" if statuses == UNFINISHED and not filtered else "no matching token")
+        is_all = chosen.statuses == UNFINISHED and not filtered
+        say("nothing is unfinished" if is_all else "no matching token")
     else:
-        say(_counts_text(listed.counts, statuses))
+        say(_counts_text(listed.counts, chosen.statuses))
     _warn_of_shards(access, listed.highest_shard)
-    if shown:
+    if shown and not chosen.by_function:
         say("next: lambda-once show TOKEN")
 
 
 def _counts_text(counts: Mapping[Status, int], statuses: frozenset[Status]) -> str:
-    words = {Status.OVERDUE: "overdue", Status.HELD: "held", Status.IN_PROGRESS: "in progress"}
-    return ", ".join(f"{counts[status]:,} {word}" for status, word in words.items() if status in statuses)
+    return ", ".join(f"{counts[status]:,} {word}" for status, word in _WORDS.items() if status in statuses)
+
+
+def _functions(entries: Iterable[Entry], statuses: frozenset[Status], now: datetime) -> list[dict[str, Any]]:
+    """
+    Count *entries* by service and name, those with most to do first.
+
+    null: a count that was not asked for, and the function of a row that is no token.
+    """
+    counts: dict[tuple[str | None, str | None], Counter[Status]] = {}
+    for entry in entries:
+        name = parts_of(entry.record.token)
+        function = (None, None) if name is None else (name.service, name.name)
+        counts.setdefault(function, Counter())[token_status(entry.record, now)] += 1
+    rows: list[dict[str, Any]] = [
+        {"service": service, "name": name}
+        | {status.value: found[status] if status in statuses else None for status in _WORDS}
+        for (service, name), found in counts.items()
+    ]
+    return sorted(rows, key=lambda row: [-(row[status.value] or 0) for status in _WORDS])
+
+
+def _functions_table(rows: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
+    """Render *rows* as lines, the names last: whatever their length, the terminal wraps nothing else."""
+    from rich.console import Group
+
+    del width
+    heads = {status.value: word for status, word in _WORDS.items() if rows[0][status.value] is not None}
+    lines = [line(*((f"{head:>7}  ", "bold") for head in heads.values()), ("function", "bold"))]
+    for row in rows:
+        counts = (f"{row[status]:>{max(len(head), 7)},}  " for status, head in heads.items())
+        lines.append(line(*counts, f"{row['service']}/{row['name']}" if row["name"] else "no token"))
+    return Group(*lines)
 
 
 def _warn_of_shards(access: Access, highest: int) -> None:

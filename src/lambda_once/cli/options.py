@@ -211,6 +211,10 @@ _FILTERS: Final = (
         "--name", metavar="NAME", help="Only tokens of this protected function; wildcards: * and ?."
     ),
     click.option(
+        "--scope", metavar="TEXT", help="Only tokens of this scope, such as a tenant; wildcards: * and ?."
+    ),
+    click.option("--error", metavar="KIND", help="Only tokens held after this error, such as Timeout."),
+    click.option(
         "--older-than",
         type=DURATION,
         metavar="DURATION",
@@ -230,11 +234,14 @@ def with_filter(command: AnyCommand) -> AnyCommand:
         *args: Any,
         service: str | None,
         name: str | None,
+        scope: str | None,
+        error: str | None,
         older_than: timedelta | None,
         newer_than: timedelta | None,
         **options: Any,
     ) -> Any:
-        return command(*args, wanted=Filter(service, name, older_than, newer_than), **options)
+        wanted = Filter(service, name, scope, older_than, newer_than, error)
+        return command(*args, wanted=wanted, **options)
 
     return _with(_FILTERS, wrapped)
 

@@ -273,7 +273,8 @@ def held(
     """
     listed = unfinished(table, HELD, now, malformed)
     matching = (entry for entry in listed if wanted.matches(entry.record, now))
-    return (entry.record for entry in confirmed(table, matching, now, malformed))
+    rows = (entry.record for entry in confirmed(table, matching, now, malformed))
+    return (record for record in rows if wanted.matches(record, now))
 
 
 def release(table: TokenTable, records: Iterable[Record], author: Author) -> Iterator[tuple[Record, Outcome]]:

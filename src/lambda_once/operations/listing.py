@@ -42,7 +42,7 @@ def unfinished(
     table: TokenTable, wanted: frozenset[Status], now: datetime, malformed: list[Misconfigured]
 ) -> Iterator[Entry]:
     """
-    List what the index has: overdue, then held, then in progress, each in the order of its lease.
+    List what the index has: overdue, held, in progress, released, each in the order of its lease.
 
     Pages are fetched on demand; *malformed* gets what cannot be read, each with its token and the attribute,
     and the others are listed. Raises `StoreUnavailable` and `Misconfigured`.
@@ -65,6 +65,8 @@ def unfinished(
     if first is not None:
         yield first
         yield from running
+    if Status.RELEASED in wanted:
+        yield from table.index.unfinished(State.RELEASED, deadline, None, malformed)
 
 
 def confirmed(
@@ -78,8 +80,8 @@ def confirmed(
     """
     Replace the entries whose status is in *only* by their rows, read consistently, *page* in one request.
 
-    Entries whose status has changed since are left out; entries in other states pass unchanged. *malformed*
-    gets rows that cannot be read.
+    Entries whose status has changed since are left out, and what has run since it was released; entries in
+    other states pass unchanged. *malformed* gets rows that cannot be read.
     """
     remaining = iter(entries)
     while batch := list(islice(remaining, page)):
@@ -94,6 +96,7 @@ def confirmed(
                 item is not None
                 and (record := readable(item, malformed)) is not None
                 and token_status(record, now) is status
+                and (status is not Status.RELEASED or record.attempt_id == entry.record.attempt_id)
             ):
                 yield entry._replace(record=record)
 

@@ -83,26 +83,43 @@ def token_status(record: Record, now: datetime) -> Status:
 
 
 class Filter(NamedTuple):
-    """Which tokens to list; None: any. *service* and *name* may have the wildcards ``*`` and ``?``."""
+    """Which tokens to list; None: any. *service*, *name*, *scope* may have the wildcards ``*`` and ``?``."""
 
     service: str | None = None
     name: str | None = None
+    scope: str | None = None
     older_than: timedelta | None = None
-    """At least this long since the token was acquired."""
+    """At least this long since the token was acquired, or released by a decision."""
     newer_than: timedelta | None = None
     """At most this long."""
+    error: str | None = None
+    """The kind of the error after which it is held. The index has none: entries that were not read match."""
 
     def matches(self, record: Record, now: datetime) -> bool:
-        age = now - record.created
+        return self._matches_age(record, now) and self._matches_error(record) and self._matches_name(record)
+
+    def _matches_age(self, record: Record, now: datetime) -> bool:
+        is_released = record.state is State.RELEASED
+        age = now - (record.expected_completion if is_released else record.created)
         if self.older_than is not None and age < self.older_than:
             return False
-        if self.newer_than is not None and age > self.newer_than:
-            return False
-        if self.service is None and self.name is None:
+        return self.newer_than is None or age <= self.newer_than
+
+    def _matches_error(self, record: Record) -> bool:
+        is_read = record.fence > 0
+        return (
+            self.error is None
+            or not is_read
+            or (record.error is not None and record.error.kind == self.error)
+        )
+
+    def _matches_name(self, record: Record) -> bool:
+        if (self.service, self.name, self.scope) == (None, None, None):
             return True
         parts = parts_of(record.token)
         return (
             parts is not None
             and fnmatchcase(parts.service, self.service or "*")
             and fnmatchcase(parts.name, self.name or "*")
+            and fnmatchcase(parts.scope or "", self.scope or "*")
         )
