@@ -141,14 +141,18 @@ def test_leases_that_ended_lately_are_new(post: Post, capsys: pytest.CaptureFixt
 
 
 def test_released_and_not_run_since_is_counted(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the time of the decision: new for fifteen minutes, left over after an hour, in every shard."""
+    """By the time of the decision: new from 5 to 20 minutes, left over after an hour, in every shard."""
     for key, partition in enumerate(["released", "released_3", "released_3"]):
         post.put_released(key, partition)
-    post.clock.advance(15 * 60)
+    post.clock.advance(5 * 60)
+    assert _released(post) == (0, 0)
+    post.clock.advance(0.001)
+    assert _released(post) == (3, 0)
+    post.clock.advance(15 * 60 - 0.001)
     assert _released(post) == (3, 0)
     post.clock.advance(0.001)
     assert _released(post) == (0, 0)
-    post.clock.advance(45 * 60 - 0.001)
+    post.clock.advance(40 * 60 - 0.001)
     assert _released(post) == (0, 0)
     post.clock.advance(0.001)
     capsys.readouterr()

@@ -119,6 +119,8 @@ What happened so long ago at most is new.
 
 A span of time, not "since the last run": no token is missed where a run of the watchdog is.
 """
+RUNS_AGAIN: Final = timedelta(minutes=5)
+"""What was released later than that ago is about to run, if it has a delivery: a redrive is no alarm."""
 LEFT_OVER: Final = timedelta(hours=1)
 """What was released longer ago is not about to run: queues and API clients have retried by then."""
 
@@ -162,7 +164,7 @@ class Recent(NamedTuple):
     newly_overdue: int
     """Leases that ended within `NEWLY`."""
     newly_released: int
-    """Released by a decision within `NEWLY`, and not run since."""
+    """Released by a decision in the `NEWLY` that ended `RUNS_AGAIN` ago, and not run since."""
     left_over: int
     """Released longer ago than `LEFT_OVER`, and not run since."""
 
@@ -188,7 +190,7 @@ def count_recent(
     count, since = table.index.count, now - NEWLY
     overdue = count(list(stuck.overdue), deadline, before, since)
     released = list(count(partitions(State.RELEASED), deadline))
-    newly = count(released, deadline, since=since)
+    newly = count(released, deadline, now - RUNS_AGAIN, since - RUNS_AGAIN)
     left = count(released, deadline, now - LEFT_OVER)
     return Recent(sum(overdue.values()), sum(newly.values()), sum(left.values()))
 
