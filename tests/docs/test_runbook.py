@@ -272,9 +272,65 @@ def test_the_counts(night: Night) -> None:
     assert rounds == [30, 30]
 
 
-def test_the_index_is_throttled(night: Night) -> None:
+def test_work_is_taken_over(night: Night) -> None:
+    """The row is that of the redelivery."""
+    (line,) = SECTIONS["Work is taken over"]
+    night.lapses()
+    night.deliver()
+    assert "complete" in night.types(line).output
+    assert night.charged == ["12345", "12345"]
+
+
+def test_released_work_does_not_run(night: Night) -> None:
+    """It is counted until a delivery runs."""
+    counts, shown = SECTIONS["Released work does not run"]
+    night.lapses()
+    night.types_by_hand("resolve orders/charge/12345 --not-done --because checked")
+    assert "1 released" in night.types(counts).stdout
+    assert "released" in night.types(shown).output
+    night.deliver()
+    assert "0 released" in night.types(counts).stdout
+
+
+def test_functions_fail_or_are_throttled(night: Night) -> None:
+    """What they left is overdue."""
+    (line,) = SECTIONS["Functions fail or are throttled"]
+    night.types(line)
+    night.lapses()
+    assert TOKEN in night.types(line, 1).output
+
+
+def test_deliveries_wait(night: Night) -> None:
+    """Nothing is stuck: three rounds that count nothing."""
+    (line,) = SECTIONS["Deliveries wait"]
+    assert night.types(line).stdout.count("0 overdue") == 3
+
+
+def test_records_are_refused(night: Night) -> None:
+    """The token of a record that is sound."""
+    (line,) = SECTIONS["Records are refused"]
+    assert "order_12345" in night.types(line).output
+
+
+def test_a_probe_or_policy_fails(night: Night) -> None:
+    """What the probe left is overdue, what the policy left is held."""
+    overdue, held = SECTIONS["A probe or policy fails"]
+    night.lapses()
+    night.fails("2", GatewayTimeout("no answer"))
+    assert TOKEN in night.types(overdue, 1).output
+    assert "orders/charge/2" in night.types(held, 1).output
+
+
+def test_results_are_not_stored(night: Night) -> None:
+    """Its row is complete."""
+    (line,) = SECTIONS["Results are not stored"]
+    night.deliver()
+    assert "complete" in night.types(line).output
+
+
+def test_the_table_is_throttled(night: Night) -> None:
     """The list of what is in progress."""
-    (line,) = SECTIONS["The index is throttled"]
+    (line,) = SECTIONS["The table is throttled"]
     night.lapses()
     night.clock.advance(-50)
     assert TOKEN in night.types(line).output

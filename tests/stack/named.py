@@ -13,7 +13,7 @@ ALARM = "AWS::CloudWatch::Alarm"
 DASHBOARD = "AWS::CloudWatch::Dashboard"
 QUERY = "AWS::Logs::QueryDefinition"
 
-_INSIGHT = re.compile(
+INSIGHT = re.compile(
     r"""^SELECT (?:SUM|MAX)\("(?P<metric>\w+)"\) FROM SCHEMA\("(?P<space>[\w/]+)"(?P<names>(?:, "\w+")+)\)"""
     r""" WHERE (?P<fixed>"\w+" = '[^']*')$"""
 )
@@ -62,6 +62,44 @@ def substituted(text: str) -> str:
     return _VARIABLE.sub(
         lambda found: f"arn:aws:x:::{found[1]}" if found[2] == "Arn" else found[1].rpartition(":")[2], text
     )
+
+
+def resolved(value: Any, template: Template) -> Any:
+    """Return *value* as CloudFormation makes it of the default parameters; a resource is its logical id."""
+    match value:
+        case {"Ref": name} if name in template["Parameters"]:
+            return template["Parameters"][name]["Default"]
+        case {"Ref": _} | {"Fn::GetAtt": _}:
+            return target(value)
+        case {"Fn::Sub": str(text)}:
+            return _VARIABLE.sub(lambda found: str(resolved(_reference(found), template)), text)
+        case {"Fn::If": [name, first, second]}:
+            return resolved(first if holds(template["Conditions"][name], template) else second, template)
+        case dict():
+            return {key: resolved(inner, template) for key, inner in value.items()}
+        case list():
+            return [resolved(inner, template) for inner in value]
+        case _:
+            return value
+
+
+def _reference(found: re.Match[str]) -> dict[str, Any]:
+    return {"Fn::GetAtt": [found[1], found[2]]} if found[2] else {"Ref": found[1]}
+
+
+def holds(condition: Any, template: Template) -> bool:
+    """Return whether *condition* of *template* is true with the default parameters."""
+    match condition:
+        case {"Condition": name}:
+            return holds(template["Conditions"][name], template)
+        case {"Fn::Equals": [one, other]}:
+            return str(resolved(one, template)) == str(resolved(other, template))
+        case {"Fn::Not": [inner]}:
+            return not holds(inner, template)
+        case {"Fn::And": list(parts)}:
+            return all(holds(part, template) for part in parts)
+        case other:
+            raise ValueError(f"this test cannot read the condition {other}")
 
 
 def dashboard(template: Template) -> list[dict[str, Any]]:
@@ -119,7 +157,7 @@ def _of_alarm(name: str, alarm: dict[str, Any]) -> Iterator[Named]:
         if "MetricStat" in query:
             yield _plain(name, query["MetricStat"]["Metric"])
         elif expression(query).startswith("SELECT"):
-            yield _matched(name, _INSIGHT, expression(query))
+            yield _matched(name, INSIGHT, expression(query))
 
 
 def _plain(where: str, metric: dict[str, Any]) -> Named:

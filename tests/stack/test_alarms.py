@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -21,7 +20,7 @@ from lambda_once.testing import lambda_context
 
 from .conftest import StoppedClock, Template
 from .emitted import Emitted, as_function, everything, read, send
-from .named import ALARM, Named, by_alarms, by_dashboard, expression, of_type, substituted, target
+from .named import ALARM, Named, by_alarms, by_dashboard, expression, of_type, resolved, target
 
 Run = Callable[[DynamoDBStore], object]
 
@@ -41,8 +40,8 @@ SPACE = "MetricsNamespace"
 DEAD_LETTERS = {"PaymentsDeadLetters", "FulfilmentDeadLetters", "FailedEvents"}
 
 AWS = {
-    "AWS/SQS": ({"ApproximateNumberOfMessagesVisible"}, [{"QueueName"}]),
-    "AWS/Lambda": ({"Errors"}, [{"FunctionName"}]),
+    "AWS/SQS": ({"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}, [{"QueueName"}]),
+    "AWS/Lambda": ({"Errors", "Throttles", "IteratorAge"}, [{"FunctionName"}]),
     "AWS/ApiGateway": ({"4xx", "5xx", "count"}, [{"ApiId"}, {"ApiId", "Stage"}]),
     "AWS/DynamoDB": (
         {
@@ -175,10 +174,19 @@ def test_a_metric_renamed_in_the_code_is_seen(translated: Template, emitted: set
 
 
 def test_all_that_must_page_is_alarmed_on(translated: Template) -> None:
-    """What is overdue, held, failing, fenced, unwritten or out of reach has its alarm."""
+    """What is overdue, held, released, failing, fenced, unwritten or out of reach has its alarm."""
     assert {named.metric for named in by_alarms(translated) if named.space == SPACE} == {
-        *("missingTasks", "oldestOverdueSeconds", "heldTokens"),
-        *("errors", "fenced", "completionFailed", "storeUnavailable", "misconfigured", "disabled"),
+        *WATCHDOG_METRICS,
+        *("errors", "held", "takenOver", "fenced", "completionFailed", "storeUnavailable", "misconfigured"),
+        *(
+            "disabled",
+            "resultUnavailable",
+            "probeFailed",
+            "policyFailed",
+            "badRecord",
+            "givenUp",
+            "keyReused",
+        ),
         *("conflict", "full", "tooFarAhead", "fellBack", "unsent"),
     }
 
@@ -198,7 +206,8 @@ def test_every_dead_letter_queue_is_alarmed_on(translated: Template) -> None:
         if config.get("DestinationConfig"):  # the watchdog has none: WatchdogFailing rings for it
             taking.add(target(config["DestinationConfig"]["OnFailure"]["Destination"]))
     assert taking >= DEAD_LETTERS
-    assert {named.fixed["QueueName"] for named in by_alarms(translated) if named.space == "AWS/SQS"} == taking
+    filled = [each for each in by_alarms(translated) if each.metric == "ApproximateNumberOfMessagesVisible"]
+    assert {named.fixed["QueueName"] for named in filled} == taking
 
 
 def test_a_silent_watchdog_rings(translated: Template) -> None:
@@ -222,12 +231,28 @@ def test_what_passes_by_itself_rings_the_second_time(translated: Template) -> No
 
 
 def test_no_other_alarm_rings_for_want_of_data(translated: Template) -> None:
-    """Most metrics are written only when there is something to count."""
+    """Most metrics are written only when there is something to count; the watchdog's in every run."""
     alarms = of_type(translated, ALARM)
-    assert {alarm["TreatMissingData"] for name, alarm in alarms.items() if name != "WatchdogSilent"} == {
-        "ignore",
-        "notBreaching",
+    wanting = {name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"}
+    assert wanting == {"WatchdogSilent", "NewlyOverdue"}
+    assert {alarm["TreatMissingData"] for alarm in alarms.values()} == {"ignore", "notBreaching", "breaching"}
+
+
+def test_functions_that_nobody_waits_for_are_alarmed_on(translated: Template) -> None:
+    """Those that queues, streams and services invoke; by the age of what waits, too."""
+    mappings = of_type(translated, "AWS::Lambda::EventSourceMapping").values()
+    sources = {
+        target(mapping["FunctionName"]): mapping["EventSourceArn"]["Fn::GetAtt"] for mapping in mappings
     }
+    configs = of_type(translated, "AWS::Lambda::EventInvokeConfig").values()
+    asynchronous = {target(each["FunctionName"]) for each in configs if "DestinationConfig" in each}
+    found: dict[str, set[str]] = {}
+    for named in by_alarms(translated):
+        found.setdefault(named.metric, set()).update(named.fixed.values())
+    assert found["Throttles"] == found["Errors"] - {WATCHDOG} == sources.keys() | asynchronous
+    assert found["IteratorAge"] == {name for name, (_, kind) in sources.items() if kind == "StreamArn"}
+    queues = {queue for queue, kind in sources.values() if kind == "Arn"}
+    assert found["ApproximateAgeOfOldestMessage"] == queues
 
 
 def test_alarms_stay_within_cloudwatchs_limits(translated: Template) -> None:
@@ -245,25 +270,11 @@ def test_cloudwatchs_api_takes_every_alarm(translated: Template, aws: boto3.Sess
     cloudwatch: Any = aws.client("cloudwatch")
     alarms = of_type(translated, ALARM)
     for name, alarm in alarms.items():
-        cloudwatch.put_metric_alarm(AlarmName=name, **_resolved(alarm, translated))
+        cloudwatch.put_metric_alarm(AlarmName=name, **_with_arns(resolved(alarm, translated)))
     stored = cloudwatch.describe_alarms()["MetricAlarms"]
     assert {alarm["AlarmName"] for alarm in stored} == alarms.keys()
 
 
-def _resolved(value: Any, template: Template) -> Any:
-    """Return *value* as CloudFormation would make it, with the default parameters."""
-    match value:
-        case {"Ref": name} if name in template["Parameters"]:
-            return copy.copy(template["Parameters"][name]["Default"])
-        case {"Ref": _} | {"Fn::GetAtt": _}:
-            return target(value)
-        case {"Fn::Sub": text}:
-            return substituted(text)
-        case {"Fn::If": [_, first, _]}:
-            return f"arn:aws:sns:eu-central-1:123456789012:{target(first)}"
-        case dict():
-            return {key: _resolved(inner, template) for key, inner in value.items()}
-        case list():
-            return [_resolved(inner, template) for inner in value]
-        case _:
-            return value
+def _with_arns(alarm: dict[str, Any]) -> dict[str, Any]:
+    arn = "arn:aws:sns:eu-central-1:123456789012:"
+    return alarm | {kind: [arn + name for name in alarm[kind]] for kind in ("AlarmActions", "OKActions")}

@@ -7,16 +7,20 @@ import re
 import click
 
 from lambda_once.cli.app import app
+from tests.docs.pages import ROOT, anchors, blocks
 
+from .cloudwatch import alarms_of
 from .conftest import Template
-from .named import ALARM, QUERY, of_type
+from .named import ALARM, QUERY, of_type, resolved
 
+RUNBOOK = ROOT / "docs" / "operations.md"
+_EDGE = re.compile(r"-->\|(?P<alarms>[^|]+)\| \w+(?:\[(?P<title>[^\]]+)\])")
 _COMMAND = re.compile(r"lambda-once (\w+)((?: --[\w-]+)*)")
 
 
 def commands(template: Template) -> set[tuple[str, tuple[str, ...]]]:
     """Return every command line that an alarm or a saved query tells its reader to use."""
-    texts = [alarm["AlarmDescription"] for alarm in of_type(template, ALARM).values()]
+    texts = [alarm.description for alarm in alarms_of(template).values()]
     texts += [str(query["QueryString"]) for query in of_type(template, QUERY).values()]
     return {(name, tuple(options.split())) for text in texts for name, options in _COMMAND.findall(text)}
 
@@ -28,12 +32,20 @@ def options(command: str) -> set[str]:
     return {option for parameter in found.params for option in parameter.opts}
 
 
+def test_another_address_of_the_runbook_is_in_every_notice(template: Template) -> None:
+    """The parameter replaces the path."""
+    own = "https://wiki.example.com/once"
+    parameters = template["Parameters"] | {"Runbook": template["Parameters"]["Runbook"] | {"Default": own}}
+    alarms = alarms_of(template | {"Parameters": parameters})
+    assert [name for name, alarm in alarms.items() if f"Runbook: {own}#" not in alarm.description] == []
+
+
 def test_every_alarm_tells_somebody_and_says_what_it_means(translated: Template) -> None:
     """When it begins and when it is over, by the topic given or by the stack's own."""
     topic = {"Fn::If": ["OwnNotices", {"Ref": "Notices"}, {"Ref": "NoticesTopicArn"}]}
     for name, alarm in of_type(translated, ALARM).items():
         assert alarm["AlarmActions"] == alarm["OKActions"] == [topic], name
-        assert alarm["AlarmDescription"].endswith("."), name
+        assert re.search(r"\. Runbook: \S+$", resolved(alarm, translated)["AlarmDescription"]), name
 
 
 def test_the_stacks_own_topic_is_made_only_without_another(translated: Template) -> None:
@@ -54,3 +66,20 @@ def test_alarms_name_commands_that_there_are(translated: Template) -> None:
     assert ("list", ("--held",)) in named
     for command, given in named:
         assert set(given) <= options(command), command
+
+
+def _flowchart() -> str:
+    return next(block.text for block in blocks(RUNBOOK) if block.language == "mermaid")
+
+
+def test_every_notice_leads_to_its_section(translated: Template) -> None:
+    """The address in the notice is the section to which the page's flowchart leads from that alarm."""
+    led = {
+        name: "docs/operations.md#" + title.lower().replace(" ", "-")
+        for names, title in _EDGE.findall(_flowchart())
+        for name in names.split(", ")
+    }
+    alarms = alarms_of(translated)
+    notices = {name: alarm.description.rpartition("Runbook: ")[2] for name, alarm in alarms.items()}
+    assert {name: led.get(name) for name in notices} == notices
+    assert {address.partition("#")[2] for address in notices.values()} <= anchors(RUNBOOK)

@@ -84,7 +84,8 @@ def test_every_parameter_is_typed_described_and_bounded(template: Template) -> N
 def test_every_parameter_is_used(template: Template) -> None:
     """Each parameter is referred to somewhere."""
     body = json.dumps({key: template[key] for key in ("Globals", "Resources")})
-    assert [name for name in template["Parameters"] if f'{{"Ref": "{name}"}}' not in body] == []
+    used = set(re.findall(r'{"Ref": "(\w+)"}|\${(\w+)}', body))
+    assert template["Parameters"].keys() - {name for names in used for name in names} == set()
 
 
 def test_every_output_is_described(template: Template) -> None:

@@ -1,0 +1,65 @@
+"""What rings in the played days: `python -m tests.stack.rings`; --docs writes the table of the page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from tests.docs.pages import ROOT
+
+from . import nested
+from .cloudwatch import Alarm, alarms_of
+from .days import SCENARIOS, TROUBLE, Scenario
+
+PAGE = ROOT / "docs" / "observability.md"
+BEGIN, END = "<!-- rings: begin -->\n", "<!-- rings: end -->"
+
+
+class Rings(NamedTuple):
+    """How one alarm rang in one scenario."""
+
+    times: int
+    after: int
+    """Minutes from the beginning of the trouble to the first ring."""
+
+
+def rings(scenario: Scenario, alarms: Mapping[str, Alarm]) -> dict[str, Rings]:
+    """Return which of *alarms* ring in *scenario*, in the order of their first ring."""
+    metrics = scenario.metrics()
+    found = {name: alarm.rings(metrics) for name, alarm in alarms.items()}
+    rang = {name: Rings(len(minutes), minutes[0] - TROUBLE) for name, minutes in found.items() if minutes}
+    return dict(sorted(rang.items(), key=lambda each: each[1].after))
+
+
+def every_ring() -> dict[str, dict[str, Rings]]:
+    """Return what rings in each scenario, by its sentence."""
+    alarms = alarms_of(nested.flat(ROOT / "template.yaml"))
+    return {scenario.says: rings(scenario, alarms) for scenario in SCENARIOS}
+
+
+def markdown(found: Mapping[str, Mapping[str, Rings]]) -> str:
+    """Return the table, a row for each scenario."""
+    rows = [f"| {says} | {', '.join(_cells(says, rang)) or '–'} |" for says, rang in found.items()]
+    return "\n".join(["| what happens | what rings, and how many minutes later |", "|---|---|", *rows, ""])
+
+
+def _cells(says: str, rang: Mapping[str, Rings]) -> Iterator[str]:
+    spread = next(scenario.spread for scenario in SCENARIOS if scenario.says == says)
+    for name, each in rang.items():
+        times = f" × {each.times}" if each.times > 1 else ""
+        yield f"{name}{times}" if spread else f"{name} {each.after}{times}"
+
+
+def replaced(page: str, table: str) -> str:
+    """Return *page* with *table* between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    return before + BEGIN + table + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    made = markdown(every_ring())
+    if "--docs" in sys.argv:
+        PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
+    else:
+        sys.stdout.write(made)
