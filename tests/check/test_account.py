@@ -14,8 +14,9 @@ from botocore.exceptions import (
     UnauthorizedSSOTokenError,
 )
 
-from lambda_once.check.account import CODE
+from lambda_once.check.account import LAYERS
 from lambda_once.check.deployment import (
+    IN_CODE,
     UNKNOWN,
     CannotCheck,
     Deployment,
@@ -26,12 +27,25 @@ from lambda_once.check.deployment import (
     Table,
 )
 from lambda_once.check.policies import UNSEEN, permits
+from lambda_once.check.rules import findings
 from lambda_once.errors import Misconfigured
 from tests.kit import elasticmq
 
-from .deployed import DEAD, FUNCTION, QUEUE, TABLE, VARIABLES, Account, account, arn, document
+from .deployed import (
+    ANYTHING,
+    DEAD,
+    FUNCTION,
+    QUEUE,
+    TABLE,
+    TOKENS,
+    VARIABLES,
+    Account,
+    account,
+    arn,
+    document,
+)
 
-ALWAYS = (UNSEEN, CODE)
+ALWAYS = (UNSEEN, IN_CODE, LAYERS)
 """What is never checked of a function."""
 
 
@@ -168,6 +182,7 @@ def test_a_table_that_does_not_exist_is_missing(shop: Account) -> None:
     shop.function()
     found = shop.read(FUNCTION)
     assert (found.tables, found.missing_tables, found.not_checked) == ((), (TABLE,), ALWAYS)
+    assert [(each.code, each.resource) for each in findings(found)] == [("T7", FUNCTION)]
 
 
 @pytest.mark.parametrize("named", [{"functions": ["paymnets"]}, {"tables": ["tokns"]}])
@@ -178,6 +193,79 @@ def test_what_was_named_must_exist(shop: Account, named: dict[str, list[str]]) -
         CannotCheck, match=r"there is no (function paymnets|table tokns): check the name, --region"
     ):
         shop.read(*named.get("functions", [FUNCTION]), tables=named.get("tables", []))
+
+
+# -- findings
+
+
+def codes(shop: Account, *functions: str) -> list[str]:
+    """Return the codes of what is found, advice on the table left out, which moto cannot have by default."""
+    return [
+        each.code
+        for each in findings(shop.read(*(functions or (FUNCTION,))))
+        if each.code not in ("T5", "T6")
+    ]
+
+
+def test_a_sound_deployment_has_no_findings(shop: Account) -> None:
+    """Its role has the policies of the pages."""
+    shop.whole()
+    assert codes(shop) == []
+
+
+MAPPING: dict[str, Any] = {"BatchSize": 10, "FunctionResponseTypes": ["ReportBatchItemFailures"]}
+
+
+@pytest.mark.parametrize(
+    ("found", "queue", "mapping"),
+    [
+        ("Q1", {}, {"FunctionResponseTypes": []}),
+        ("Q2", {"dead": None}, {}),
+        ("Q3", {"VisibilityTimeout": "20"}, {}),
+        ("Q4", {"VisibilityTimeout": "60"}, {}),
+        ("Q6", {"MessageRetentionPeriod": "1209600"}, {}),
+        ("Q8", {}, {"BatchSize": 100}),
+    ],
+)
+def test_a_deployed_mistake_has_its_finding(
+    shop: Account, found: str, queue: dict[str, Any], mapping: dict[str, Any]
+) -> None:
+    """Of a queue, or of its mapping, and no other."""
+    shop.table()
+    shop.function(role=shop.role(*TOKENS))
+    shop.queue(DEAD)
+    shop.queue(
+        QUEUE, **({"dead": DEAD, "VisibilityTimeout": "180", "MessageRetentionPeriod": "86400"} | queue)
+    )
+    shop.mapping(arn("sqs", QUEUE), **(MAPPING | mapping))
+    assert codes(shop) == [found]
+
+
+CRUD = [f"dynamodb:{each}" for each in ("GetItem", "DeleteItem", "PutItem", "Scan", "Query", "UpdateItem")]
+
+
+@pytest.mark.parametrize(
+    ("found", "policies"),
+    [
+        (["P1", "P2", "P3"], [TOKENS[2]]),
+        (["P2"], [{**TOKENS[0], "Action": ["dynamodb:GetItem", "dynamodb:UpdateItem"]}, *TOKENS[1:]]),
+        (["P3"], [TOKENS[0], TOKENS[2]]),
+        (
+            ["P2", "P5"],
+            [
+                {**TOKENS[0], "Action": [*CRUD, "dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"]},
+                TOKENS[2],
+            ],
+        ),
+        (["P1", "P2", "P3"], [*TOKENS, {**TOKENS[0], "Action": "dynamodb:*", "Effect": "Deny"}]),
+    ],
+)
+def test_what_a_role_may_not_do_is_found(shop: Account, found: list[str], policies: list[Any]) -> None:
+    """SAM's DynamoDBCrudPolicy has no PartiQL, and may delete tokens."""
+    shop.whole()
+    shop.function("refunds", role=shop.role(*policies, name="refunds-role"))
+    shop.mapping(arn("sqs", QUEUE), "refunds", **MAPPING)
+    assert codes(shop, "refunds") == found
 
 
 # -- denied and failed requests
@@ -206,8 +294,9 @@ def test_a_denied_request_is_listed_and_its_answer_unknown(shop: Account, action
     whole = shop.read(FUNCTION)
     shop.may_not(action)
     found = shop.read(FUNCTION)
-    assert set(found.not_checked) - set(ALWAYS) >= {NotChecked(OPEN[action], f"{action} is denied")}
-    assert all(each.why == f"{action} is denied" for each in set(found.not_checked) - set(ALWAYS))
+    denied, *undecided = (each for each in found.not_checked if each not in ALWAYS)
+    assert denied == NotChecked(OPEN[action], f"{action} is denied")
+    assert bool(undecided) == action.startswith("iam:"), "what the function may do"
     (function,) = found.functions
     assert (function.statements is UNKNOWN) == action.startswith("iam:")
     assert found.sources == () if action.startswith("lambda:") else len(found.sources) == 1
@@ -237,6 +326,16 @@ def test_a_table_that_may_not_be_described_is_not_missing(shop: Account) -> None
     shop.may_not("dynamodb:*")
     found = shop.read(FUNCTION)
     assert (found.tables, found.missing_tables) == ((), ())
+
+
+def test_what_a_policy_leaves_open_is_listed(shop: Account) -> None:
+    """A condition that is not evaluated decides."""
+    shop.whole()
+    condition = {"DateGreaterThan": {"aws:CurrentTime": "2026-01-01T00:00:00Z"}}
+    shop.function("refunds", role=shop.role({**ANYTHING, "Condition": condition}, name="refunds-role"))
+    found = shop.read("refunds")
+    assert found.not_checked[0].resource == "refunds"
+    assert found.not_checked[0].why.startswith("whether it may GetItem, UpdateItem")
 
 
 def test_a_dead_letter_queue_that_cannot_be_read_is_an_arn(shop: Account) -> None:

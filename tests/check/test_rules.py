@@ -405,8 +405,8 @@ def parsed(line: str) -> dict[str, Any]:
 
 
 def test_every_rule_has_a_mistake() -> None:
-    """All but what a template cannot show are found above or in test_templates.py."""
-    assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {"C1", "L1"}
+    """All but what a template cannot show are found above, in test_templates.py or test_account.py."""
+    assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {"C1", "L1", "T7"}
 
 
 def test_codes_are_unique_and_texts_are_sentences() -> None:

@@ -285,7 +285,7 @@ def test_functions_are_checked_with_all_that_they_use(shop: Account, deployments
     assert [each.resource for each in deployment.queues] == [QUEUE, DEAD]
     assert [each.resource for each in deployment.tables] == [TABLE]
     assert ran.stderr.endswith(
-        "checked 1 function, 1 event source mapping, 2 queues, 1 table: nothing wrong; 2 not checked\n"
+        "checked 1 function, 1 event source mapping, 2 queues, 1 table: nothing wrong; 3 not checked\n"
     )
 
 

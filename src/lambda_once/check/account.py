@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from botocore.exceptions import ClientError
 
+from lambda_once.check import faults
 from lambda_once.check.deployment import (
+    IN_CODE,
     UNKNOWN,
     CannotCheck,
     Deployment,
@@ -34,7 +37,7 @@ from lambda_once.errors import Misconfigured
 
 TABLE: Final = "LAMBDA_ONCE_TABLE"
 """The variable of a function that names its token table."""
-CODE: Final = NotChecked("code", "neither it nor the layers of deployed functions are opened")
+LAYERS: Final = NotChecked("code and layers", "what is deployed is not opened")
 
 Kind = Literal["sqs", "kinesis", "dynamodb", "kafka", "mq", "other"]
 Answer = Mapping[str, Any]
@@ -95,17 +98,16 @@ def read_account(
     read_tables, missing = _tables(asking, found, tables)
     if not found and not read_tables and asking.errors:
         raise CannotCheck(f"nothing could be read: {asking.errors[0]}")
-    if found:
-        asking.note(UNSEEN)
-        asking.note(CODE)
-    return Deployment(
+    deployment = Deployment(
         tables=read_tables,
         functions=found,
         sources=tuple(_source(function, mapping, queues) for function, mapping in mappings),
         queues=tuple(queues.values()),
         missing_tables=missing,
-        not_checked=tuple(asking.not_checked),
     )
+    always = (UNSEEN, IN_CODE, LAYERS) if found else ()
+    seen = (*asking.not_checked, *faults.undecided(deployment), *always)
+    return replace(deployment, not_checked=seen)
 
 
 # -- requests

@@ -139,6 +139,9 @@ class NotChecked(NamedTuple):
     why: str
 
 
+IN_CODE: Final = NotChecked("keep=, name=, on_error= and the other options", "they are in code")
+
+
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """What is checked."""

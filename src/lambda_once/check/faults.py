@@ -245,6 +245,15 @@ def no_protection(deployment: Deployment) -> Iterator[Fault]:
             yield Fault(table.resource, "deletion protection is off", "DeletionProtectionEnabled: true")
 
 
+def missing_table(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        named = variable(function, "LAMBDA_ONCE_TABLE")
+        if named in deployment.missing_tables:
+            yield Fault(
+                function.resource, f"there is no table {named} in its region", "aws dynamodb list-tables"
+            )
+
+
 # -- queues
 
 

@@ -89,6 +89,13 @@ RULES: Final = (
         faults.no_protection,
     ),
     Rule(
+        "T7",
+        _ERROR,
+        "a deployed function names a table that does not exist",
+        "Every request is refused, and nothing runs.",
+        faults.missing_table,
+    ),
+    Rule(
         "Q1",
         _ERROR,
         "a queue's mapping lacks `ReportBatchItemFailures`",

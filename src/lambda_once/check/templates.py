@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, cast
 
 from lambda_once.check import faults, intrinsics, policies
 from lambda_once.check.deployment import (
+    IN_CODE,
     UNKNOWN,
     CannotCheck,
     Deployment,
@@ -44,8 +45,6 @@ from lambda_once.check.stacks import (
     whole,
 )
 from lambda_once.stores.names import INDEX, TOKEN
-
-_IN_CODE: Final = NotChecked("keep=, name=, on_error= and the other options", "they are in code")
 
 
 def read(path: Path, parameters: Mapping[str, str]) -> Deployment:
@@ -93,7 +92,7 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
         queues=tuple(queues),
         layers=tuple(each for each in layers if each.resource in used),
     )
-    seen = (*dict.fromkeys(notes), *faults.undecided(found), policies.UNSEEN, _IN_CODE)
+    seen = (*dict.fromkeys(notes), *faults.undecided(found), policies.UNSEEN, IN_CODE)
     return replace(found, not_checked=seen)
 
 
