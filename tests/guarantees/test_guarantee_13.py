@@ -133,6 +133,33 @@ def test_twin_that_resolves_whatever_is_there(strict: Payments, monkeypatch: pyt
     _breaks(_decided_while_the_watchdog_looks, strict)
 
 
+def _decided_before_the_watchdog_reads(payments: Payments) -> None:
+    """The index still lists it as overdue; before the watchdog reads the row, anna decides to hold it."""
+    _crashed(payments, "p-1")
+    left = [lambda: _resolved(payments, "p-1", "--hold")]
+
+    def first(**_: Any) -> None:
+        if left:
+            left.pop()()
+
+    payments.client.meta.events.register_first("before-call.dynamodb.BatchGetItem", first)
+    watched = _watched(payments)
+    assert not left
+    assert (watched["overdue"], watched["released"], watched["refused"]) == (1, 0, 0)
+    assert payments.row("p-1").state is State.HELD
+
+
+def test_the_watchdog_meets_no_decision(payments: Payments) -> None:
+    """It resolves what is in progress alone, by the row: what a person has decided is not."""
+    _decided_before_the_watchdog_reads(payments)
+
+
+def test_twin_that_resolves_what_the_index_lists(strict: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is in the row: held, which its write would release."""
+    monkeypatch.setattr(Record, "lapsed", lambda *_: True)
+    _breaks(_decided_before_the_watchdog_reads, strict)
+
+
 # -- until when
 
 

@@ -158,8 +158,21 @@ def test_released_and_not_run_since_is_counted(post: Post, capsys: pytest.Captur
     capsys.readouterr()
     assert _released(post) == (0, 3)
     assert documents(capsys) == [ZEROS | {"releasedTokens": 3}, WHOLE]
-    post.client.delete_item(TableName=post.name, Key={"lockToken": {"S": CHARGE.format(0)}})
+    post.acquire(CHARGE.format(0), "a2")
     assert _released(post) == (0, 2)
+
+
+def test_what_the_watchdog_releases_is_not_forgotten(post: Post) -> None:
+    """Where nobody delivers it again the work is not done, though nothing is overdue any more."""
+    post.lapse("a", "b")
+    assert post.run(actions=RELEASE) == NOTHING | {
+        **{"overdue": 2, "oldestSeconds": 3572, "checked": 2, "released": 2}
+    }
+    assert _released(post) == (2, 0)
+    post.acquire(CHARGE.format("a"), "a2")
+    post.complete(CHARGE.format("a"), "a2")
+    post.clock.advance(3_601)
+    assert _released(post) == (0, 1)
 
 
 def _released(post: Post) -> tuple[int, int]:

@@ -83,8 +83,8 @@ class Post:
         write = Write(token, Holder(attempt), change, self.clock.now(), None, new_write_id(change))
         assert self.store.write([write], self.deadline) == [Written.WRITTEN]
 
-    def complete(self, token: str) -> None:
-        self.finish(token, Complete(Inline('"late"')))
+    def complete(self, token: str, attempt: str = "a1") -> None:
+        self.finish(token, Complete(Inline('"late"')), attempt)
 
     def hold(self, token: str) -> None:
         self.acquire(token)

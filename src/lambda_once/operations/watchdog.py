@@ -297,6 +297,8 @@ class _Check:
             if self._until.passed():
                 break
             checked += 1
+            # In progress alone, which is all of guarantee 13 here: a decision of a person stands while the
+            # row has the attempt id that it wrote, and a row in progress has that of an acquisition.
             if record is not None and record.lapsed(self._before):
                 self._report(Event.OVERDUE, record)
                 write = self._decision(record)
