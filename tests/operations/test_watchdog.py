@@ -166,7 +166,10 @@ def test_what_the_watchdog_releases_is_not_forgotten(post: Post) -> None:
     """Where nobody delivers it again the work is not done, though nothing is overdue any more."""
     post.lapse("a", "b")
     assert post.run(actions=RELEASE) == NOTHING | {
-        **{"overdue": 2, "oldestSeconds": 3572, "checked": 2, "released": 2}
+        "overdue": 2,
+        "oldestSeconds": 3572,
+        "checked": 2,
+        "released": 2,
     }
     assert _released(post) == (2, 0)
     post.acquire(CHARGE.format("a"), "a2")
