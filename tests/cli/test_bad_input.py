@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 from click.testing import CliRunner
 
 from lambda_once.cli.app import app
 from lambda_once.dynamodb.retry import TRIES
-from tests.cli.shop import Shop, complaint, on_engine, on_strict
+from lambda_once.stores.transport import TokenTransport
+from tests.cli.shop import Shop, complaint, lines, on_engine, on_strict
 from tests.kit import strangers
 from tests.kit.ports import free_port
 
@@ -141,6 +143,136 @@ def test_endpoint_without_a_server(shop: Shop, command: list[str]) -> None:
         "check --endpoint-url and --region, or retry"
     )
     assert len(shop.clock.slept) == TRIES - 1  # of one request, not of a hundred
+
+
+SENTENCE = (
+    "User: arn:aws:sts::1:assumed-role/dev/ann is not authorized to perform: dynamodb:X on resource: arn:t"
+)
+
+
+def _failing(
+    monkeypatch: pytest.MonkeyPatch, code: str, message: str = SENTENCE, *, after: int = 0, of: str = ""
+) -> None:
+    """Let DynamoDB refuse requests, all or those of one operation, after so many."""
+    call, seen = TokenTransport.call, iter(range(10_000))
+
+    def refused(self: TokenTransport, operation: str, *rest: object) -> object:
+        if of in ("", operation) and next(seen) >= after:
+            response = {"Error": {"Code": code, "Message": message}}
+            raise ClientError(response, operation)
+        return call(self, operation, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TokenTransport, "call", refused)
+
+
+WRITERS = [
+    ["resolve", "orders/charge/1", "--not-done", "--because", "x", "--yes"],
+    ["redrive", "--because", "x", "--yes"],
+    ["forget", "orders/charge/1", "--because", "x", "--yes"],
+]
+ALL = pytest.mark.parametrize("command", READERS + WRITERS, ids=lambda command: command[0])
+
+
+@ALL
+@pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException", "RequestExpired"])
+def test_expired_credentials(
+    shop: Shop, command: list[str], code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a permission nor an endpoint is what is wrong."""
+    _failing(monkeypatch, code, "The security token included in the request is expired")
+    assert complaint(shop.run(*command)) == (
+        f"lambda-once: credentials have expired: log in again ({code}: The security token included in the "
+        "request is expired)"
+    )
+
+
+@pytest.mark.parametrize(("token", "advice"), [("t", "log in again"), (None, "check --profile")])
+def test_unknown_credentials(
+    shop: Shop, token: str | None, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those with a session token have expired, whatever DynamoDB calls it; others are wrong."""
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    _failing(monkeypatch, "UnrecognizedClientException", "The security token … is invalid")
+    environment = {} if token is None else {"AWS_SESSION_TOKEN": token}
+    assert advice in complaint(shop.run("list", **environment))
+
+
+def test_an_expired_login(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of IAM Identity Center, which botocore finds before any request."""
+
+    def expired(*_: object) -> None:
+        raise UnauthorizedSSOTokenError
+
+    monkeypatch.setattr(TokenTransport, "call", expired)
+    assert "credentials have expired: log in again" in complaint(shop.run("list"))
+
+
+@ALL
+def test_a_denial_has_the_sentence_of_aws(
+    shop: Shop, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With principal and resource, where a wrong profile shows; escaped, on one line."""
+    _failing(monkeypatch, "AccessDeniedException", f"{SENTENCE}\x1b[2J\nno more")
+    ran = shop.run(*command)
+    message = ran.stderr.splitlines()[-1]
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "is not allowed (AccessDeniedException): check --profile, or grant your role" in message
+    assert message.endswith(f"{SENTENCE}\\x1b[2J no more")
+
+
+def test_a_denied_write_has_the_sentence_of_aws(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row was read and shown; nothing is written."""
+    shop.hold("orders/charge/1")
+    _failing(monkeypatch, "AccessDeniedException", of="update_item")
+    ran = shop.run(*WRITERS[0])
+    assert ran.exit_code == 2
+    assert ran.stderr.splitlines()[-1].endswith(SENTENCE)
+    assert "UpdateItem on table 'tokens' is not allowed" in ran.stderr
+
+
+def test_a_denial_in_the_middle_of_a_scan(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, and exit code 2, after what was found before."""
+    shop.hold("orders/charge/12345")
+    _failing(monkeypatch, "AccessDeniedException", after=3, of="scan")
+    ran = shop.run("find", "12345", "--output", "jsonl")
+    assert ran.exit_code == 2
+    assert "Scan on table 'tokens' is not allowed" in ran.stderr.splitlines()[-1]
+
+
+@ALL
+def test_throttling(shop: Shop, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the endpoint nor the region is what is wrong."""
+    _failing(monkeypatch, "ProvisionedThroughputExceededException")
+    assert complaint(shop.run(*command)) == (
+        "lambda-once: the token table is throttled (ProvisionedThroughputExceededException): retry"
+    )
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("command", [["list"], ["find", "12345"]], ids=lambda command: command[0])
+def test_shared_options_precede_or_follow_the_command(
+    shop: Shop, command: list[str], before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are the same; one of the command line counts more than a variable."""
+    monkeypatch.setenv("LAMBDA_ONCE_OUTPUT", "table")
+    shop.hold("orders/charge/12345")
+    given = ["--table", shop.name, "--output", "jsonl", "--region", "eu-central-1"]
+    args = [*given, *command] if before else [*command, *given]
+    ran = shop.run(*args, LAMBDA_ONCE_TABLE="other")
+    assert [row["lockToken"] for row in lines(ran)] == ["orders/charge/12345"]
+
+
+def test_the_option_after_the_command_counts(shop: Shop) -> None:
+    """Where both are given."""
+    shop.hold("orders/charge/12345")
+    assert shop.run("--table", "other", "list", "--table", shop.name).exit_code == 1
+    assert "'other' does not exist" in complaint(shop.run("--table", shop.name, "list", "--table", "other"))
+
+
+def test_the_shards_of_a_ledger_are_its_own(shop: Shop) -> None:
+    """Those of the index do not size it."""
+    (plan,) = lines(shop.run("--output", "jsonl", "--shards", "7", "plan", "--lifetime", "5m"))
+    assert plan["shards"] == 1
 
 
 @BY_COMMAND

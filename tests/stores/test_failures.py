@@ -174,7 +174,7 @@ def test_a_reader_without_an_answer_says_so(wired: World, wire: Wire) -> None:
 
 REJECTED = {
     "denied": (refused("AccessDeniedException"), r"UpdateItem on table 'tokens' is not allowed.*role"),
-    "expired": (refused("ExpiredTokenException"), "not allowed"),
+    "expired": (refused("ExpiredTokenException"), "have expired"),
     "missing": (refused("ResourceNotFoundException"), r"table 'tokens' does not exist.*LAMBDA_ONCE_TABLE"),
     "another key": (
         refused("ValidationException", message="The provided key element does not match the schema"),

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lambda_once.errors import OnceError, StoreUnavailable
+from lambda_once.cli.advice import for_operator
+from lambda_once.cli.options import SESSION, before_commands, shared_defaults
+from lambda_once.errors import OnceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +32,6 @@ COMMANDS: Final = {
 """The module of each; there it is ``<name>_command``."""
 
 BAD_INPUT = 2
-_DENIED: Final = "AccessDeniedException"
 BROKEN_PIPE: Final = 141
 """128 + SIGPIPE, what a shell reports for a program whose reader has exited."""
 
@@ -58,7 +59,7 @@ class Commands(click.Group):
             return super().main(args, standalone_mode=False, **options)
         try:
             code = super().main(args, standalone_mode=False, **options)
-        except (OnceError, click.ClickException) as error:
+        except click.ClickException as error:
             click.echo(one_line(error), err=True)
             sys.exit(BAD_INPUT)
         except click.Abort:
@@ -75,6 +76,8 @@ class Commands(click.Group):
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
+        except OnceError as error:
+            raise click.ClickException(for_operator(error, ctx.meta.get(SESSION))) from error
         except BrokenPipeError:  # the reader has exited, as `head` does
             _discard_output()
             ctx.exit(BROKEN_PIPE)
@@ -95,12 +98,10 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
-def one_line(error: OnceError | click.ClickException) -> str:
+def one_line(error: click.ClickException) -> str:
     """Return the message of *error* in one line, escaped; the whole help if no command was named."""
     from lambda_once.cli.render import escaped
 
-    if isinstance(error, OnceError):
-        return f"lambda-once: {escaped(' '.join(_for_operator(error).split()))}"
     message = error.format_message()
     if "\n" in message and isinstance(error, click.UsageError):
         return "\n".join(map(escaped, message.splitlines()))  # click raises the help of a group
@@ -109,36 +110,18 @@ def one_line(error: OnceError | click.ClickException) -> str:
     return f"lambda-once: {escaped(' '.join(message.split()))}{advice}"
 
 
-def _for_operator(error: OnceError) -> str:
-    """Return the message for an operator at a terminal; the error's own is for the author of a function."""
-    from botocore.exceptions import NoCredentialsError, PartialCredentialsError
-
-    from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of
-    from lambda_once.dynamodb.retry import Unprocessed
-
-    cause = error.__cause__
-    if isinstance(error, StoreUnavailable):
-        reason = code_of(cause) if isinstance(cause, Caught) else "no response"
-        if isinstance(cause, Unprocessed) or reason in THROTTLED:
-            reason = "UnprocessedKeys" if isinstance(cause, Unprocessed) else reason
-            return f"the token table is throttled ({reason}): retry"
-        return f"the token table did not respond ({reason}): check --endpoint-url and --region, or retry"
-    if isinstance(cause, NoCredentialsError | PartialCredentialsError):
-        return "no AWS credentials: pass --profile, or configure them as for the AWS CLI"
-    if isinstance(cause, Caught) and code_of(cause) == _DENIED:
-        return f"{str(error).partition(':')[0]}: grant the permission to the role that you use"
-    return str(error)
-
-
 @click.command(
     cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
+@before_commands
 @click.version_option(package_name="lambda-once")
-def app() -> None:
+@click.pass_context
+def app(ctx: click.Context, /, **shared: Any) -> None:
     """
     Find overdue and held tokens, and resolve them.
 
-    The table is --table or LAMBDA_ONCE_TABLE; credentials and region are those of the AWS CLI.
+    These options may also follow the command. Credentials and region are those of the AWS CLI.
     Exit code: 0 success; 1 a token is overdue or held, none was found, a write was refused, or two events
     differ; 2 bad input or no table.
     """
+    ctx.default_map = shared_defaults(COMMANDS, shared)

@@ -24,7 +24,7 @@ from lambda_once.operations.tokens import Filter
 from lambda_once.stores.names import MOST_SHARDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     AnyCommand = Callable[..., Any]
     _DurationType = click.ParamType[timedelta]
@@ -59,6 +59,9 @@ DURATION: Final = Duration()
 
 # -- output and table
 
+SESSION: Final = "lambda_once.session"
+"""Where a command keeps its boto3 session for an error message (`click.Context.meta`)."""
+
 
 class Access(NamedTuple):
     """What a command works with."""
@@ -71,72 +74,77 @@ class Access(NamedTuple):
     """Asks STS for the ARN of the operator; None: unverified."""
 
 
-def _with(options: tuple[Callable[[AnyCommand], AnyCommand], ...], command: AnyCommand) -> AnyCommand:
+def _with(options: Sequence[Callable[[AnyCommand], AnyCommand]], command: AnyCommand) -> AnyCommand:
     for option in reversed(options):  # click shows the last one that was applied first
         command = option(command)
     return command
 
 
+_SHARED: Final[dict[str, tuple[str, str, str, dict[str, Any]]]] = {
+    "--output": (
+        "form",
+        "LAMBDA_ONCE_OUTPUT",
+        "Form of the data on standard output.",
+        {"type": click.Choice(FORMATS)},
+    ),
+    # --name is that of a protected function
+    "--table": ("table_name", "LAMBDA_ONCE_TABLE", "The token table.", {"metavar": "NAME"}),
+    "--endpoint-url": (
+        "endpoint_url",
+        "AWS_ENDPOINT_URL_DYNAMODB",
+        "Another DynamoDB endpoint, such as DynamoDB Local.",
+        {"metavar": "URL"},
+    ),
+    "--profile": ("profile", "AWS_PROFILE", "Profile of the AWS configuration.", {"metavar": "NAME"}),
+    "--region": ("region", "AWS_REGION", "AWS region.", {"metavar": "NAME"}),
+    # a ledger has --shards of its own
+    "--shards": (
+        "table_shards",
+        "LAMBDA_ONCE_STATUS_SHARDS",
+        "Shards of the index that the functions write. All shards are read in any case.",
+        {"type": click.IntRange(1, MOST_SHARDS), "metavar": "NUMBER"},
+    ),
+}
+"""Options that stand before a command or after it: parameter, variable, help, and the rest of the option."""
+
+
+def before_commands(group: AnyCommand) -> AnyCommand:
+    """Add the shared options to the group, which reads their variables, too: see `shared_defaults`."""
+    options = [
+        click.option(flag, name, envvar=variable, show_envvar=True, help=text, **rest)
+        for flag, (name, variable, text, rest) in _SHARED.items()
+    ]
+    return _with(options, group)
+
+
+def shared_defaults(commands: Iterable[str], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the defaults that *given* makes for options after the command (`click.Context.default_map`)."""
+    defaults = {name: each for name, each in given.items() if each is not None}
+    return {command: defaults for command in commands}  # noqa: C420  (they are only read)
+
+
+def _after_command(flag: str) -> Callable[[AnyCommand], AnyCommand]:
+    name, variable, text, rest = _SHARED[flag]
+    return click.option(flag, name, help=f"{text}  [env var: {variable}]", **rest)
+
+
 def with_output(command: AnyCommand) -> AnyCommand:
     """Add ``--output``; the command gets an `Output` as its first argument."""
 
-    @click.option(
-        "--output",
-        "form",
-        type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
-        envvar="LAMBDA_ONCE_OUTPUT",
-        help="Form of the data on standard output.",
-    )
+    @_after_command("--output")
     @functools.wraps(command)
-    def wrapped(*args: Any, form: str, **options: Any) -> Any:
-        return command(Output(form), *args, **options)
+    def wrapped(*args: Any, form: str | None, **options: Any) -> Any:
+        return command(Output(form or FORMATS[0]), *args, **options)
 
     return wrapped
 
 
-_ACCOUNT: Final = (
-    click.option(
-        "--table",
-        "table_name",  # --name is that of a protected function
-        metavar="NAME",
-        envvar="LAMBDA_ONCE_TABLE",
-        show_envvar=True,
-        help="The token table.",
-    ),
-    click.option(
-        "--endpoint-url",
-        metavar="URL",
-        envvar="AWS_ENDPOINT_URL_DYNAMODB",
-        show_envvar=True,
-        help="Another DynamoDB endpoint, such as DynamoDB Local.",
-    ),
-    click.option(
-        "--profile",
-        metavar="NAME",
-        envvar="AWS_PROFILE",
-        show_envvar=True,
-        help="Profile of the AWS configuration.",
-    ),
-    click.option("--region", metavar="NAME", envvar="AWS_REGION", show_envvar=True, help="AWS region."),
-)
-_TABLE: Final = (
-    *_ACCOUNT,
-    click.option(
-        "--shards",
-        type=click.IntRange(1, MOST_SHARDS),
-        metavar="NUMBER",
-        envvar="LAMBDA_ONCE_STATUS_SHARDS",
-        show_envvar=True,
-        help="Shards of the index that the functions write. All shards are read in any case.",
-    ),
-)
+_ACCOUNT: Final = ("--table", "--endpoint-url", "--profile", "--region")
 
 
 def with_account(command: AnyCommand) -> AnyCommand:
     """Add the options that select a table and an account; the command gets their values."""
-    return _with(_ACCOUNT, command)
+    return _with([_after_command(flag) for flag in _ACCOUNT], command)
 
 
 def with_table(command: AnyCommand) -> AnyCommand:
@@ -151,21 +159,22 @@ def with_table(command: AnyCommand) -> AnyCommand:
         endpoint_url: str | None,
         profile: str | None,
         region: str | None,
-        shards: int | None,
+        table_shards: int | None,
         **options: Any,
     ) -> Any:
         if not table_name:
             raise Misconfigured("no token table: pass --table NAME, or set LAMBDA_ONCE_TABLE")
         session = session_for(profile or None, region or None)
+        click.get_current_context().meta[SESSION] = session
         client = client_for(session, "dynamodb", endpoint_url or None)
         caller = functools.partial(caller_arn, profile, region, endpoint_url or None, session)
         judging = clock()
         if isinstance(judging, CorrectedClock):
             judging.warn = output.say
-        table = TokenTable(table_name, client, judging, shards or 1)
-        return command(Access(table, output, shards is not None, caller), *args, **options)
+        table = TokenTable(table_name, client, judging, table_shards or 1)
+        return command(Access(table, output, table_shards is not None, caller), *args, **options)
 
-    return _with(_TABLE, wrapped)
+    return _with([_after_command(flag) for flag in (*_ACCOUNT, "--shards")], wrapped)
 
 
 def session_for(profile: str | None, region: str | None) -> Any:

@@ -62,6 +62,12 @@ def code_of(error: Exception) -> str:
     return type(error).__name__ if code is None else str(code).rpartition(".")[2]  # SQS puts its name before
 
 
+def message_of(error: Exception) -> str:
+    """Return AWS' message; of an error without one, its text."""
+    message = error.response.get("Error", {}).get("Message") if isinstance(error, ClientError) else None
+    return str(error) if message is None else str(message)
+
+
 def is_transient(error: Exception, codes: frozenset[str] = AGAIN) -> bool:
     """Return whether the same request may succeed later: no response, a server error, or one of *codes*."""
     if isinstance(error, ConnectionError | HTTPClientError | ResponseStreamingError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError, PartialCredentialsError
+from botocore.exceptions import NoCredentialsError, NoRegionError, PartialCredentialsError
 
-from lambda_once.dynamodb.errors import NOT_DYNAMODB, Caught, code_of, is_foreign, is_transient
+from lambda_once.dynamodb.errors import NOT_DYNAMODB, Caught, code_of, is_foreign, is_transient, message_of
 from lambda_once.dynamodb.retry import Unprocessed, batch_get
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Deadline
 
-_NOT_ALLOWED = frozenset(
+_WRONG_CREDENTIALS = frozenset(
     {
-        "AccessDeniedException",
+        "ExpiredToken",
         "ExpiredTokenException",
         "IncompleteSignatureException",
         "InvalidSignatureException",
@@ -92,7 +92,9 @@ class TokenTransport(Transport):
         """Return what *error* means for one token."""
         if is_transient(error):
             return Unanswered(code_of(error))
-        return misconfigured(error, self.table, operation, token, self.shape, self.index, self.place)
+        wrong = misconfigured(error, self.table, operation, token, self.shape, self.index, self.place)
+        wrong.__cause__ = error  # it may be raised elsewhere
+        return wrong
 
 
 def unavailable(token: str | None, reason: str) -> StoreUnavailable:
@@ -104,7 +106,7 @@ def misconfigured(
     error: Exception, table: str, operation: str, token: str | None, shape: str, index: str, place: str
 ) -> Misconfigured:
     """Return the error that names what is wrong with the table, the permissions or the clock."""
-    code, message = code_of(error), _message_of(error)
+    code, message = code_of(error), message_of(error)
     operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
     if code == "ResourceNotFoundException" and "index" not in message:  # moto raises it for an index, too
         advice = (
@@ -115,7 +117,11 @@ def misconfigured(
         advice = (
             f"the clock of this machine is wrong, so DynamoDB refused {operation} ({message}): set the clock"
         )
-    elif code in _NOT_ALLOWED:
+    elif code in _WRONG_CREDENTIALS:
+        advice = (
+            f"{operation} on table {table!r} was refused ({code}): the credentials have expired, or are wrong"
+        )
+    elif code == "AccessDeniedException":
         advice = (
             f"{operation} on table {table!r} is not allowed ({code}): give the function's role the permission"
         )
@@ -132,9 +138,3 @@ def misconfigured(
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)
-
-
-def _message_of(error: Exception) -> str:
-    """Return DynamoDB's message; of an error without one, its text."""
-    message = error.response["Error"].get("Message") if isinstance(error, ClientError) else None
-    return str(error) if message is None else str(message)
