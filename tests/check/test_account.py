@@ -397,7 +397,7 @@ def refusal(code: str) -> ClientError:
         (refusal("Throttling"), "is throttled: retry"),
         (refusal("InternalFailure"), "failed (InternalFailure)"),
         (refusal("NoSuchEntity"), "found nothing (NoSuchEntity)"),
-        (ConnectTimeoutError(endpoint_url="https://iam"), "failed (ConnectTimeoutError)"),
+        (ConnectTimeoutError(endpoint_url="https://iam"), "got no response (ConnectTimeoutError)"),
     ],
 )
 def test_a_failed_request_is_listed_with_its_reason(shop: Account, error: Exception, why: str) -> None:
@@ -407,6 +407,17 @@ def test_a_failed_request_is_listed_with_its_reason(shop: Account, error: Except
     found = shop.read(FUNCTION)
     assert NotChecked(FUNCTION, f"iam:ListRolePolicies {why}") in found.not_checked
     assert found.functions[0].statements is UNKNOWN
+
+
+def test_a_silent_service_is_asked_once(shop: Account) -> None:
+    """Each further request would take as long; all of them are listed, and other services are asked."""
+    shop.whole()
+    fail(shop, "iam", ConnectTimeoutError(endpoint_url="https://iam"))
+    found = shop.read(FUNCTION)
+    assert [call for call in shop.calls if call.startswith("iam:")] == ["iam:ListRolePolicies"]
+    silent = [each.why for each in found.not_checked if "got no response" in each.why]
+    assert [why.split()[0] for why in silent] == ["iam:ListRolePolicies", "iam:ListAttachedRolePolicies"]
+    assert len(found.queues) == 2
 
 
 @pytest.mark.parametrize(
@@ -501,7 +512,9 @@ def test_real_tables_and_queues_are_read(dynamodb_local: str) -> None:
         (DEAD, 30, UNKNOWN, None),
     ]
     assert found.queues[0].dead_letter == DEAD
-    assert set(found.not_checked) == {
+    allowed = next(each for each in found.not_checked if each.resource == FUNCTION)
+    assert allowed.why.startswith("whether it may GetItem"), "the engine's table has another ARN"
+    assert set(found.not_checked) - {allowed} == {
         NotChecked(TABLE, "dynamodb:DescribeContinuousBackups failed (UnknownOperationException)"),
         NotChecked(TABLE, "dynamodb:GetResourcePolicy failed (UnknownOperationException)"),
         *ALWAYS,

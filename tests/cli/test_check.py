@@ -28,6 +28,7 @@ from lambda_once.core.clock import SystemClock
 from lambda_once.operations.times import CorrectedClock
 from tests.check.deployed import DEAD, FUNCTION, QUEUE, REGION, TABLE, Account, account
 from tests.cli.shop import complaint
+from tests.kit import elasticmq
 
 FINDINGS = (
     Finding(
@@ -383,6 +384,22 @@ def test_only_the_table_is_at_another_endpoint(monkeypatch: pytest.MonkeyPatch) 
         "dynamodb": "http://127.0.0.1:1",
     }
     assert {tries for _, _, tries in made} == {check.TRIES}
+
+
+@pytest.mark.engine
+def test_real_engines_are_checked(dynamodb_local: str) -> None:
+    """DynamoDB Local at --endpoint-url, ElasticMQ by its variable, moto for Lambda and IAM."""
+    with elasticmq.running() as queues, account({"dynamodb": dynamodb_local, "sqs": queues}) as shop:
+        shop.whole()
+        here = {"AWS_ENDPOINT_URL_SQS": queues, "AWS_REGION": REGION}
+        try:
+            ran = run("--function", FUNCTION, "--endpoint-url", dynamodb_local, "--output", "json", **here)
+        finally:
+            shop.own("dynamodb", dynamodb_local).delete_table(TableName=TABLE)
+    value = json.loads(ran.stdout)
+    assert [(each["code"], each["resource"]) for each in value["findings"]] == [("T6", TABLE)]
+    assert (ran.exit_code, ran.stderr[-16:]) == (0, "; 6 not checked\n"), ran.output
+    assert {each["resource"] for each in value["notChecked"]} >= {TABLE, FUNCTION}
 
 
 def test_no_template_is_read_for_an_account(shop: Account, monkeypatch: pytest.MonkeyPatch) -> None:

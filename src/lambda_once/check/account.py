@@ -119,6 +119,8 @@ class _Asking:
     def __init__(self, client: Callable[[str], Any], clock: Clock, heard: Heard | None) -> None:
         self._client = client
         self._clients: dict[str, Any] = {}
+        self._silent: dict[str, Exception] = {}
+        """Services that did not respond: each further request would take as long."""
         self._clock = clock
         self._heard = heard
         self.not_checked: dict[NotChecked, None] = {}
@@ -164,6 +166,8 @@ class _Asking:
         return found
 
     def _of(self, service: str) -> Any:
+        if service in self._silent:
+            raise self._silent[service]
         if service not in self._clients:
             self._clients[service] = self._client(service)
         return self._clients[service]
@@ -178,13 +182,17 @@ class _Asking:
     def _failed(self, resource: str, service: str, operation: str, error: Exception) -> None:
         if code_of(error) in _NOT_ACCEPTED or not (isinstance(error, ClientError) or is_transient(error)):
             raise Misconfigured(str(error)) from error  # of the credentials, or of their configuration
-        action = f"{service}:{self._of(service).meta.method_to_api_mapping[operation]}"
+        if not isinstance(error, ClientError):
+            self._silent[service] = error
+        action = f"{service}:{self._clients[service].meta.method_to_api_mapping[operation]}"
         self.errors.append(error)
         self.note(NotChecked(resource, f"{action} {_reason(error)}"))
 
 
 def _reason(error: Exception) -> str:
     code = code_of(error)
+    if not isinstance(error, ClientError):
+        return f"got no response ({code})"
     if code in _DENIED:
         return "is denied"
     if code in _SLOWED:
