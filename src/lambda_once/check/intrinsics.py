@@ -165,6 +165,8 @@ def computed(value: Any, scope: Scope) -> Any:
 
 
 def _ref(name: Any, scope: Scope) -> Any:
+    if not isinstance(name, str):
+        return UNKNOWN
     if name == "AWS::NoValue":
         return NO_VALUE
     if name in scope.values:
@@ -176,12 +178,17 @@ def _ref(name: Any, scope: Scope) -> Any:
         case "AWS::SQS::Queue":
             return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{physical(name, scope)}"
         case "AWS::Lambda::Alias" | "AWS::Lambda::Version":
-            of = computed((resource.get("Properties") or {}).get("FunctionName"), scope)
+            of = computed(_properties(resource).get("FunctionName"), scope)
             return f"{of}:{mark_of(scope.path + name)}" if isinstance(of, str) else UNKNOWN
         case "AWS::Lambda::LayerVersion" | "AWS::IAM::ManagedPolicy" | "AWS::SNS::Topic":
             return mark_of(scope.path + name)
         case _:
             return physical(name, scope)
+
+
+def _properties(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = resource.get("Properties")
+    return found if isinstance(found, Mapping) else {}
 
 
 NAMES: Final = {
@@ -198,14 +205,14 @@ NAMES: Final = {
 def physical(name: str, scope: Scope) -> str:
     """Return the name of a resource: as the template gives it, else in marks."""
     resource = scope.resources[name]
-    attribute, _ = NAMES.get(resource.get("Type"), ("", ""))
-    given = computed((resource.get("Properties") or {}).get(attribute), scope)
+    attribute, _ = NAMES.get(str(resource.get("Type")), ("", ""))
+    given = computed(_properties(resource).get(attribute), scope)
     return given if isinstance(given, str) and given else mark_of(scope.path + name)
 
 
 def arn(name: str, scope: Scope) -> str:
     """Return the ARN of a resource."""
-    form = NAMES.get(scope.resources[name].get("Type"))
+    form = NAMES.get(str(scope.resources[name].get("Type")))
     if form is None:
         return mark_of(f"{scope.path}{name}.Arn")
     return "arn:aws:" + form[1].format(region=REGION, account=ACCOUNT, name=physical(name, scope))

@@ -7,11 +7,9 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-from lambda_once.check import intrinsics
 from lambda_once.check.deployment import UNKNOWN, Layer, Unknown
 from lambda_once.check.documents import SERVERLESS
-from lambda_once.check.intrinsics import computed
-from lambda_once.check.stacks import ASSET, Resource, mapping
+from lambda_once.check.stacks import Resource, mapping, path_of
 
 _NAMED: Final = re.compile(r"lambda[-_.]once", re.IGNORECASE)
 _ELSEWHERE: Final = re.compile(r"^\s*(-r|-e|-c|\.|/|https?:|file:|git\+|.*\.(whl|zip|tar\.gz))", re.MULTILINE)
@@ -20,8 +18,9 @@ _BUILDS: Final = ("Makefile", "pyproject.toml", "Pipfile", "uv.lock", "poetry.lo
 
 def layer_of(resource: Resource) -> Layer:
     raw = resource.stack.raw["Resources"].get(resource.id, {})
-    given = (raw.get("Properties") or {}).get("ContentUri", (raw.get("Properties") or {}).get("Content"))
-    folder = _local(resource, given)
+    properties = mapping(raw.get("Properties"))
+    given = properties.get("ContentUri", properties.get("Content"))
+    folder = path_of(resource, given)
     built = "BuildMethod" in mapping(raw.get("Metadata"))
     if isinstance(folder, Unknown):
         return Layer(resource.name, UNKNOWN)
@@ -30,7 +29,7 @@ def layer_of(resource: Resource) -> Layer:
 
 def package_of(function: Resource) -> bool | Unknown:
     raw = function.stack.raw["Resources"].get(function.id, {})
-    properties = raw.get("Properties") or {}
+    properties = mapping(raw.get("Properties"))
     shared = mapping(mapping(function.stack.raw.get("Globals")).get("Function"))
     if "Image" in (properties.get("PackageType"), shared.get("PackageType")):
         return UNKNOWN
@@ -38,18 +37,8 @@ def package_of(function: Resource) -> bool | Unknown:
         return False
     serverless = str(raw.get("Type")).startswith(SERVERLESS)
     given = properties.get("CodeUri", shared.get("CodeUri")) if serverless else properties.get("Code")
-    folder = _local(function, given)
+    folder = path_of(function, given)
     return UNKNOWN if isinstance(folder, Unknown) else has_package(folder, layer=False, built=serverless)
-
-
-def _local(resource: Resource, given: object) -> Path | Unknown:
-    """Return the folder or archive that *given* names, if it is here."""
-    asset = resource.metadata.get(ASSET)
-    location = asset if isinstance(asset, str) else computed(given, resource.stack.scope)
-    if not isinstance(location, str) or not intrinsics.is_known(location) or "://" in location:
-        return UNKNOWN
-    path = resource.stack.folder / location
-    return path if path.exists() else UNKNOWN
 
 
 def has_package(place: Path, *, layer: bool, built: bool) -> bool | Unknown:

@@ -30,6 +30,7 @@ class Stack(NamedTuple):
     scope: Scope
     raw: Template
     folder: Path
+    assets: Mapping[str, str]
 
 
 class Resource(NamedTuple):
@@ -70,7 +71,7 @@ def opened(opening: Opening, stacks: list[Stack], notes: list[NotChecked]) -> Sc
     template = expanded(raw, values, path) if is_serverless(raw) else raw
     scope = Scope(template, values, prefix)
     notes += _unseen(raw, prefix or str(path))
-    stack = Stack(scope, raw, path.parent)
+    stack = Stack(scope, raw, path.parent, _assets(path.parent))
     stacks.append(stack)
     if len(stacks) > MOST_STACKS:
         raise CannotCheck(f"{path}: more than {MOST_STACKS} nested stacks; check them one by one")
@@ -90,7 +91,7 @@ def _unseen(template: Template, name: str) -> Iterator[NotChecked]:
     transforms = template.get("Transform")
     for each in transforms if isinstance(transforms, list) else [transforms]:
         macro = each.get("Name") if isinstance(each, Mapping) else each
-        if macro is not None and macro not in _KNOWN_MACROS:
+        if isinstance(macro, str) and macro not in _KNOWN_MACROS:
             yield NotChecked(name, f"what the macro {macro} makes")
     for key in template["Resources"]:
         if str(key).startswith("Fn::"):
@@ -146,13 +147,39 @@ def _outputs(
 
 
 def _location(nested: Resource) -> Path | Unknown:
-    asset = nested.metadata.get(ASSET)
-    raw = nested.stack.raw["Resources"].get(nested.id, {}).get("Properties", {})
-    given = next((raw[key] for key in ("Location", "TemplateURL") if key in raw), None)
-    location = asset if isinstance(asset, str) else computed(given, nested.stack.scope)
+    raw = mapping(nested.stack.raw["Resources"].get(nested.id, {}).get("Properties"))
+    return path_of(nested, next((raw[key] for key in ("Location", "TemplateURL") if key in raw), None))
+
+
+def path_of(resource: Resource, given: object) -> Path | Unknown:
+    """Return the file or folder that *given* names, a path or what the CDK has uploaded, if it is here."""
+    stack = resource.stack
+    location = computed(given, stack.scope)
+    if isinstance(location, Mapping):
+        location = location.get("S3Key", UNKNOWN)
+    asset = resource.metadata.get(ASSET)
+    if isinstance(asset, str):
+        location = asset
+    elif isinstance(location, str) and (key := location.rpartition("/")[2]) in stack.assets:
+        location = stack.assets[key]
     if not isinstance(location, str) or not intrinsics.is_known(location) or "://" in location:
         return UNKNOWN
-    return nested.stack.folder / location
+    path = stack.folder / location
+    return path if path.exists() else UNKNOWN
+
+
+def _assets(folder: Path) -> dict[str, str]:
+    """Return the files that the CDK uploads out of *folder*, by their keys in S3."""
+    found: dict[str, str] = {}
+    for manifest in sorted(folder.glob("*.assets.json")):
+        try:
+            files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+            for each in files.values():
+                keys = [to["objectKey"] for to in each["destinations"].values()]
+                found |= dict.fromkeys(keys, each["source"]["path"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # not the CDK's
+    return found
 
 
 # -- plain values
