@@ -19,7 +19,7 @@ from lambda_once.cli import render
 from lambda_once.cli.app import app
 from lambda_once.core.lifecycle import Failure
 from lambda_once.core.results import Inline
-from lambda_once.core.writes import Complete, Hold
+from lambda_once.core.writes import Complete, Hold, Release
 from tests.cli.shop import REQUEST, Shop, on_strict
 
 HOSTILE = "\x1b]0;own\x07\x1b[2J\x9b31m\u202e\u2066\u2028\n\r\x00\x7f\ud800 [red]é"
@@ -129,6 +129,10 @@ def _prepare(shop: Shop) -> None:
         shop.hold(twin, locked_by=locked_by)
     row = shop.client.get_item(TableName=shop.name, Key={"lockToken": {"S": TOKEN}})["Item"]
     shop.put(row | {"lockToken": {"S": EVIL}, "trace": {"S": HOSTILE}})
+    shop.put(
+        {name: row[name] for name in ("status", "expectedCompletion")} | {"lockToken": {"S": EVIL + "2"}}
+    )
+    shop.decide(shop.hold("orders/charge/given-back"), Release(failure), because=f"because {HOSTILE}")
 
 
 def _hostile_event(folder: Path) -> str:
@@ -148,6 +152,9 @@ EXPLAIN = ("explain", "--handler", HANDLER, "--function-name", "f")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "list": ("list",),
     "list held": ("list", "--held", "--overdue"),
+    "list released": ("list", "--released"),
+    "list by function": ("list", "--by-function"),
+    "list malformed": ("list", "--held", "--name", "none"),
     "find": ("find", "0000"),
     "find nothing": ("find", HOSTILE),
     "show held": ("show", TOKEN),
