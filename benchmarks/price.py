@@ -19,8 +19,11 @@ from benchmarks.prices import (
     CHECKED,
     KEPT_DAYS,
     LIST,
+    QUERY_ALARMS,
     REGION,
+    SHOP_ALARMS,
     SOURCES,
+    TOKEN_ALARMS,
     USUAL_METRICS,
     WATCHDOG_METRICS,
     WATCHDOG_MINUTES,
@@ -129,6 +132,15 @@ def _monthly(prices: Prices) -> Iterator[tuple[str, str]]:
     )
     own = len(WATCHDOG_METRICS)
     yield f"metrics of the watchdog: {own}", dollars(metrics(own, prices))
+    yield f"alarms of tokens.yaml: {TOKEN_ALARMS} metrics", dollars(TOKEN_ALARMS * prices.alarm)
+    yield (
+        f"alarms by query, of it and operations.yaml, for a function that writes all {QUERY_ALARMS} metrics",
+        dollars(QUERY_ALARMS * prices.alarm),
+    )
+    yield (
+        f"alarms on the sample's functions, queues and API: {SHOP_ALARMS} metrics",
+        dollars(SHOP_ALARMS * prices.alarm),
+    )
     runs = f"every {WATCHDOG_MINUTES} minutes, {WATCHDOG_QUERIES} each, nothing overdue"
     yield f"queries of the watchdog: {runs}", dollars(watchdog(prices))
 
@@ -142,7 +154,7 @@ def _told(prices: Prices) -> Iterator[tuple[str, str]]:
     yield "a million write, read units", f"${prices.write:g}, ${prices.read:g}"
     yield "a GB and month: stored, recovery", f"${prices.storage:g}, ${prices.backup:g}"
     yield "a GB of logs ingested", f"${prices.logs:g}"
-    yield "a metric and month", f"${prices.metric:g}"
+    yield "a metric and month; an alarm's", f"${prices.metric:g}, ${prices.alarm:g}"
     yield from SOURCES.items()
 
 

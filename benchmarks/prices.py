@@ -36,6 +36,14 @@ DynamoDB developer guide, "Capacity unit consumption for read operations"; Dynam
 """
 
 
+TOKEN_ALARMS: Final = 13
+"""Metrics that the alarms of tokens.yaml list."""
+QUERY_ALARMS: Final = 19
+"""Alarms of tokens.yaml and operations.yaml that are queries: each is charged for the metrics that it finds."""
+SHOP_ALARMS: Final = 32
+"""Metrics that the alarms of template.yaml list."""
+
+
 class Prices(NamedTuple):
     """
     List prices in dollars, `REGION`, looked up on the day `CHECKED`; free tiers are left out.
@@ -55,6 +63,8 @@ class Prices(NamedTuple):
     """A GB taken in, the first tier of the Standard class."""
     metric: float = 0.30
     """A custom metric and month, the first 10,000."""
+    alarm: float = 0.10
+    """A metric of an alarm and month; of a Metrics Insights query, each that it analyses."""
 
 
 LIST = Prices()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.prices import QUERY_ALARMS, SHOP_ALARMS, TOKEN_ALARMS
 from tests.docs.pages import ROOT
 
 from . import nested
@@ -66,6 +67,16 @@ def test_without_filling_some_held_payments_do_not_ring() -> None:
     bare = replace(held, watched="held")
     weekend = BY_SENTENCE["a payment is held on Friday, forty on Monday"]
     assert rings(weekend, {"bare": bare})["bare"].times < 41
+
+
+def test_the_alarms_that_are_priced_are_those_of_the_templates() -> None:
+    """A listed metric is charged, and one that a query finds; each alarm has the one kind or the other."""
+    listed = {name: len([each for each in alarm.queries if each.series]) for name, alarm in ALARMS.items()}
+    own = nested.parsed(ROOT / "template.yaml")["Resources"].keys()
+    assert sum(count for name, count in listed.items() if name in own) == SHOP_ALARMS
+    assert sum(count for name, count in listed.items() if name not in own) == TOKEN_ALARMS
+    assert [count for name, count in listed.items() if name not in own].count(0) == QUERY_ALARMS
+    assert 0 not in [count for name, count in listed.items() if name in own]
 
 
 def test_every_alarm_rings_somewhere(found: dict[str, dict[str, Rings]]) -> None:
