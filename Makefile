@@ -156,6 +156,10 @@ bench-parts: $(VENV)/.dev dynamodb ## Measure which part of the code an invocati
 bench-hostile: $(VENV)/.dev ## Measure what hostile bodies cost beside ordinary numbers
 	@$(BIN)/python -m benchmarks.hostile
 
+.PHONY: bench-scale
+bench-scale: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Play 1,000 events a second for ten minutes, in virtual time, by the number of shards (a quarter of an hour)
+	@$(BIN)/python -m benchmarks.scale
+
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented exceptions come out
 	@FUZZ=$(or $(N),10000) $(BIN)/python -m pytest -q tests/fuzz
