@@ -374,6 +374,22 @@ def test_the_result_is_never_printed(payments: Payments, tmp_path: Any) -> None:
         assert "4711" not in ran.output
 
 
+def test_the_identity_by_sts_is_kept_beside_the_name(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name is free text; the credentials are not. Without an answer it is unverified."""
+    arn = "arn:aws:sts::123456789012:assumed-role/on-call/carol"
+    token = payments.hold("p-1")
+    monkeypatch.setattr(options, "caller_arn", lambda *_: arn)
+    assert payments.run("resolve", token, "--hold", *SURE).exit_code == 0
+    monkeypatch.setattr(options, "caller_arn", lambda *_: None)
+    assert payments.run("resolve", token, "--not-done", *SURE).exit_code == 0
+    assert [decision.caller for decision in payments.row("p-1").decisions] == [arn, None]
+    shown = output_of(payments.run("show", token))
+    assert f"ann ({arn}) decided to hold it (it was held)" in shown
+    assert "ann (identity unverified) released it as not done (it was held)" in shown
+
+
 def test_by_defaults_to_the_user_name(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the machine knows them."""
     monkeypatch.setattr(getpass, "getuser", lambda: "carol")

@@ -57,8 +57,7 @@ CACHES: Final = "cache: functions with cache= may return the old outcome for up 
 
 
 def _author(access: Access, consent: Consent) -> Author:
-    del access
-    return Author(consent.by, consent.because)
+    return Author(consent.by, consent.because, caller=access.caller())
 
 
 # -- one token: show its row, ask, write, report
