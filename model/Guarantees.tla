@@ -51,9 +51,20 @@ PartsThere ==
     Large /\ final # None /\ now < final.ttl + Reading =>
         \E x \in parts : x.name = PartName([id |-> final.id, write |-> final.write]) /\ x.of = final.outcome
 
-(* 6. What waits for a person, or may have to, has no ttl. *)
+(* 13. What is released runs: the acquisition that follows from reading it is granted, while it is as it was read. *)
+ReleasedRuns ==
+    \A p \in Procs :
+        row.state = "released" /\ row.id # Id(p) =>
+            Takes(row, Acquire(p, IF Mortal(p) THEN "any" ELSE "released", row))
+
+(* 13. Taken over is only what was in progress. *)
+TakenOverLapsed ==
+    \A m \in net : m.kind = "acquire" /\ Accepts(row, m) /\ TakenOver(row) => row.state = "inProgress"
+
+(* 6. What waits for a person, or may have to, has no ttl; nor has what a decision released, until it runs. *)
 WaitsForever ==
     /\ row.state = "held" => row.ttl = Never
+    /\ row.listed => row.state = "released" /\ row.ttl = Never
     /\ row.state = "inProgress" /\ row.id \in Procs /\ policy[row.id] # "take_over" => row.ttl = Never
     /\ \A p \in Procs :
         pc[p] = "held" /\ row.state = "inProgress" /\ saw[p].id = row.id /\ saw[p].lease = row.lease =>

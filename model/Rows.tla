@@ -23,6 +23,9 @@ Guards == {
     "released_as_seen",         \* under hold and probe: a released row only as it was seen
     "seen_lease",               \* after a probe: the attempt and the lease that it was asked about,
     "seen_state",               \*   and still in progress
+    "listed_free",              \* what a decision released is free, though the index has it,
+    "listed_as_seen",           \*   and so under hold and probe, as it was seen
+    "before",                   \* taken over is only what was in progress
     "fence_clock",              \* the first fence of a row is the clock's
     \* conditions of every later write
     "attempt",                  \* the row still names the attempt
@@ -34,6 +37,7 @@ Guards == {
     "ttl_under_hold",           \* an acquisition under hold or probe sets none
     "ttl_off_at_acquisition",   \* and removes the one that was there
     "ttl_off_on_hold",          \* HOLD removes it
+    "ttl_off_on_release",       \* and so does a decision that releases
     "pin",                      \* a request answered Held removes it
     \* parts of large results
     "parts_first",              \* they are written before the row is flipped
@@ -68,10 +72,11 @@ Same  == -1     \* a write that leaves the ttl as it was
 (***************************************************************************)
 (* A row: its state, the attempt id that it bears, the id of whoever wrote *)
 (* it last (no attribute of the real row: see NoStranger), the id of the   *)
-(* write that ended it, lease, ttl, the outcome, the fence.                *)
+(* write that ended it, lease, ttl, the outcome, the fence; and whether    *)
+(* the index has it though it is released, because a decision released it. *)
 (***************************************************************************)
 NoRow == [state |-> "absent", id |-> None, by |-> None, write |-> None, lease |-> 0, ttl |-> Never,
-          outcome |-> None, fence |-> 0]
+          outcome |-> None, fence |-> 0, listed |-> FALSE]
 
 Finished(row)       == row.state \in {"complete", "released"}
 Expired(row, time)  == Finished(row) /\ row.ttl <= time
@@ -104,7 +109,9 @@ Takes(row, m) ==
     LET free     == \/ row.state = "absent"
                     \/ Expired(row, m.clock)
                     \/ row.state = "complete" /\ ~On("settled")
-        released == row.state = "released" /\ (row.id # m.id \/ ~On("ghost"))
+        released == /\ row.state = "released"
+                    /\ row.id # m.id \/ ~On("ghost")
+                    /\ ~row.listed \/ On("listed_free")
         lapsed   == /\ row.state = "inProgress"
                     /\ row.lease < m.clock \/ ~On("lapsed")
                     /\ row.id # m.id \/ ~On("own_lapsed")
@@ -112,7 +119,11 @@ Takes(row, m) ==
         \/ m.take = "any"       /\ (free \/ released \/ lapsed)
         \/ m.take = "unclaimed" /\ (free \/ (row.state = "released" /\ ~On("released_as_seen")))
         \/ m.take = "released"  /\ row.id = m.seen /\ (row.state = "released" \/ ~On("released_state"))
+                                /\ (~row.listed \/ On("listed_as_seen"))
         \/ m.take = "lapsed"    /\ AsSeen(row, m)
+
+(* Whether the answer to a granted acquisition says that it was taken over. *)
+TakenOver(row) == row.state = "inProgress" \/ (row.listed /\ ~On("before"))
 
 Ours(row, m) ==
     /\ row.id = m.id \/ ~On("attempt")
@@ -132,11 +143,12 @@ Acquired(row, m) ==
     LET kept == m.ttl = Never /\ row.state # "absent" /\ ~On("ttl_off_at_acquisition")
         first == IF On("fence_clock") THEN 10 * m.clock ELSE 0
     IN  [state |-> "inProgress", id |-> m.id, by |-> m.id, write |-> None, lease |-> m.lease,
-         ttl |-> IF kept THEN row.ttl ELSE m.ttl, outcome |-> None,
+         ttl |-> IF kept THEN row.ttl ELSE m.ttl, outcome |-> None, listed |-> FALSE,
          fence |-> IF ~Fences THEN 0 ELSE (IF row.state = "absent" THEN first ELSE row.fence) + 1]
 
 Settled(row, m, state) ==
     [row EXCEPT !.state = state, !.by = m.id, !.write = m.write, !.ttl = IF m.ttl = Same THEN @ ELSE m.ttl,
+                !.listed = m.kind = "resolve" /\ state = "released",
                 !.outcome = IF state = "complete" THEN m.write ELSE None]
 
 After(row, m) ==

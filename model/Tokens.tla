@@ -106,7 +106,7 @@ Resolves(by, seen, to, clock) ==
     LET id == IF On("resolution_id") THEN [fresh |-> by] ELSE seen.id
     IN  [Request("resolve", by, id, Later(now + Delay)) EXCEPT
             !.take = to, !.seen = seen.id, !.seenLease = seen.lease, !.seenState = seen.state,
-            !.ttl = Later(clock + Keep)]
+            !.ttl = IF to = "released" /\ On("ttl_off_on_release") THEN Never ELSE Later(clock + Keep)]
 
 (* --------------------------------------- what a process does next, as a value *)
 

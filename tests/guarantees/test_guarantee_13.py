@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from datetime import timedelta
+from typing import Any, Literal
 
 import pytest
 
-from lambda_once import Held, Once
+from lambda_once import Held, Once, OnceError
 from lambda_once.cli import decisions
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.core.writes import Resolver
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 from lambda_once.operations import decisions as operations_decisions
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores import requests
@@ -346,3 +349,87 @@ def test_twin_that_drops_it_without_a_word(strict: Payments, monkeypatch: pytest
     """The result is gone, and the next delivery charges again."""
     monkeypatch.setattr(decisions, "drops_result", lambda *_: False)
     _breaks(_a_mistyped_order, strict)
+
+
+# -- what was released
+
+
+def _released_runs(payments: Payments, on_lapse: Literal["take_over", "hold"]) -> None:
+    """Held, released by Anna, listed until it is delivered; it runs then, and nothing was taken over."""
+    taken: list[Details] = []
+    once = Once(service="shop", hooks=[taken.append])
+
+    @once.event(key="paymentId", name="charge", on_lapse=on_lapse, lease=timedelta(seconds=LEASE))
+    def charge(event: dict[str, Any]) -> str:
+        payments.asked.append(event["paymentId"])
+        return "charged"
+
+    payments.hold("p-1")
+    _resolved(payments, "p-1", "--not-done")
+    payments.clock.advance(40 * 86_400)
+    _deleted_by_ttl(payments)
+    assert _listed(payments) == [payments.token("p-1")]
+    with using(once, DynamoDBStore(payments.table, payments.client), payments.clock):
+        assert charge({"paymentId": "p-1"}, lambda_context()) == "charged"
+    assert payments.asked == ["p-1"] * 2
+    assert [each.event for each in taken if each.event is Event.TAKEN_OVER] == []
+    assert _listed(payments) == []
+
+
+def _listed(payments: Payments) -> list[str]:
+    table = payments.operations
+    return [entry.token for entry in table.store.unfinished(State.RELEASED, table.deadline())]
+
+
+@pytest.mark.parametrize("on_lapse", ["take_over", "hold"])
+def test_what_a_person_released_is_listed_until_it_runs(
+    payments: Payments, on_lapse: Literal["take_over", "hold"]
+) -> None:
+    """It may be that nobody delivers it again: then it stays in the list, and never expires."""
+    _released_runs(payments, on_lapse)
+
+
+WITHOUT_STATUS = "attribute_not_exists(#status)"
+
+
+@pytest.mark.parametrize(
+    ("condition", "on_lapse"), [("FREE", "take_over"), ("RELEASED_AS_SEEN", "hold"), ("both", "hold")]
+)
+def test_twin_that_finds_only_what_has_no_status_free(
+    strict: Payments,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str,
+    on_lapse: Literal["take_over", "hold"],
+) -> None:
+    """`decide` calls it free, and the write is refused: what was released would never run."""
+    for name in ("FREE", "RELEASED_AS_SEEN"):
+        if condition in (name, "both"):
+            narrow = getattr(requests, name).replace(requests.ENDED, WITHOUT_STATUS)
+            monkeypatch.setattr(requests, name, narrow)
+    _breaks_or_fails(lambda: _released_runs(strict, on_lapse))
+
+
+def test_twin_that_takes_any_status_for_a_take_over(
+    strict: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every released token would ring the alarm on take-overs."""
+    right = requests.won
+
+    def any_status(granted: Any) -> Any:
+        return right(granted)._replace(took_over=granted["before"]["S"] != requests.NONE)
+
+    monkeypatch.setattr(requests, "won", any_status)
+    with pytest.raises(AssertionError):
+        _released_runs(strict, "take_over")
+
+
+def test_twin_that_releases_as_an_attempt_does(strict: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a status the index does not have it: released, never run, and never seen again."""
+    monkeypatch.setattr(requests, "_released", lambda *_: ({}, ["status"]))
+    with pytest.raises(AssertionError):
+        _released_runs(strict, "take_over")
+
+
+def _breaks_or_fails(scenario: Callable[[], None]) -> None:
+    with pytest.raises((AssertionError, OnceError)):
+        scenario()

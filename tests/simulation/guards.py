@@ -147,6 +147,20 @@ def asks_nothing(acquisition: Any) -> Any:
     return f"{ALWAYS} OR {requests.ABSENT}", {}
 
 
+def with_any_status(granted: Any) -> Won:
+    """Take every status that an acquisition found for an attempt that had lapsed."""
+    took_over = granted["before"]["S"] != requests.NONE
+    return _right_won(granted)._replace(took_over=took_over)
+
+
+_right_won = requests.won
+
+
+def released_by_an_attempt(_write: Write, _shards: int) -> tuple[dict[str, Any], list[str]]:
+    """Release as an attempt does, whoever decided it."""
+    return {}, ["status"]
+
+
 def request_id() -> str:
     """One id for all tries of a request, as a request id is."""
     invocation = current_invocation()

@@ -34,6 +34,8 @@ class Tenure:
     sandbox: Sandbox
     alive_until: int
     """Until when it may rely on the token, by its own clock."""
+    from_progress: bool = False
+    """Whether its acquisition found the token in progress."""
     lost: bool = False
     """Its row was taken, finished by somebody else, or deleted."""
     finished: bool = False
@@ -119,7 +121,8 @@ class Ledger:
         self._fences[key] = fence
         lease = milliseconds(after["expectedCompletion"]["S"])
         believed = lease - MARGIN_MS if self.explicit else writer.deadline
-        self.tenures[attempt] = Tenure(attempt, key, writer, believed)
+        from_progress = before is not None and state(before) == "inProgress"
+        self.tenures[attempt] = Tenure(attempt, key, writer, believed, from_progress)
 
     def _may_acquire(self, before: Item, after: Item, writer: Sandbox) -> None:
         found, holder = state(before), _attempt(before)
@@ -187,6 +190,8 @@ class Ledger:
             self.story.breaks("a decision was written under the id or the fence that was found")
         if state(before) != "inProgress" and state(after) == "complete":
             self._stored(key, after)
+        if state(after) == "released" and ("status" not in after or "ttl" in after):
+            self.story.breaks("what a decision released is not listed, or will expire")
 
     def _prolonged(self, before: Item, after: Item, tenure: Tenure | None) -> None:
         was, lease = (milliseconds(row["expectedCompletion"]["S"]) for row in (before, after))

@@ -97,6 +97,8 @@ class Outcomes:
             self._unwritten.add((sandbox, details.token))
         if happening is Event.FENCED and tenure is not None and self._fenced_by_itself(tenure, sandbox):
             self._breaks("an attempt was fenced by its own write")
+        if happening is Event.TAKEN_OVER and tenure is not None and not tenure.from_progress:
+            self._breaks("a take-over was reported of a token that was not in progress")
         wanted = _STATES.get(happening)
         if wanted is None or attempt is None or details.reason is not None:
             return

@@ -274,7 +274,7 @@ class Schedule:
         """A person looks at what is held or lapsed, finds out what was done, and says so."""
         for token, row in sorted(self.ledger.rows.items()):
             lapsed = milliseconds(row["expectedCompletion"]["S"]) + MARGIN_MS + SKEW_MS < self.scheduler.now
-            waits = state(row) == "inProgress" and "ttl" not in row and lapsed
+            waits = state(row) == "inProgress" and lapsed and ("ttl" not in row or self.scenario.watched)
             if state(row) == "error" or waits:
                 self._resolve(token, row)
 

@@ -51,6 +51,8 @@ class Scenario:
     """For a while no request arrives at all."""
     expires: int = 0
     """For how many seconds the records of an old version, deployed beside it, live; 0: there is none."""
+    watched: bool = False
+    """What has lapsed is resolved under ``take_over``, too, as a watchdog does."""
     lanes: int = 0
     """The work is ``async def``, so many records of a batch at once; 0: it is plain."""
 
@@ -82,6 +84,7 @@ def with_history(found: Scenario) -> Scenario:
         expires=120 if found.seed % 2 else 3_600,
         remaining=max(found.remaining, 8_000),
         weather=replace(found.weather, pause=0),
+        watched=False,
         amended=False,
         transacts=False,
         extends=False,
@@ -125,4 +128,5 @@ def without_history(seed: int) -> Scenario:
         extends=rng.random() < 0.35,
         outage=rng.random() < 0.15,
         hurries=rng.random() < 0.6,
+        watched=seed % 7 == 5,
     )

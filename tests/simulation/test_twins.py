@@ -45,10 +45,12 @@ from tests.simulation.guards import (
     placing,
     read_before_the_loop,
     recognising,
+    released_by_an_attempt,
     returning_its_own,
     ttl_after_with,
     unrecognised,
     whenever,
+    with_any_status,
     with_request_ids,
     with_seen_id,
     with_ttl_under_hold,
@@ -180,6 +182,25 @@ TWINS = {
         without(requests, "SAME_PAYLOAD", "fingerprint = :f"),
         "another payload took the token over",
         lambda found: take_over(found) and found.amended,
+    ),
+    # what a decision released
+    "what a decision released is not free": Twin(
+        placing(requests, "FREE", requests.FREE.replace(requests.ENDED, UNSET)),
+        "was lost",
+        lambda found: take_over(found) and found.watched,
+    ),
+    "what a decision released is not acquired as seen": Twin(
+        placing(requests, "RELEASED_AS_SEEN", requests.RELEASED_AS_SEEN.replace(requests.ENDED, UNSET)),
+        "was lost",
+        hold,
+    ),
+    "any status means a take-over": Twin(
+        placing(requests, "won", with_any_status),
+        "not in progress",
+        lambda found: found.on_error == "hold",
+    ),
+    "what a decision released is not listed": Twin(
+        placing(requests, "_released", released_by_an_attempt), "is not listed", hold
     ),
     # acquisitions under hold and probe
     "under hold what has a ttl counts as expired": Twin(
