@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
@@ -12,10 +13,12 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from lambda_once.check import faults
 from lambda_once.check.deployment import Deployment, Severity
 from lambda_once.check.documents import document, loader
 from lambda_once.check.rules import RULES, findings
 from lambda_once.check.templates import read
+from lambda_once.decorators import runtime
 
 SHOP = Path(__file__).with_name("shop.yaml")
 TABLE = "TokenTable"
@@ -416,6 +419,41 @@ def test_codes_are_unique_and_texts_are_sentences() -> None:
         assert rule.why.endswith("."), rule.code
         assert not rule.title.endswith("."), rule.code
         assert rule.code[0] in "TQSPVLC", rule.code
+
+
+def test_the_page_lists_the_rules() -> None:
+    """docs/check.md has each rule, in the order of the table, and no other."""
+    page = (SHOP.parents[2] / "docs" / "check.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if re.match(r"\| [A-Z]\d+ \|", line)]
+    assert rows == [f"| {rule.code} | {rule.severity.value} | {rule.title} | {rule.why} |" for rule in RULES]
+
+
+def test_permissions_are_those_of_the_page() -> None:
+    """docs/deploying.md lists for each what its rule looks for."""
+    page = (SHOP.parents[2] / "docs" / "deploying.md").read_text(encoding="utf-8")
+    rows = {
+        row.split("|")[1].strip(): set(re.findall(r"`([A-Z]\w+)`", row.split("|")[2]))
+        for row in page.splitlines()
+        if row.count("|") == 3
+    }
+    assert rows["every function"] == {*faults.TOKENS}
+    assert rows["SQS batches"] == {*faults.BATCHES}
+    assert rows["results of more than 4 KB, compressed"] == {*faults.PARTS, *faults.READING_PARTS}
+    assert rows["the watchdog"] == {"Query", *faults.WATCHING, *faults.SWEEPING}
+
+
+def test_what_the_index_projects_is_what_is_needed() -> None:
+    """The table of tokens.yaml projects that and no more."""
+    tokens = document(SHOP.parents[2] / "examples" / "infrastructure" / "tokens.yaml")
+    (index,) = tokens["Resources"]["TokenTable"]["Properties"]["GlobalSecondaryIndexes"]
+    assert set(index["Projection"]["NonKeyAttributes"]) == {*faults.PROJECTED}
+    assert tuple(each["AttributeName"] for each in index["KeySchema"]) == faults.STATUS_KEYS
+
+
+def test_the_words_of_the_switch_are_those_of_the_runtime() -> None:
+    """`LAMBDA_ONCE_DISABLED` means the same here as in a function."""
+    assert set(runtime._TRUE) == faults.YES
+    assert set(runtime._FALSE) == faults.NO
 
 
 def test_errors_come_first(shop: dict[str, Any], folder: Path) -> None:
