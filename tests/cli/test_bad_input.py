@@ -297,7 +297,6 @@ def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None
         (["list", "more"], "more"),
         (["list", "--endpoint-url", "localhost"], "localhost"),
         (["list", "--table", "no such name"], "no such name"),
-        (["find"], "TEXT"),
         (["find", ""], "TEXT is empty"),
         (["find", "x", "--segments", "65"], "--segments"),
         (["show"], "TOKEN"),

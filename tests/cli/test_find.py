@@ -5,7 +5,7 @@ import pytest
 from lambda_once.core.canonical import digest
 from lambda_once.core.keys import token
 from lambda_once.operations import search
-from tests.cli.shop import Shop, lines, on_engine, open_shop
+from tests.cli.shop import Shop, complaint, lines, on_engine, open_shop
 
 __all__ = ["open_shop"]
 
@@ -71,6 +71,44 @@ def test_a_hashed_key_is_found_by_all_of_it(shop: Shop, key: object, typed: str)
     ran = shop.run("find", typed, "--output", "jsonl")
     assert [row["lockToken"] for row in lines(ran)] == [hashed]
     assert "1 found by SHA-256" in ran.stderr
+
+
+@pytest.mark.parametrize("delivery", ["059f36b4-87a3-44ab-83d2-661975830a7d", "größe/1", "shardId-0:49"])
+def test_a_message_leads_to_its_token(shop: Shop, delivery: str) -> None:
+    """By its whole id, whatever became of the token; with what it costs."""
+    shop.hold("orders/charge/held", delivery=delivery)
+    shop.complete("orders/mail/done", delivery=delivery)
+    shop.complete("orders/charge/other", delivery=f"{delivery}-2")
+    shop.complete("orders/charge/none")
+    ran = shop.run("find", "--delivery", delivery, "--output", "jsonl")
+    assert ran.exit_code == 0
+    assert {row["lockToken"] for row in lines(ran)} == {"orders/charge/held", "orders/mail/done"}
+    before, after, following = ran.stderr.splitlines()
+    assert before.startswith("reading the whole table: about 4 rows, ")
+    assert after.startswith("read 8 pages for ")
+    assert following == "next: lambda-once show TOKEN"
+
+
+def test_no_token_of_a_delivery(shop: Shop) -> None:
+    """A part of an id finds nothing; why there may be none is printed."""
+    shop.hold("orders/charge/held", delivery="message-1")
+    ran = shop.run("find", "--delivery", "message")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "A duplicate acquires none: search the log" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "about"),
+    [
+        ([], "either TEXT or --delivery"),
+        (["1", "--delivery", "m"], "either TEXT or --delivery"),
+        (["--delivery", ""], "--delivery is empty"),
+        (["--delivery", "m", "--ignore-case"], "cannot be combined"),
+    ],
+)
+def test_a_text_or_a_delivery(shop: Shop, args: list[str], about: str) -> None:
+    """One of them, and not both."""
+    assert about in complaint(shop.run("find", *args))
 
 
 def test_what_is_no_token_is_passed_over(shop: Shop) -> None:

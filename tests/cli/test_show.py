@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from click.testing import Result
 
 from lambda_once.cli import options
@@ -291,21 +292,73 @@ def _requests(shop: Shop) -> list[str]:
     return sent
 
 
-def test_known_names_are_asked_before_the_table_is_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the variable, and those of what is unfinished: no scan where one of them has the key."""
+def test_given_names_spare_the_scan(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If one of --names has the key, the table is not read; where it was not looked is printed."""
     monkeypatch.setattr(options, "client_for", lambda *_: shop.client)
     shop.complete("orders/charge/12345")
-    shop.complete("orders/ship/acme/777")
     shop.begin("orders/ship/acme/778")
     sent = _requests(shop)
     ran = shop.run("show", "12345", LAMBDA_ONCE_NAMES="orders/refund, orders/charge")
     assert ran.exit_code == 0
     assert "orders/charge/12345" in ran.stdout
-    assert "found under the known names; lambda-once find searches all" in ran.stderr
-    assert "orders/ship/acme/777" in shop.run("show", "777").stdout
+    assert ran.stderr == (
+        "WARNING: only looked under orders/refund, orders/charge, orders/ship/acme; "
+        "--scan searches all functions\n"
+    )
     assert "Scan" not in sent
     shop.run("show", "12345")
     assert "Scan" in sent
+
+
+@pytest.mark.parametrize("given", [[], ["--names", "orders/charge", "--scan"]])
+def test_a_key_of_two_functions_is_found_twice(shop: Shop, given: list[str]) -> None:
+    """One of them is known by other work that is unfinished; the other has only finished work."""
+    shop.complete("orders/charge/12345")
+    shop.complete("orders/ship/12345")
+    shop.begin("orders/ship/1")
+    ran = shop.run("show", "12345", "--output", "jsonl", *given)
+    assert ran.exit_code == 2
+    assert {json.loads(line)["lockToken"] for line in ran.stdout.splitlines()} == {
+        "orders/charge/12345",
+        "orders/ship/12345",
+    }
+
+
+def test_what_was_not_searched_is_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the table is too large, or may not be scanned: the row that is known is shown."""
+    shop.complete("orders/charge/12345")
+    shop.complete("orders/ship/12345")
+    for n in range(8):
+        shop.begin(f"orders/ship/{'abcdefgh'[n]}/1")
+    shop.begin("orders/ship/1")
+    _large(shop, monkeypatch)
+    ran = shop.run("show", "12345")
+    assert ran.exit_code == 0
+    assert "orders/ship/12345" in ran.stdout
+    (warning,) = ran.stderr.splitlines()
+    assert warning.startswith("WARNING: only looked under orders/ship")
+    assert " and 4 more: the table has about 9,000,000 rows" in warning
+    assert warning.endswith("--scan searches all functions")
+    assert shop.run("show", "12345", "--scan").exit_code == 2
+
+
+def test_who_may_not_scan_is_shown_what_is_known(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was left out; where nothing is known, the denial is the answer."""
+    shop.complete("orders/charge/12345")
+    shop.complete("orders/ship/12345")
+    shop.begin("orders/ship/1")
+    call = TokenTransport.call
+
+    def denied(self: TokenTransport, operation: str, *rest: object) -> Any:
+        if operation == "scan":
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "Scan")
+        return call(self, operation, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TokenTransport, "call", denied)
+    ran = shop.run("show", "12345")
+    assert (ran.exit_code, "orders/ship/12345" in ran.stdout) == (0, True)
+    assert "only looked under orders/ship: dynamodb:Scan is denied" in ran.stderr
+    assert shop.run("show", "777").exit_code == 2
 
 
 def test_names_that_begin_no_token_are_bad_input(shop: Shop) -> None:
@@ -315,7 +368,7 @@ def test_names_that_begin_no_token_are_bad_input(shop: Shop) -> None:
 
 
 def test_a_bare_key_of_something_unfinished_is_shown(shop: Shop) -> None:
-    """One that is held or in progress, without a scan."""
+    """One that is held or in progress."""
     shop.hold("orders/charge/12345")
     shop.begin("orders/charge/123456")
     assert _shown(shop, "12345", code=1)["lockToken"] == "orders/charge/12345"
@@ -369,11 +422,12 @@ def test_an_unknown_token_prints_advice(shop: Shop) -> None:
     ran = shop.run("show", "missing")
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1] == (
-        f"lambda-once: no token and no key missing in the table {shop.name}. "
+        f"lambda-once: no token and no key missing in the table {shop.name}. It never arrived, or has "
+        "expired (keep=), or has another key: a hash of the payload, or of an API the client's own key. "
         "To search by a part: lambda-once find missing"
     )
     shop.begin("orders/charge/12345-b")
-    assert "unfinished and similar: orders/charge/12345-b. To" in shop.run("show", "12345").stderr
+    assert "unfinished and similar: orders/charge/12345-b. It" in shop.run("show", "12345").stderr
     assert shop.run("show", "orders/charge/12345").stderr.endswith("lambda-once find 12345\n")
     message = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a/b c%"))
     assert "orders/refund has no key a/b c%" in message

@@ -157,6 +157,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "list malformed": ("list", "--held", "--name", "none"),
     "find": ("find", "0000"),
     "find nothing": ("find", HOSTILE),
+    "find delivery": ("find", "--delivery", DELIVERY),
+    "find no delivery": ("find", "--delivery", HOSTILE),
     "show held": ("show", TOKEN),
     "show overdue": ("show", LATE),
     "show complete": ("show", DONE),

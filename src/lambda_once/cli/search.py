@@ -14,9 +14,11 @@ from lambda_once.cli.options import Access, with_table
 from lambda_once.cli.render import record_json, story_json, story_lines, tokens_at
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Corrupt, Sealed, Unavailable
+from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.decisions import LONGEST_RETENTION_DAYS, is_forgotten
 from lambda_once.operations.search import (
+    Lookup,
     Pattern,
     Scanned,
     TableSize,
@@ -24,6 +26,7 @@ from lambda_once.operations.search import (
     by_parts,
     by_token,
     containing,
+    delivered_as,
     exactly,
     names_from,
     parts_are_missing,
@@ -42,6 +45,8 @@ PAGES_OF_SHOW: Final = 1_024
 """Pages that `show` reads without --scan: 1 GB, 131,072 read units."""
 PAGES_OF_FIND: Final = 2_000
 """About 2 GB, and 256,000 read units."""
+MOST_SHOWN: Final = 5
+"""Names of functions that a warning has."""
 PARTS_MISSING: Final = "WARNING: parts of its result are missing: a duplicate gets ResultUnavailable"
 
 
@@ -100,8 +105,9 @@ def show_command(access: Access, **options: Any) -> None:
     Show one token: who acquired it, its outcome, what a duplicate gets, and queries for its log.
 
     TOKEN is a lock token; with --service and --name, a key of that function; otherwise a key. A key is looked
-    up under the known names (--names, and those of unfinished tokens), then in the whole table: the cost is
-    printed, and beyond 1 GB --scan is required. If several functions have the key, they are listed.
+    up under the known names (--names, and those of unfinished tokens) and in the whole table, unless --names
+    has it: the cost is printed, and beyond 1 GB --scan is required. What was left out is named. If several
+    functions have the key, they are listed.
 
     Exit code: 0 success; 1 the token is overdue, held, or its result is missing; 2 no such token, several,
     bad input or no table.
@@ -137,34 +143,60 @@ def _of_function(access: Access, given: ShowOptions) -> Record | None:
 def _by_key(access: Access, given: ShowOptions) -> Record:
     """Return the only row of a key; if there are several, list them and exit."""
     table, key = access.table, given.token
-    known = by_known_names(table, key, names_from(given.names), table.now())
+    names = names_from(given.names)
+    known = by_known_names(table, key, names, table.now())
     if known.malformed and not known.records:
         raise known.malformed[0]
-    records = known.records or _in_the_whole_table(access, key, force=given.scan)
-    if not records:
-        similar = f"; unfinished and similar: {', '.join(known.similar)}"
-        name = parts_of(key)
-        raise Misconfigured(
-            f"no token and no key {key} in the table {table.name}{similar if known.similar else ''}. "
-            f"To search by a part: lambda-once find {quote(key if name is None else name.key)}"
-        )
+    found = {record.token: record for record in known.records}
+    if found and names and not given.scan:
+        _say_where(access, known)
+    else:
+        found |= {record.token: record for record in _in_the_whole_table(access, given, known)}
+    if not found:
+        raise Misconfigured(_not_found(access, key, known))
+    records = tuple(found.values())
     if len(records) > 1 or known.malformed:
         _print_candidates(access, records, given, known.malformed)
-    if known.records:
-        access.output.say("found under the known names; lambda-once find searches all")
     return records[0]
 
 
-def _in_the_whole_table(access: Access, key: str, *, force: bool) -> tuple[Record, ...]:
+def _not_found(access: Access, key: str, known: Lookup) -> str:
+    similar = f"; unfinished and similar: {', '.join(known.similar)}" if known.similar else ""
+    name = parts_of(key)
+    return (
+        f"no token and no key {key} in the table {access.table.name}{similar}. It never arrived, or has "
+        "expired (keep=), or has another key: a hash of the payload, or of an API the client's own key. "
+        f"To search by a part: lambda-once find {quote(key if name is None else name.key)}"
+    )
+
+
+def _say_where(access: Access, known: Lookup, why: str = "") -> None:
+    """Print that functions were left out, which may have the key, too."""
+    more = len(known.names) - MOST_SHOWN
+    names = ", ".join(known.names[:MOST_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    access.output.say(f"WARNING: only looked under {names}{why}; --scan searches all functions")
+
+
+def _in_the_whole_table(access: Access, given: ShowOptions, known: Lookup) -> tuple[Record, ...]:
+    """Return all rows of a key; none, with a warning, if it is known and the rest costs too much."""
     table, size = access.table, table_size(access.table)
-    if size is not None and size.pages > PAGES_OF_SHOW and not force:
+    if size is not None and size.pages > PAGES_OF_SHOW and not given.scan:
+        if known.records:
+            _say_where(access, known, f": the table has {describe_size(size)}")
+            return ()
         raise click.UsageError(
-            f"no known name has the key {key}, and the table has {describe_size(size)}: pass "
+            f"no known name has the key {given.token}, and the table has {describe_size(size)}: pass "
             "--service and --name, LAMBDA_ONCE_NAMES, or --scan to read all of it"
         )
-    most = sys.maxsize if force else PAGES_OF_SHOW
+    most = sys.maxsize if given.scan else PAGES_OF_SHOW
     announce_scan(access, size, most)
-    scanned = list(scan(table, exactly(key), most))
+    try:
+        scanned = list(scan(table, exactly(given.token), most))
+    except Misconfigured as error:
+        if not (known.records and isinstance(error.__cause__, Caught) and is_denied(error.__cause__)):
+            raise
+        _say_where(access, known, ": dynamodb:Scan is denied")
+        return ()
     report_scan(access, sum(each.pages for each in scanned), sum(each.units for each in scanned))
     if not scanned[-1].complete:
         access.output.say("the table was not read to its end: pass --scan")
@@ -265,7 +297,10 @@ class Search:
 
 
 @click.command("find")
-@click.argument("text")
+@click.argument("text", required=False)
+@click.option(
+    "--delivery", metavar="ID", help="In place of TEXT: the id of a message, an event or a request."
+)
 @click.option("--ignore-case", is_flag=True, help="Ignore case.")
 @click.option(
     "--limit",
@@ -293,27 +328,50 @@ class Search:
 )
 @with_table
 def find_command(
-    access: Access, text: str, *, ignore_case: bool, limit: int, segments: int, max_pages: int
+    access: Access,
+    text: str | None,
+    *,
+    delivery: str | None,
+    ignore_case: bool,
+    limit: int,
+    segments: int,
+    max_pages: int,
 ) -> None:
     """
-    Find tokens whose key or scope contains TEXT, finished ones too.
+    Find tokens whose key or scope contains TEXT, finished ones too; or the token of a delivery.
 
     Reads the whole table, page by page, and prints the cost before and after. A key that is not a short text
     is stored as its SHA-256: it is found if TEXT is the whole key, as text, number or JSON value.
 
+    --delivery takes the whole id, such as the messageId of a message in a dead-letter queue. A token has that
+    of its last acquisition.
+
     Exit code: 0 found, 1 not found, 2 bad input or no table.
     """
-    if text == "":
-        raise click.UsageError("TEXT is empty, which every key contains; see lambda-once list")
+    pattern = _pattern(text, delivery, ignore_case=ignore_case)
     table, output = access.table, access.output
     announce_scan(access, table_size(access.table), max_pages)
     now = table.now()
-    search = Search(containing(text, ignore_case=ignore_case), limit)
+    search = Search(pattern, limit)
     found = search.through(scan(table, search.pattern, max_pages, segments))
     output.rows((_scanned_json(record, now) for record in found), tokens_at(now))
     _summarise(access, search)
     if search.shown == 0:
         raise click.exceptions.Exit(1)
+
+
+def _pattern(text: str | None, delivery: str | None, *, ignore_case: bool) -> Pattern:
+    if (text is None) == (delivery is None):
+        raise click.UsageError("pass either TEXT or --delivery ID")
+    if text == "":
+        raise click.UsageError("TEXT is empty, which every key contains; see lambda-once list")
+    if text is not None:
+        return containing(text, ignore_case=ignore_case)
+    if not delivery:
+        raise click.UsageError("--delivery is empty: pass the id of a message, an event or a request")
+    if ignore_case:
+        raise click.UsageError("--ignore-case cannot be combined with --delivery: an id is found whole")
+    return delivered_as(delivery)
 
 
 def announce_scan(access: Access, size: TableSize | None, max_pages: int) -> None:
@@ -354,11 +412,16 @@ def _summarise(access: Access, search: Search) -> None:
         say(f"stopped at {search.limit:,}: there may be more, see --limit")
     elif not search.complete:
         say(f"stopped after {search.pages:,} pages: the table was not read to its end, see --max-pages")
-    if search.shown == 0:
+    if search.shown != 0:
+        say("next: lambda-once show TOKEN")
+    elif search.pattern.delivery is not None:
+        say(
+            f"no token was acquired last for the delivery {search.pattern.delivery!r}. A duplicate acquires "
+            "none: search the log for its id, or find the token by a part of its key: lambda-once find TEXT"
+        )
+    else:
         say(
             f"no key or scope contains {search.pattern.text!r} or is its SHA-256. A key that is a hash of "
             "the whole payload cannot be found by a part of it: lambda-once explain prints the token "
             "of an event"
         )
-    else:
-        say("next: lambda-once show TOKEN")

@@ -72,8 +72,10 @@ class Lookup(NamedTuple):
     """Rows with exactly this key."""
     similar: tuple[str, ...]
     """A few unfinished tokens whose key contains it."""
-    malformed: tuple[Misconfigured, ...] = ()
+    malformed: tuple[Misconfigured, ...]
     """Rows with this key that cannot be read."""
+    names: tuple[str, ...]
+    """Where it was looked up: the beginnings of tokens."""
 
 
 def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datetime) -> Lookup:
@@ -95,7 +97,8 @@ def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datet
         if parts.key not in keys and key in parts.key and len(similar) < MOST_SIMILAR:
             similar.append(token)
     malformed: list[Misconfigured] = []
-    return Lookup(_rows(table, prefixes, key, malformed), tuple(similar), tuple(malformed))
+    rows = _rows(table, prefixes, key, malformed)
+    return Lookup(rows, tuple(similar), tuple(malformed), tuple(prefixes))
 
 
 def names_from(setting: str) -> tuple[str, ...]:
@@ -155,8 +158,12 @@ class Pattern(NamedTuple):
     """How a key that is exactly this text, or the JSON value that it spells, is stored if it was hashed."""
     keys: frozenset[str] | None = None
     """Whole keys; None: every key and scope that contains the text."""
+    delivery: str | None = None
+    """In place of keys and scopes: the delivery for which a token was acquired last."""
 
     def matches(self, name: TokenName) -> bool:
+        if self.delivery is not None:
+            return True  # DynamoDB has filtered the rows
         if self.keys is not None:
             return name.key in self.keys
         if name.key in self.digests:
@@ -181,6 +188,11 @@ def containing(typed: str, *, ignore_case: bool = False) -> Pattern:
 def exactly(typed: str) -> Pattern:
     """Return the pattern of the key *typed*: text, a number or JSON."""
     return Pattern(typed, ignore_case=False, digests=frozenset(), keys=keys_of(typed))
+
+
+def delivered_as(delivery: str) -> Pattern:
+    """Return the pattern of *delivery*: the id of a message, an event or a request."""
+    return Pattern(delivery, ignore_case=False, digests=frozenset(), delivery=delivery)
 
 
 def keys_of(typed: str) -> frozenset[str]:
@@ -269,6 +281,11 @@ def scan_request(
     }
     if start is not None:
         request["ExclusiveStartKey"] = start
+    if pattern.delivery is not None:
+        return request | {
+            "FilterExpression": "#delivery = :delivery",
+            "ExpressionAttributeValues": {":delivery": {"S": pattern.delivery}},
+        }
     if pattern.ignore_case:
         return request
     values = {f":wanted{number}": {"S": each} for number, each in enumerate(pattern.encoded)}
