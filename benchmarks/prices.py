@@ -39,7 +39,7 @@ DynamoDB developer guide, "Capacity unit consumption for read operations"; Dynam
 TOKEN_ALARMS: Final = 13
 """Metrics that the alarms of tokens.yaml list."""
 QUERY_ALARMS: Final = 19
-"""Alarms of tokens.yaml and operations.yaml that are queries: each is charged for the metrics that it finds."""
+"""Alarms of tokens.yaml and operations.yaml that are queries, each charged for the metrics that it finds."""
 SHOP_ALARMS: Final = 32
 """Metrics that the alarms of template.yaml list."""
 

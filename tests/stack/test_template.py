@@ -56,7 +56,7 @@ def test_the_template_is_clean_under_cfn_lint(template_text: str) -> None:
 
 
 def test_each_template_can_be_sent_in_a_request() -> None:
-    """CloudFormation quotas: 51,200 bytes; a larger one has to be in S3 before it is validated or deployed."""
+    """CloudFormation quotas: 51,200 bytes; a larger one must be in S3 before it is validated or deployed."""
     for path in (ROOT / "template.yaml", *(ROOT / "examples" / "infrastructure").glob("*.yaml")):
         assert path.stat().st_size <= 51_200, path
 
