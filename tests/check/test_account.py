@@ -160,6 +160,7 @@ def test_a_stream_is_a_source_without_a_queue(shop: Account) -> None:
     stream = shop.own("dynamodb").describe_table(TableName="orders")["Table"]["LatestStreamArn"]
     shop.mapping(stream, StartingPosition="LATEST")
     _, kinesis, table = shop.read(FUNCTION).sources
+    assert (kinesis.resource, table.resource) == (f"{FUNCTION}/clicks", f"{FUNCTION}/orders")
     assert (kinesis.kind, kinesis.source, kinesis.window) == ("kinesis", arn("kinesis", "stream/clicks"), 7)
     assert (kinesis.retries, kinesis.on_failure, kinesis.bisects) == (4, arn("sqs", DEAD), True)
     assert (kinesis.reports_failures, kinesis.batch_size) == (False, 100)
@@ -450,6 +451,19 @@ def test_an_environment_that_cannot_be_decrypted_is_unknown(shop: Account) -> No
     assert found.functions[0].environment is UNKNOWN
     assert NotChecked(FUNCTION, "its environment cannot be decrypted") in found.not_checked
     assert found.tables == ()
+
+
+def test_a_policy_that_is_not_json_is_unknown(shop: Account) -> None:
+    """What else the role has may be denied by it."""
+    shop.whole()
+
+    def garbled(parsed: dict[str, Any], **_: Any) -> None:
+        parsed["PolicyDocument"] = "{'Statement': []}"
+
+    shop.client("iam").meta.events.register("after-call.iam.GetRolePolicy", garbled)
+    found = shop.read(FUNCTION)
+    assert found.functions[0].statements is UNKNOWN
+    assert NotChecked(FUNCTION, "its policy inline is not JSON") in found.not_checked
 
 
 def test_all_pages_are_read(shop: Account) -> None:

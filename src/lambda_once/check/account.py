@@ -8,6 +8,7 @@ What a denied or failed request would have answered is `UNKNOWN`, and the reques
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -264,7 +265,7 @@ def _inline(asking: _Asking, function: str, role: str) -> Iterator[Answer | None
         yield None
     for name in names or ():
         answer = asking.one(function, "iam", "get_role_policy", RoleName=role, PolicyName=name)
-        yield None if answer is None else _document(answer["PolicyDocument"])
+        yield None if answer is None else _document(asking, function, name, answer["PolicyDocument"])
 
 
 def _managed(asking: _Asking, function: str, role: str) -> Iterator[Answer | None]:
@@ -281,13 +282,16 @@ def _managed(asking: _Asking, function: str, role: str) -> Iterator[Answer | Non
             PolicyArn=arn,
             VersionId=policy["Policy"]["DefaultVersionId"],
         )
-        yield None if version is None else _document(version["PolicyVersion"]["Document"])
+        document = None if version is None else version["PolicyVersion"]["Document"]
+        yield None if version is None else _document(asking, function, each["PolicyName"], document)
 
 
-def _document(given: Any) -> Answer:
-    """Return a policy document, which boto3 has parsed."""
-    document: Answer = json.loads(given) if isinstance(given, str) else given
-    return document
+def _document(asking: _Asking, function: str, policy: str, given: Any) -> Answer | None:
+    """Return a policy document, which boto3 has parsed; None, and a note, if it could not."""
+    if isinstance(given, Mapping):
+        return given
+    asking.note(NotChecked(function, f"its policy {policy} is not JSON"))
+    return None
 
 
 # -- mappings
@@ -308,7 +312,7 @@ def _source(function: Function, mapping: Answer, queues: Mapping[str, Queue]) ->
     known = queues.get(arn or "")
     source = known.resource if known is not None else arn
     return EventSource(
-        resource=f"{function.resource}/{mapping['UUID'] if source is None else source.rpartition(':')[2]}",
+        resource=f"{function.resource}/{mapping['UUID'] if arn is None else _name(arn)}",
         function=function.resource,
         kind=_kind(mapping),
         source=UNKNOWN if source is None else source,
@@ -326,6 +330,12 @@ def _kind(mapping: Answer) -> Kind:
     if "SelfManagedEventSource" in mapping:
         return "kafka"
     return _KINDS.get(_service(mapping.get("EventSourceArn", "")), "other")
+
+
+def _name(arn: str) -> str:
+    """Return the name in the ARN of a queue, stream, table's stream, cluster or broker."""
+    kind, *rest = re.split("[:/]", arn.split(":", 5)[-1])
+    return rest[0] if rest else kind
 
 
 def _service(arn: str) -> str:
