@@ -202,7 +202,7 @@ def _outputs() -> Iterator[str]:
     planned = CliRunner().invoke(app, ["plan", "--rate", "10", "--lifetime", "1h", "--output", "json"])
     for command, value in {
         "show": story_json(record, NOW + timedelta(hours=1), None, None),
-        "watch": counts_json(Counts({}, {}, None, {}, {}), NOW),
+        "watch": counts_json(Counts({}, {}, None), NOW),
         "explain": unit_json(explanation, full=True) | comparison_json(comparison, full=True),
         "plan": json.loads(planned.stdout),
     }.items():

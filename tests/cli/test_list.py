@@ -281,6 +281,11 @@ def test_a_list_asks_for_released_only_where_it_must(shop: Shop, monkeypatch: py
         asked.clear()
         shop.run("list", *given)
         assert asked == ["query"] * (1 + states * each), given
+    shop.hold("orders/charge/1")
+    shop.hold("orders/charge/2")
+    asked.clear()
+    shop.run("list", "--held", "--limit", "1")  # what is beyond the limit is counted
+    assert asked.count("query") == 2 * (1 + each)
 
 
 def test_scope_and_error_choose(shop: Shop) -> None:

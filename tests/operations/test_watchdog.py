@@ -171,6 +171,7 @@ def test_what_the_watchdog_releases_is_not_forgotten(post: Post) -> None:
         "checked": 2,
         "released": 2,
     }
+    post.clock.advance(5 * 60 + 1)
     assert _released(post) == (2, 0)
     post.acquire(CHARGE.format("a"), "a2")
     post.complete(CHARGE.format("a"), "a2")

@@ -146,7 +146,7 @@ def _summarise(access: Access, chosen: Chosen, listed: Listed, now: datetime) ->
     say, shown = access.output.say, listed.counts.total()
     filtered = chosen.wanted != Filter()
     if listed.cut:
-        counts = count_unfinished(access.table, now)
+        counts = count_unfinished(access.table, now, chosen.statuses)
         whole = _counts_text({status: counts.of(status) for status in FLAGS.values()}, chosen.statuses)
         say(f"first {shown:,} shown; {whole} in the whole table{', unfiltered' if filtered else ''}")
     elif shown == 0:

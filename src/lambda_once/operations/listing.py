@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 from heapq import merge
 from itertools import compress, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
@@ -125,17 +126,20 @@ LEFT_OVER: Final = timedelta(hours=1)
 """What was released longer ago is not about to run: queues and API clients have retried by then."""
 
 
+COUNTED: Final = UNFINISHED | {Status.RELEASED}
+
+
 class Counts(NamedTuple):
-    """How many unfinished tokens there are, by partition of the index; empty partitions are left out."""
+    """How many tokens there are, by partition of the index; without empty ones, and what was not counted."""
 
     overdue: Mapping[str, int]
     held: Mapping[str, int]
     oldest: datetime | None
     """The end of the earliest lease that has expired."""
-    in_progress: Mapping[str, int]
-    """With a lease that has not expired; empty if only what is stuck was counted."""
-    released: Mapping[str, int]
-    """Released by a decision, and not run since; empty if only what is stuck was counted."""
+    in_progress: Mapping[str, int] = MappingProxyType({})
+    """With a lease that has not expired."""
+    released: Mapping[str, int] = MappingProxyType({})
+    """Released by a decision, and not run since."""
 
     def of(self, status: Status) -> int:
         by_status = {
@@ -176,7 +180,9 @@ def count_stuck(table: TokenTable, before: datetime, deadline: Deadline) -> Coun
     Exact as the index is, which usually follows the table in less than a second. Raises as
     `TokenTransport.asked`.
     """
-    return _stuck(table, partitions(State.IN_PROGRESS), before, deadline)
+    overdue, oldest = _overdue(table, partitions(State.IN_PROGRESS), before, deadline)
+    held = table.index.count(partitions(State.HELD), deadline)
+    return Counts(overdue, held, oldest)
 
 
 def count_recent(
@@ -195,27 +201,35 @@ def count_recent(
     return Recent(sum(overdue.values()), sum(newly.values()), sum(left.values()))
 
 
-def count_unfinished(table: TokenTable, now: datetime) -> Counts:
+def count_unfinished(table: TokenTable, now: datetime, wanted: frozenset[Status] = COUNTED) -> Counts:
     """
-    Count all unfinished tokens, and those released by a decision and not run since.
+    Count all tokens in the states *wanted*. Raises `StoreUnavailable` and `Misconfigured`.
 
-    Raises `StoreUnavailable` and `Misconfigured`.
+    One query for each partition of a state, and a few more for those of what is overdue.
     """
     deadline = table.deadline(LONG)
     _fail_early(table, deadline)
-    running = table.index.count(partitions(State.IN_PROGRESS), deadline)
-    stuck = _stuck(table, list(running), now, deadline)
-    alive = {partition: count - stuck.overdue.get(partition, 0) for partition, count in running.items()}
-    return stuck._replace(
-        in_progress={partition: count for partition, count in alive.items() if count > 0},
-        released=table.index.count(partitions(State.RELEASED), deadline),
+
+    def count(state: State, *statuses: Status) -> Mapping[str, int]:
+        return table.index.count(partitions(state), deadline) if wanted & {*statuses} else {}
+
+    running = count(State.IN_PROGRESS, Status.OVERDUE, Status.IN_PROGRESS)
+    overdue, oldest = _overdue(table, list(running), now, deadline)
+    alive = {partition: number - overdue.get(partition, 0) for partition, number in running.items()}
+    return Counts(
+        overdue,
+        count(State.HELD, Status.HELD),
+        oldest,
+        {partition: number for partition, number in alive.items() if number > 0},
+        count(State.RELEASED, Status.RELEASED),
     )
 
 
-def _stuck(table: TokenTable, running: Sequence[str], before: datetime, deadline: Deadline) -> Counts:
-    """Count what is overdue in the partitions *running*, and all that is held."""
+def _overdue(
+    table: TokenTable, running: Sequence[str], before: datetime, deadline: Deadline
+) -> tuple[Mapping[str, int], datetime | None]:
+    """Count what is overdue in the partitions *running*; return that, and the end of the earliest lease."""
     overdue = table.index.count(running, deadline, before)
-    held = table.index.count(partitions(State.HELD), deadline)
 
     def first(partition: str) -> tuple[Entry, ...]:
         page = table.index.page(partition, deadline, before, limit=1)
@@ -225,7 +239,7 @@ def _stuck(table: TokenTable, running: Sequence[str], before: datetime, deadline
 
     pages = table.transport.each(list(overdue), first)
     leases = [entry.record.expected_completion for page in pages for entry in page]
-    return Counts(overdue, held, min(leases, default=None), {}, {})
+    return overdue, min(leases, default=None)
 
 
 def _fail_early(table: TokenTable, deadline: Deadline) -> None:
