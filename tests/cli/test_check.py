@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from lambda_once.check import rules, templates
@@ -28,6 +31,7 @@ from lambda_once.core.clock import SystemClock
 from lambda_once.operations.times import CorrectedClock
 from tests.check.deployed import DEAD, FUNCTION, QUEUE, REGION, TABLE, Account, account
 from tests.cli.shop import complaint
+from tests.docs.pages import ROOT, blocks
 from tests.kit import elasticmq
 
 FINDINGS = (
@@ -178,6 +182,35 @@ def test_no_line_is_broken_on_a_narrow_terminal(
         assert f" {finding.code} {finding.resource}: {finding.what}\n" in printed
         for line in finding.fix.splitlines():
             assert f" {line}\x1b[0m\n" in printed
+
+
+# -- docs/check.md
+
+PAGE = ROOT / "docs" / "check.md"
+MINIMAL = ROOT / "examples" / "minimal"
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
+    """Of the minimal example without one of its lines."""
+    copytree(MINIMAL / "function", tmp_path / "function")
+    template = (MINIMAL / "template.yaml").read_text(encoding="utf-8")
+    line = "            FunctionResponseTypes: [ReportBatchItemFailures]\n"
+    assert line in template
+    (tmp_path / "template.yaml").write_text(template.replace(line, ""), encoding="utf-8")
+    ran = run("--template", str(tmp_path / "template.yaml"))
+    shown = next(block.text for block in blocks(PAGE) if block.language == "text")
+    assert ran.stdout + ran.stderr == shown
+    assert ran.exit_code == 1
+
+
+def test_the_step_for_ci_is_understood(found: list[Finding]) -> None:
+    """Its command runs, and fails for an error."""
+    found.append(FINDINGS[0])
+    (steps,) = (yaml.safe_load(block.text) for block in blocks(PAGE) if block.language == "yaml")
+    install, check = (shlex.split(step["run"]) for step in steps)
+    assert install[:2] == ["pip", "install"]
+    assert check[:2] == ["lambda-once", "check"]
+    assert run(*check[2:]).exit_code == 1
 
 
 # -- exit codes
