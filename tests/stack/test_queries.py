@@ -18,12 +18,15 @@ for line in COMMITTED.read_text(encoding="utf-8").splitlines():
     if found := re.fullmatch(r"log event (\S+) has (\w+) \(\w+\)", line):
         FIELDS.setdefault(found[1], set()).add(found[2])
 
-GIVEN = {"message", "@message", "@timestamp", "@logStream"}
-"""The message is the event; CloudWatch Logs adds the others (user guide, supported logs and fields)."""
+GIVEN = {"message", "service", "@message", "@timestamp", "@logStream"}
+"""
+The message is the event, the service is that of Powertools' Logger; CloudWatch Logs adds the others (user guide,
+supported logs and fields).
+"""
 
 WORDS = {
     *("fields", "filter", "stats", "sort", "limit", "display", "by", "as", "and", "or", "not", "in", "like"),
-    *("asc", "desc", "latest", "count", "max", "avg", "pct"),
+    *("asc", "desc", "earliest", "latest", "count", "max", "avg", "pct"),
 }
 """Commands and functions of CloudWatch Logs Insights."""
 
@@ -75,6 +78,7 @@ def test_there_is_a_query_for_each_question(translated: Template) -> None:
         "Who had this request id?",
         "What had the same content?",
         "Which keys were reused for other work?",
+        "Which names are new?",
         "What took longest?",
         "What failed?",
         "What could not be written?",
