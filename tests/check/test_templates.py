@@ -243,7 +243,8 @@ def plain(folder: Path, **changes: str) -> Deployment:
         ({"RESOURCE": "arn:aws:s3:::bucket/*"}, True),
         ({"RESOURCE": '!Join ["", ["arn:aws:dynamodb:", !Ref AWS::Region, ":*:table/", !Ref Table]]'}, False),
         ({"RESOURCE": "!ImportValue table-arn"}, None),
-        ({"RESOURCE": '!Sub "arn:aws:dynamodb:*:*:table/${AWS::StackName}-*"'}, None),
+        ({"RESOURCE": '!Sub "arn:aws:dynamodb:*:*:table/${AWS::StackName}-*"'}, True),
+        ({"RESOURCE": '!Sub "arn:aws:dynamodb:*:*:table/${AWS::StackName}*"'}, None),
         ({"ACTION": "dynamodb:Query", "MANAGED": "arn:aws:iam::123456789012:policy/more"}, None),
         ({"ACTION": "dynamodb:Query", "MANAGED": "arn:aws:iam::aws:policy/AmazonDynamoDBFullAccess"}, False),
         (

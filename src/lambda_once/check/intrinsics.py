@@ -58,11 +58,19 @@ def is_known(text: str) -> bool:
 
 
 def may_be(one: str, other: str) -> bool:
-    """Whether the deployed texts may be equal. Names of two resources are not."""
+    """Whether the deployed texts may match, with wildcards in both. Names of two resources do not."""
     named = [{mark for mark in MARK.findall(each) if _is_resource(mark)} for each in (one, other)]
     if all(named) and not named[0] & named[1]:
         return False
-    return _overlap(_pieces(one), _pieces(other))
+    first, second = _parts(one), _parts(other)
+    while first and second and first[0] == second[0] != "*":  # equal marks are equal values
+        first, second = first[1:], second[1:]
+    return _overlap(_pieces("".join(first)), _pieces("".join(second)))
+
+
+def _parts(text: str) -> list[str]:
+    """Return *text* as marks and characters."""
+    return re.findall(f"{MARK.pattern}|.", text, re.DOTALL)
 
 
 def _is_resource(mark: str) -> bool:
@@ -180,6 +188,8 @@ def _ref(name: Any, scope: Scope) -> Any:
         case "AWS::Lambda::Alias" | "AWS::Lambda::Version":
             of = computed(_properties(resource).get("FunctionName"), scope)
             return f"{of}:{mark_of(scope.path + name)}" if isinstance(of, str) else UNKNOWN
+        case "AWS::Kinesis::StreamConsumer":
+            return f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/consumer/{mark_of(scope.path + name)}"
         case "AWS::Lambda::LayerVersion" | "AWS::IAM::ManagedPolicy" | "AWS::SNS::Topic":
             return mark_of(scope.path + name)
         case _:
@@ -237,7 +247,7 @@ def _attribute(argument: Any, scope: Scope) -> Any:
             return f"{arn(name, scope)}/stream/{mark_of(scope.path + name + '.Stream')}"
         case "QueueName":
             return physical(name, scope)
-        case "QueueUrl" | "PolicyArn" | "LayerVersionArn" | "TopicArn":
+        case "QueueUrl" | "ConsumerARN" | "PolicyArn" | "LayerVersionArn" | "TopicArn":
             return _ref(name, scope)
         case _:
             return mark_of(f"{scope.path}{name}.{attribute}")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lambda_once.check import intrinsics, policies
-from lambda_once.check.deployment import UNKNOWN, NotChecked, Statement, Table, Unknown
+from lambda_once.check.deployment import UNKNOWN, Statement, Table, Unknown
 from lambda_once.check.intrinsics import MARK, mark_of, may_be, unmarked
 from lambda_once.check.stacks import Resource, mapping
 from lambda_once.stores.names import INDEX
 
 _WITHOUT_TABLES: Final = re.compile(
-    "AWSLambda(Basic|VPCAccess|ENIManagement|DynamoDB|Kinesis|KinesisStreams|SQSQueue|MSK|MQ)\\w*Role"
+    "AWSLambda(Basic|VPCAccess|ENIManagement|DynamoDB|Kinesis|SQSQueue|MSK|MQ)\\w*Role(Policy)?"
     "|AWSLambdaInvocation-DynamoDB|AWSLambdaRole|AWSXRayDaemonWriteAccess|AWSXrayWriteOnlyAccess"
     "|CloudWatchLambdaInsightsExecutionRolePolicy|CloudWatchLambdaApplicationSignalsExecutionRolePolicy"
     "|AmazonSSMReadOnlyAccess|AmazonS3\\w+|AmazonSQS\\w+|AmazonSNS\\w+|AmazonKinesis\\w+|AmazonEventBridge\\w+"
@@ -31,109 +31,131 @@ _UNREAD: Final = Statement(True, ("*",), (), (UNKNOWN,), (), {})  # noqa: FBT003
 """Of a policy that is not in the template: it may allow anything."""
 
 
-class Granted:
-    """The statements of every role of a deployment, as far as they are about its token tables."""
+class Role(NamedTuple):
+    """What a role is granted, and the policies that are not here."""
 
-    def __init__(
-        self, everything: Sequence[Resource], tokens: Sequence[Table], notes: list[NotChecked]
-    ) -> None:
-        self._targets = [_spellings(each.arn) for each in tokens if isinstance(each.arn, str)]
-        self._notes = notes
-        self._roles: dict[str, tuple[Statement, ...]] = {}
-        managed = {
-            mark_of(each.name): self._read(each.properties.get("PolicyDocument"))
-            for each in everything
-            if each.kind == "AWS::IAM::ManagedPolicy"
-        }
-        for each in everything:
-            if each.kind == "AWS::IAM::Role":
-                found = (
-                    *self._inline(each),
-                    *self._managed(each, managed),
-                    *self._attached(each, everything),
-                )
-                self._roles[intrinsics.arn(each.id, each.stack.scope)] = found
+    statements: tuple[Statement, ...]
+    unread: tuple[str, ...]
 
-    def to(self, role: object) -> tuple[Statement, ...] | Unknown:
-        """Return what the role with this ARN is granted; `UNKNOWN` if it is not in the deployment."""
-        return self._roles.get(role, UNKNOWN) if isinstance(role, str) else UNKNOWN
 
-    def _inline(self, role: Resource) -> Iterator[Statement]:
-        given = role.properties.get("Policies", [])
-        for each in given if isinstance(given, list) else [UNKNOWN]:
-            yield from self._read(mapping(each).get("PolicyDocument"))
+class Target(NamedTuple):
+    """An ARN that rules ask for: as references come to, and as CloudFormation would name it."""
 
-    def _managed(self, role: Resource, managed: Mapping[str, tuple[Statement, ...]]) -> Iterator[Statement]:
-        given = role.properties.get("ManagedPolicyArns", [])
-        for each in given if isinstance(given, list) else [UNKNOWN]:
-            if isinstance(each, str) and each in managed:
-                yield from managed[each]
-            else:
-                yield from self._of_aws(each, role)
+    arn: str
+    spelled: str
 
-    def _of_aws(self, policy: object, role: Resource) -> Iterator[Statement]:
-        name = policy.rpartition("/")[2] if isinstance(policy, str) else ""
-        if _WITHOUT_TABLES.fullmatch(name):
-            return
-        if _EVERYTHING.fullmatch(name):
-            yield Statement(True, ("dynamodb:*",), (), ("*",), (), {})  # noqa: FBT003 - Statement.allows
-        elif name in ("AmazonDynamoDBReadOnlyAccess", "ReadOnlyAccess"):
-            yield Statement(True, _READING, (), ("*",), (), {})  # noqa: FBT003 - Statement.allows
-        else:
-            shown = unmarked(policy) if isinstance(policy, str) else "a policy"
-            self._notes.append(NotChecked(role.name, f"{shown}, which is not in this template"))
-            yield _UNREAD
 
-    def _attached(self, role: Resource, everything: Iterable[Resource]) -> Iterator[Statement]:
-        """Yield the statements of policies that name their roles."""
-        name = intrinsics.physical(role.id, role.stack.scope)
-        for each in everything:
-            if each.kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
-                roles = each.properties.get("Roles", [each.properties.get("RoleName")])
-                if isinstance(roles, Unknown) or UNKNOWN in roles:
-                    yield _UNREAD
-                elif name in roles:
-                    yield from self._read(each.properties.get("PolicyDocument"))
-
-    def _read(self, policy: object) -> tuple[Statement, ...]:
-        if not isinstance(policy, Mapping):
-            return (_UNREAD,)
-        return tuple(
-            each._replace(
-                resources=tuple(map(self._comparable, each.resources)),
-                not_resources=tuple(map(self._comparable, each.not_resources)),
+def granted(everything: Sequence[Resource], tokens: Iterable[Table]) -> dict[str, Role]:
+    """Return the roles of a deployment by ARN. What their statements name is comparable with *tokens*."""
+    targets = tuple(target for each in tokens for target in _targets(each))
+    managed = {
+        mark_of(each.name): tuple(_read(each.properties.get("PolicyDocument"), targets))
+        for each in everything
+        if each.kind == "AWS::IAM::ManagedPolicy"
+    }
+    found: dict[str, Role] = {}
+    for each in everything:
+        if each.kind == "AWS::IAM::Role":
+            unread: list[str] = []
+            statements = (
+                *_inline(each, targets),
+                *_managed(each, managed, unread),
+                *_attached(each, everything, targets),
             )
-            for each in policies.statements(_without_marks(policy))
-        )
+            found[intrinsics.arn(each.id, each.stack.scope)] = Role(statements, tuple(unread))
+    return found
 
-    def _comparable(self, resource: str | Unknown) -> str | Unknown:
-        """Return *resource* if it is certain whether it names one of the tables, else `UNKNOWN`."""
-        if isinstance(resource, Unknown):
-            return UNKNOWN
-        here = _DYNAMODB.sub(f"arn:aws:dynamodb:{intrinsics.REGION}:{intrinsics.ACCOUNT}:", resource)
-        pattern = re.compile(re.escape(here).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
-        for spellings in self._targets:
-            for suffix in ("", f"/index/{INDEX}"):
-                if pattern.fullmatch(spellings[0] + suffix):
-                    return here
-                if pattern.fullmatch(spellings[1] + suffix):
-                    return spellings[0] + suffix
-        possible = any(
-            may_be(here, each[0] + suffix) for each in self._targets for suffix in ("", "/index/x")
+
+def _inline(role: Resource, targets: Sequence[Target]) -> Iterator[Statement]:
+    given = role.properties.get("Policies", [])
+    for each in given if isinstance(given, list) else [UNKNOWN]:
+        yield from _read(mapping(each).get("PolicyDocument"), targets)
+
+
+def _managed(
+    role: Resource, managed: Mapping[str, tuple[Statement, ...]], unread: list[str]
+) -> Iterator[Statement]:
+    given = role.properties.get("ManagedPolicyArns", [])
+    for each in given if isinstance(given, list) else [UNKNOWN]:
+        if isinstance(each, str) and each in managed:
+            yield from managed[each]
+        else:
+            yield from _of_aws(each, unread)
+
+
+def _of_aws(policy: object, unread: list[str]) -> Iterator[Statement]:
+    name = policy.rpartition("/")[2] if isinstance(policy, str) else ""
+    if _WITHOUT_TABLES.fullmatch(name):
+        return
+    if _EVERYTHING.fullmatch(name):
+        yield Statement(True, ("dynamodb:*",), (), ("*",), (), {})  # noqa: FBT003 - Statement.allows
+    elif name in ("AmazonDynamoDBReadOnlyAccess", "ReadOnlyAccess"):
+        yield Statement(True, _READING, (), ("*",), (), {})  # noqa: FBT003 - Statement.allows
+    else:
+        unread.append(unmarked(policy) if isinstance(policy, str) else "a policy")
+        yield _UNREAD
+
+
+def _attached(
+    role: Resource, everything: Iterable[Resource], targets: Sequence[Target]
+) -> Iterator[Statement]:
+    """Yield the statements of policies that name their roles."""
+    name = intrinsics.physical(role.id, role.stack.scope)
+    for each in everything:
+        if each.kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
+            roles = each.properties.get("Roles", [each.properties.get("RoleName")])
+            if isinstance(roles, list) and name in roles:
+                yield from _read(each.properties.get("PolicyDocument"), targets)
+            elif not isinstance(roles, list) or UNKNOWN in roles:
+                yield _UNREAD
+
+
+# -- documents
+
+
+def _read(policy: object, targets: Sequence[Target]) -> Iterator[Statement]:
+    if not isinstance(policy, Mapping):
+        yield _UNREAD
+        return
+    for each in policies.statements(_without_marks(policy)):
+        yield each._replace(
+            resources=tuple(_comparable(each.resources, targets)),
+            not_resources=tuple(_comparable(each.not_resources, targets)),
         )
-        return UNKNOWN if possible else here
 
 
 _DYNAMODB: Final = re.compile(r"^arn:[^:]*:dynamodb:[^:]*:[^:]*:")
 """A policy names the region and the account of its own deployment, or any."""
 
 
-def _spellings(arn: str) -> tuple[str, str]:
-    """Return *arn*, and as CloudFormation makes a name: of stack, resource, and random letters."""
-    front, _, name = arn.partition(":table/")
-    if not re.fullmatch(MARK, name):
-        return arn, arn
-    return arn, f"{front}:table/{intrinsics.STACK}-{unmarked(name).replace('.', '-0-')}-0"
+def _comparable(given: Iterable[str | Unknown], targets: Sequence[Target]) -> Iterator[str | Unknown]:
+    """Yield resources that certainly cover a target, or certainly not; `UNKNOWN` for others."""
+    for each in given:
+        if isinstance(each, Unknown):
+            yield UNKNOWN
+            continue
+        here = _DYNAMODB.sub(f"arn:aws:dynamodb:{intrinsics.REGION}:{intrinsics.ACCOUNT}:", each)
+        pattern = re.compile(re.escape(here).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
+        yield here
+        for target in targets:
+            if not pattern.fullmatch(target.arn):
+                if pattern.fullmatch(target.spelled.replace("*", "0")):
+                    yield target.arn
+                elif may_be(here, target.arn) and may_be(here, target.spelled):
+                    yield UNKNOWN
+
+
+def _targets(table: Table) -> Iterator[Target]:
+    """Yield the table and its indexes. CloudFormation makes names of stack, resource, and random letters."""
+    if isinstance(table.arn, Unknown):
+        return
+    front, _, name = table.arn.partition(":table/")
+    spelled = table.arn
+    if re.fullmatch(MARK, name):
+        spelled = f"{front}:table/{intrinsics.STACK}-{unmarked(name).replace('.', '-*-')}-*"
+    indexes = () if isinstance(table.indexes, Unknown) else (each.name for each in table.indexes)
+    for suffix in dict.fromkeys(("", f"/index/{INDEX}", *(f"/index/{each}" for each in indexes))):
+        yield Target(table.arn + suffix, spelled + suffix)
 
 
 def _without_marks(policy: Mapping[str, Any]) -> dict[str, Any]:

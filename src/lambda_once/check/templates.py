@@ -32,7 +32,7 @@ from lambda_once.check.deployment import (
 from lambda_once.check.documents import SERVERLESS
 from lambda_once.check.intrinsics import NO_VALUE, unmarked
 from lambda_once.check.packages import layer_of, package_of
-from lambda_once.check.roles import Granted
+from lambda_once.check.roles import Role, granted
 from lambda_once.check.stacks import (
     Opening,
     Resource,
@@ -78,11 +78,13 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     named = {_variable(each, "LAMBDA_ONCE_TABLE") for each in variables.values()}
     tokens = [each for each in tables if each.name in named or _looks_like_tokens(each)]
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
-    granted = Granted(everything, tokens, notes)
-    made = [_function(each, variables[each.name], granted) for each in functions]
+    roles = granted(everything, tokens)
+    made = [_function(each, variables[each.name], roles) for each in functions]
     users = _users(made, functions, tokens, notes)
     sources = list(_sources(everything, users, functions, notes))
     queues = _queues(everything, sources)
+    names = {each.resource for each in users}
+    notes += _unread([each for each in functions if each.name in names], roles)
     notes += _elsewhere(users, tokens, sources, queues)
     used = {layer for each in users for layer in each.layers}
     found = Deployment(
@@ -271,23 +273,37 @@ def _looks_like_tokens(table: Table) -> bool:
 
 
 def _function(
-    resource: Resource, environment: Mapping[str, str | Unknown] | Unknown, granted: Granted
+    resource: Resource, environment: Mapping[str, str | Unknown] | Unknown, roles: Mapping[str, Role]
 ) -> Function:
     properties = resource.properties
     scope = resource.stack.scope
     handler = properties.get("Handler")
     layers = properties.get("Layers", [])
+    role = _role(resource, roles)
     known = isinstance(handler, str) and intrinsics.is_known(handler)
     return Function(
         resource=resource.name,
         name=intrinsics.physical(resource.id, scope),
         timeout=whole(properties.get("Timeout"), 3),
         environment=environment,
-        statements=granted.to(properties.get("Role")),
+        statements=UNKNOWN if role is None else role.statements,
         layers=tuple(map(_layer_name, layers)) if isinstance(layers, list) else (UNKNOWN,),
         has_package=package_of(resource),
         handler=cast("str", handler) if known else UNKNOWN,
     )
+
+
+def _role(function: Resource, roles: Mapping[str, Role]) -> Role | None:
+    """Return the role of *function*; None if it is not in the templates."""
+    arn = function.properties.get("Role")
+    return roles.get(arn) if isinstance(arn, str) else None
+
+
+def _unread(functions: Iterable[Resource], roles: Mapping[str, Role]) -> Iterator[NotChecked]:
+    for function in functions:
+        role = _role(function, roles)
+        for policy in () if role is None else role.unread:
+            yield NotChecked(function.name, f"{policy}, which is not in this template")
 
 
 def _layer_name(given: object) -> str | Unknown:
@@ -406,12 +422,13 @@ _SERVICES: Final[Mapping[str, Kind]] = {
 def _kind(properties: Mapping[str, Any]) -> Kind:
     """Return what feeds a mapping. Only queues have none of the settings of the others."""
     arn = properties.get("EventSourceArn")
-    if "SelfManagedEventSource" in properties:
+    if "SelfManagedEventSource" in properties or "Topics" in properties:
         return "kafka"
+    if "Queues" in properties:
+        return "mq"
     if isinstance(arn, str) and arn.startswith("arn:"):
         return _SERVICES.get(arn.split(":")[2], "other")
-    others = ("StartingPosition", "Queues", "Topics", "DocumentDBEventSourceConfig")
-    return UNKNOWN if any(each in properties for each in others) else "sqs"
+    return UNKNOWN if "StartingPosition" in properties else "sqs"
 
 
 def _queues(everything: Sequence[Resource], sources: Iterable[EventSource]) -> list[Queue]:
