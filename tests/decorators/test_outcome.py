@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
 from decimal import Decimal
@@ -366,6 +367,27 @@ def test_a_table_that_does_not_answer_is_no_unknown_key(rig: Rig) -> None:
         asyncio.run(asked(rig.once))
     rig.store.out = False
     assert outcome.result == rig.once.outcome(5, name="charge").result
+
+
+@in_memory
+def test_the_event_loop_goes_on_meanwhile(rig: Rig) -> None:
+    """The row and the parts are read in another thread; the result is at hand."""
+    charge(rig, result={"scan": os.urandom(PART_LIMIT).hex()})
+    threads: list[threading.Thread] = []
+    read, chunks = rig.store.read, rig.store.chunks
+
+    def reading(token: str, deadline: Any) -> Any:
+        threads.append(threading.current_thread())
+        return read(token, deadline)
+
+    def reading_parts(record: Record, deadline: Any) -> Any:
+        threads.append(threading.current_thread())
+        return chunks(record, deadline)
+
+    rig.store.read, rig.store.chunks = reading, reading_parts  # type: ignore[method-assign]
+    assert asyncio.run(asked(rig.once)).result
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
 
 
 @in_memory
