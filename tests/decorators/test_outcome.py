@@ -32,9 +32,12 @@ from lambda_once import (
     StoredError,
     StoreUnavailable,
 )
-from lambda_once.core.lifecycle import Record
-from lambda_once.core.results import INLINE_LIMIT, PART_LIMIT, Parts
+from lambda_once.core.clock import Deadline
+from lambda_once.core.lifecycle import Decider, Decision, Record, Resolve
+from lambda_once.core.results import INLINE_LIMIT, PART_LIMIT, Inline, Parts
+from lambda_once.core.writes import Complete, Release, resolving
 from lambda_once.engine.outcome import OutcomeState
+from lambda_once.stores.contract import Written
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.names import TableNames
 from lambda_once.stores.store import DynamoDBStore
@@ -111,6 +114,29 @@ def test_each_state_is_distinguished(rig: Rig) -> None:
     ask()
     states = ["unknown", "in_progress", "lapsed", "released", "complete", "failed", "held"]
     assert asked == dict.fromkeys(states, "shop/charge/5")
+
+
+@on_every_store
+def test_a_decision_is_seen_at_once(rig: Rig) -> None:
+    """A person releases what was held, and completes what lapsed."""
+
+    def decide(change: Complete | Release, how: Resolve) -> None:
+        now, row = rig.clock.now(), rig.row()
+        decision = Decision(now, Decider.PERSON, "ann", "seen at the bank", row.state, how, "")
+        ttl = int(now.timestamp()) + 3600 if how is Resolve.DONE else None
+        write = resolving(row, change, ttl, now, decision)
+        deadline = Deadline(rig.clock, now + timedelta(seconds=30))
+        assert rig.store.write([write], deadline) == [Written.WRITTEN]
+
+    charge(rig, error=Declined("no answer"), on_error=HOLD)
+    decide(Release(None), Resolve.NOT_DONE)
+    released = rig.once.outcome(5, name="charge")
+    assert (released.state, released.expires) == ("released", None)
+    left_in_progress(rig)
+    rig.clock.advance(1000)
+    assert rig.once.outcome(5, name="charge").state == "lapsed"
+    decide(Complete(Inline('"paid"')), Resolve.DONE)
+    assert rig.once.outcome(5, name="charge").result == "paid"
 
 
 @in_memory
