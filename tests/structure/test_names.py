@@ -11,7 +11,6 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "src" / "lambda_once"
 
 SHARED = {
-    "Outcome": "what became of a key, and what redrive did with one (operations.resolution)",
     "Refused": "a condition did not hold: of a store's write, and of a change below its floor (patterns)",
     "Unanswered": "no answer in time: of a store's write, and of a message that was sent (patterns.fifo)",
     "handler": "a Lambda handler, named in a template",

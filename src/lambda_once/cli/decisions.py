@@ -28,7 +28,7 @@ from lambda_once.operations.decisions import (
     LONGEST_RETENTION_DAYS,
     REDRIVE,
     Author,
-    Outcome,
+    RedriveOutcome,
     decided,
     decided_by_person,
     drops_result,
@@ -506,7 +506,7 @@ def _redrive(
     found = list(islice(chosen(), limit + 1))
     shown, output = found[:limit], access.output
     _say_skipped(access, skipped)
-    left_out = [(record, Outcome.SKIPPED) for record in skipped]
+    left_out = [(record, RedriveOutcome.SKIPPED) for record in skipped]
     if not shown:
         _print(access, left_out)
         output.say("no other matching token is held" if skipped else "no matching token is held")
@@ -533,10 +533,10 @@ def _say_skipped(access: Access, skipped: Sequence[Record]) -> None:
 
 
 def _print(
-    access: Access, outcomes: Iterable[tuple[Record, Outcome | None]]
-) -> Sequence[tuple[Record, Outcome | None]]:
+    access: Access, outcomes: Iterable[tuple[Record, RedriveOutcome | None]]
+) -> Sequence[tuple[Record, RedriveOutcome | None]]:
     """Print each row with its outcome as data, unless the output is a table; return them all."""
-    printed: list[tuple[Record, Outcome | None]] = []
+    printed: list[tuple[Record, RedriveOutcome | None]] = []
 
     def rows() -> Iterator[dict[str, Any]]:
         now = access.table.now()
@@ -548,16 +548,16 @@ def _print(
     return printed
 
 
-def _summarise(access: Access, released: Sequence[tuple[Record, Outcome | None]]) -> None:
+def _summarise(access: Access, released: Sequence[tuple[Record, RedriveOutcome | None]]) -> None:
     """Print how many were released, which were not, and what to do next; exit 1 if some were not."""
     count, say = Counter(outcome for _, outcome in released), access.output.say
-    say(", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome if count[outcome]))
+    say(", ".join(f"{count[outcome]} {outcome.value}" for outcome in RedriveOutcome if count[outcome]))
     for record, outcome in released:
-        if outcome is Outcome.REFUSED:
+        if outcome is RedriveOutcome.REFUSED:
             say(f"refused, the row has changed since it was shown: {record.token}")
-        elif outcome is Outcome.UNANSWERED:
+        elif outcome is RedriveOutcome.UNANSWERED:
             say(f"no response, its state is unknown: lambda-once show {record.token}")
-    if count[Outcome.RELEASED]:
+    if count[RedriveOutcome.RELEASED]:
         say(f"redrive: {REDRIVE[Resolve.NOT_DONE]}")
-    if count[Outcome.RELEASED] + count[Outcome.SKIPPED] != len(released):
+    if count[RedriveOutcome.RELEASED] + count[RedriveOutcome.SKIPPED] != len(released):
         raise click.exceptions.Exit(1)

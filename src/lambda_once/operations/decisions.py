@@ -249,7 +249,7 @@ def is_forgotten(record: Record) -> bool:
 # -- many held tokens
 
 
-class Outcome(Enum):
+class RedriveOutcome(Enum):
     """The outcome of one release."""
 
     RELEASED = "released"
@@ -277,7 +277,9 @@ def held(
     return (record for record in rows if wanted.matches(record, now))
 
 
-def release(table: TokenTable, records: Iterable[Record], author: Author) -> Iterator[tuple[Record, Outcome]]:
+def release(
+    table: TokenTable, records: Iterable[Record], author: Author
+) -> Iterator[tuple[Record, RedriveOutcome]]:
     """
     Release each of *records* unless its row has changed since it was read; yield the outcomes.
 
@@ -286,20 +288,20 @@ def release(table: TokenTable, records: Iterable[Record], author: Author) -> Ite
     """
     answered = True
     for record in records:
-        outcome = _released(table, record, author) if answered else Outcome.LEFT
-        answered = answered and outcome is not Outcome.UNANSWERED
+        outcome = _released(table, record, author) if answered else RedriveOutcome.LEFT
+        answered = answered and outcome is not RedriveOutcome.UNANSWERED
         yield record, outcome
 
 
-def _released(table: TokenTable, record: Record, author: Author) -> Outcome:
+def _released(table: TokenTable, record: Record, author: Author) -> RedriveOutcome:
     answer = table.write(decided(record, Resolve.NOT_DONE, author, table.now()))
     match answer:
         case Written():
-            return Outcome.RELEASED
+            return RedriveOutcome.RELEASED
         case Refused():
-            return Outcome.REFUSED
+            return RedriveOutcome.REFUSED
         case Unanswered():
-            return Outcome.UNANSWERED
+            return RedriveOutcome.UNANSWERED
         case Misconfigured() as error:
             raise error
         case _ as unreachable:
