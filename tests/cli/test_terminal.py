@@ -155,6 +155,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "list released": ("list", "--released"),
     "list by function": ("list", "--by-function"),
     "list malformed": ("list", "--held", "--name", "none"),
+    "check": ("check", "--template", HOSTILE[:-8].replace("\x00", "")),
     "find": ("find", "0000"),
     "find nothing": ("find", HOSTILE),
     "find delivery": ("find", "--delivery", DELIVERY),
