@@ -167,6 +167,41 @@ def test_a_stream_is_a_source_without_a_queue(shop: Account) -> None:
     assert (table.kind, table.retries, table.on_failure) == ("dynamodb", None, None)
 
 
+def test_an_alias_has_mappings_of_its_own(shop: Account) -> None:
+    """They are listed under the alias; its table and policies are the function's. An ARN is its name."""
+    shop.whole()
+    shop.own("lambda").create_alias(FunctionName=FUNCTION, Name="live", FunctionVersion="$LATEST")
+    shop.queue("live-queue")
+    shop.mapping(arn("sqs", "live-queue"), f"{FUNCTION}:live")
+    found = shop.read(f"{FUNCTION}:live", arn("lambda", f"function:{FUNCTION}:live"))
+    assert [(each.resource, each.name) for each in found.functions] == [(f"{FUNCTION}:live", FUNCTION)]
+    assert [each.resource for each in found.sources] == [f"{FUNCTION}:live/live-queue"]
+    assert [each.resource for each in found.tables] == [TABLE]
+
+
+def test_policies_of_a_role_are_read_once(shop: Account) -> None:
+    """Two functions have it."""
+    shop.whole()
+    shop.function("refunds", role=arn("iam", "role/shop/payments-role", ""))
+    first, second = shop.read(FUNCTION, "refunds").functions
+    assert first.statements == second.statements
+    assert shop.calls.count("iam:ListRolePolicies") == 1
+
+
+def test_a_cluster_outside_of_aws_is_a_source_without_an_arn(shop: Account) -> None:
+    """Its mapping has the id that Lambda gave it."""
+    shop.whole()
+
+    def with_kafka(parsed: dict[str, Any], **_: Any) -> None:
+        cluster = {"Endpoints": {"KAFKA_BOOTSTRAP_SERVERS": ["kafka:9092"]}}
+        parsed["EventSourceMappings"].append({"UUID": "u-1", "SelfManagedEventSource": cluster})
+
+    shop.client("lambda").meta.events.register("after-call.lambda.ListEventSourceMappings", with_kafka)
+    *_, source = shop.read(FUNCTION).sources
+    assert (source.resource, source.kind, source.source) == (f"{FUNCTION}/u-1", "kafka", UNKNOWN)
+    assert source.batch_size is UNKNOWN
+
+
 def test_a_function_without_the_variable_has_no_table_that_is_seen(shop: Account) -> None:
     """It is listed, with what to pass."""
     shop.function(Environment={"Variables": {}})

@@ -249,6 +249,8 @@ CONDITIONS = [
     ("StringEquals", [{"Ref": "A"}, "a"], "b", UNKNOWN),
     ("Null", {"Ref": "A"}, "b", UNKNOWN),
     ("StringEquals", "${aws:y}", "b", UNKNOWN),
+    ("StringEquals", "${aws:x}", "b", True),
+    ("StringEquals", "${aws:ViaAWSService}", "false", True),
 ]
 """Operator, expected, the value of the request (None: it has no such key; ...: not known), and the answer."""
 
@@ -259,6 +261,12 @@ def test_conditions_hold_as_iam_evaluates_them(
 ) -> None:
     """Operators that are not evaluated, and keys that are not known, leave the answer open (user guide)."""
     assert under(operator, expected, value) is answer
+
+
+def test_a_variable_that_the_request_lacks_equals_nothing() -> None:
+    """Not the empty text either."""
+    condition = {"StringEquals": {"aws:x": "${aws:y}"}}
+    assert ask(allow(condition=condition), context={"aws:x": "", "aws:y": None}) is False
 
 
 def test_all_conditions_of_a_statement_must_hold() -> None:

@@ -391,11 +391,14 @@ def test_the_skew_of_this_clock_is_known_after_a_response(
         run("--function", FUNCTION)
     shop.may_not("dynamodb:*")
     run("--function", FUNCTION)
-    exact, ahead, unknown = (each.skew for each in deployments)
+    monkeypatch.setattr(options, "clock", SystemClock)
+    run("--function", FUNCTION)
+    exact, ahead, unknown, uncorrected = (each.skew for each in deployments)
     assert exact == 0
     assert ahead is not None
     assert 595 < ahead < 605
     assert unknown is None
+    assert uncorrected is None
 
 
 def test_only_the_table_is_at_another_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:

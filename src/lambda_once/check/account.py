@@ -86,6 +86,7 @@ def read_account(
     """
     Return the deployment of *functions* and *tables*, names or ARNs, with queues, mappings and policies.
 
+    Of a function's alias, ``payments:live``, the mappings are those of the alias.
     Tables that the functions' LAMBDA_ONCE_TABLE names are read, too. *client* returns the boto3 client of a
     service. *heard* gets each response of DynamoDB, and when, by *clock*, it was asked for.
 
@@ -207,7 +208,7 @@ def _reason(error: Exception) -> str:
 def _functions(asking: _Asking, names: Sequence[str]) -> Iterator[Function]:
     """Yield those that could be read. Raises `CannotCheck` for a name that no function has."""
     roles: dict[str, tuple[Statement, ...] | Unknown] = {}
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(each.rpartition("function:")[2] for each in names):
         found = _named(asking, f"function {name}", "lambda", "get_function_configuration", FunctionName=name)
         if found is None:
             continue
@@ -218,7 +219,7 @@ def _functions(asking: _Asking, names: Sequence[str]) -> Iterator[Function]:
         if isinstance(variables, Unknown):
             asking.note(NotChecked(name, "its environment cannot be decrypted"))
         yield Function(
-            resource=found["FunctionName"],
+            resource=name,
             name=found["FunctionName"],
             timeout=found["Timeout"],
             environment=variables,
