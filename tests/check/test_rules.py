@@ -6,15 +6,16 @@ import copy
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import pytest
 import yaml
 
 from lambda_once.check import faults
-from lambda_once.check.deployment import Deployment, Severity
+from lambda_once.check.deployment import UNKNOWN, Deployment, Severity, Unknown
 from lambda_once.check.documents import document, loader
 from lambda_once.check.rules import RULES, findings
 from lambda_once.check.templates import read
@@ -454,6 +455,60 @@ def test_the_words_of_the_switch_are_those_of_the_runtime() -> None:
     """`LAMBDA_ONCE_DISABLED` means the same here as in a function."""
     assert set(runtime._TRUE) == faults.YES
     assert set(runtime._FALSE) == faults.NO
+
+
+def unknown_fields(value: Any) -> list[str]:
+    """Return the fields of a table, function, source, queue or layer that may be `UNKNOWN`."""
+    hints = get_type_hints(type(value))
+    return [name for name, hint in hints.items() if Unknown in get_args(hint)]
+
+
+@pytest.mark.parametrize("kind", ["tables", "functions", "sources", "queues", "layers"])
+def test_what_is_unknown_is_not_judged(kind: str, shop: dict[str, Any], folder: Path) -> None:
+    """With any one thing unknown the sound template is still clean."""
+    sound = deployment(shop, folder)
+    assert getattr(sound, kind)
+    for place_of, each in enumerate(getattr(sound, kind)):
+        for field in unknown_fields(each):
+            changed = (
+                each._replace(**{field: UNKNOWN}) if kind == "layers" else replace(each, **{field: UNKNOWN})
+            )
+            others = list(getattr(sound, kind))
+            others[place_of] = changed
+            changes: dict[str, Any] = {kind: tuple(others)}
+            found = findings(replace(sound, **changes))
+            assert found == (), (each.resource, field)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [each for each in MISTAKES if each.code != "S2"],  # SAM takes no condition there
+    ids=lambda each: f"{each.code} {each.at}",
+)
+def test_a_mistake_that_is_unknown_is_not_judged(
+    mistake: Mistake, shop: dict[str, Any], folder: Path
+) -> None:
+    """Under a condition of which nothing is known no rule speaks of what depends on it."""
+    sound = place(shop, mistake.at.rpartition(".")[0])
+    last = mistake.at.rpartition(".")[2]
+    before = sound.get(last, {"Ref": "AWS::NoValue"})
+    wrong = {"Ref": "AWS::NoValue"} if mistake.written is None else mistake.written
+    unknown = copy.deepcopy(shop)
+    unknown["Parameters"]["Stage"] = {"Type": "String"}
+    unknown["Conditions"] = {"Prod": {"Fn::Equals": [{"Ref": "Stage"}, "prod"]}}
+    template = written(unknown, mistake.at, {"Fn::If": ["Prod", before, wrong]})
+    if mistake.at.endswith("Policies"):  # SAM takes a condition for each policy
+        either = [{"Fn::If": ["Prod", each, {"Ref": "AWS::NoValue"}]} for each in before]
+        template = written(unknown, mistake.at, either)
+    assert mistake.code not in {each[0] for each in codes(template, folder)}
+
+
+def test_a_watchdog_of_ones_own_is_no_protected_function(shop: dict[str, Any], folder: Path) -> None:
+    """What may query the index needs no parts; its twin without that is one that stores results."""
+    own = written(shop, f"{WATCHDOG}.Handler", "ours.watch")
+    assert codes(own, folder) == set()
+    policies = allowing("GetItem", "UpdateItem", "BatchGetItem")
+    assert {each[0] for each in codes(written(own, f"{WATCHDOG}.Policies", policies), folder)} == {"P3"}
 
 
 def test_errors_come_first(shop: dict[str, Any], folder: Path) -> None:

@@ -487,9 +487,15 @@ def needs_parts(deployment: Deployment) -> Iterator[Need]:
     """Yield what large results need; what reads them is among `BATCHES`, too, and reported once."""
     batched = _batched(deployment)
     for need in needs_tokens(deployment):
+        if _may_list(need):
+            continue  # a watchdog of its own: the store of a protected function queries no index
         yield need._replace(verbs=PARTS)
         if need.function.resource not in batched:
             yield need._replace(verbs=READING_PARTS)
+
+
+def _may_list(need: Need) -> bool:
+    return any(answer is not False for _, answer in _answers(need._replace(verbs=("Query",), on_index=True)))
 
 
 def needs_watching(deployment: Deployment) -> Iterator[Need]:
@@ -511,6 +517,8 @@ def may_delete(deployment: Deployment) -> Iterator[Fault]:
             or isinstance(function.statements, Unknown)
             or isinstance(table.arn, Unknown)
         ):
+            continue
+        if isinstance(function.handler, Unknown) and _may_list(Need(function, table, ())):
             continue
         token = {LEADING_KEYS: "service/function/key"}
         verbs = [
