@@ -123,6 +123,10 @@ class Alarm:
         """Return the minutes at which it began to ring."""
         windows = dict(_evaluated(self, metrics))
         full, fresh = windows["full"], windows["fresh"]
+        if self.missing != "breaching" and not any(
+            value is not None and self._breaches(value) for value in {*full, *fresh}
+        ):
+            return []
         period = self.queries[0].minutes
         found: list[int] = []
         state = State.OK

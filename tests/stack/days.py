@@ -145,9 +145,6 @@ class Day:
     def usual(self) -> None:
         """Count what belongs to any day: metrics that AWS writes, duplicates, and what passes by itself."""
         for minute in range(0, self.minutes, 5):
-            for function in FUNCTIONS:
-                self.fails(function, minute, "Errors", 0)
-                self.fails(function, minute, "Throttles", 0)
             for queue in QUEUES:
                 age = self.random.uniform(0, 5)
                 self.aws("SQS", "ApproximateAgeOfOldestMessage", minute, age, QueueName=queue)
@@ -207,8 +204,8 @@ def steady(day: Day) -> None:
 
 
 def in_tens(day: Day) -> None:
-    """Work in batches of ten, a batch every two seconds."""
-    day.traffic(5, (2, 25), size=10)
+    """Work in batches of ten, a batch every five seconds."""
+    day.traffic(2, (2, 25), size=10)
 
 
 def slow(day: Day) -> None:
@@ -384,7 +381,7 @@ class Scenario:
 SCENARIOS: Final = (
     Scenario("one order in ten seconds, of half a second", small),
     Scenario("one a second, of 2 to 20 s", steady),
-    Scenario("five a second in tens, of 2 to 25 s", in_tens),
+    Scenario("two a second in tens, of 2 to 25 s", in_tens),
     Scenario("one a second in tens, slow: 20 to 29 s", slow),
     Scenario("the table throttles for a minute", blip),
     Scenario("forty held payments are released, and delivered again", redriven),

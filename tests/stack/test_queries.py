@@ -20,8 +20,8 @@ for line in COMMITTED.read_text(encoding="utf-8").splitlines():
 
 GIVEN = {"message", "service", "@message", "@timestamp", "@logStream"}
 """
-The message is the event, the service is that of Powertools' Logger; CloudWatch Logs adds the others (user guide,
-supported logs and fields).
+The message is the event, the service is the Logger's; CloudWatch Logs adds the others (user guide, supported
+logs and fields).
 """
 
 WORDS = {

@@ -84,16 +84,20 @@ def test_every_alarm_rings_somewhere(found: dict[str, dict[str, Rings]]) -> None
     assert {name for rang in found.values() for name in rang} == ALARMS.keys()
 
 
-@pytest.mark.parametrize("name", sorted(ALARMS))
-def test_a_broken_alarm_is_noticed(name: str, found: dict[str, dict[str, Rings]]) -> None:
+def test_a_broken_alarm_is_noticed(found: dict[str, dict[str, Rings]]) -> None:
     """With a threshold that is never met, or on a metric that is never written, other rings come out."""
+    assert [name for name in ALARMS if not _is_noticed(name, found)] == []
+
+
+def _is_noticed(name: str, found: dict[str, dict[str, Rings]]) -> bool:
+    """Return whether both faults of the alarm *name* change a row of the table."""
     sound = ALARMS[name]
     never = float("-inf") if sound.comparison == "LessThanThreshold" else float("inf")
     missing = "notBreaching" if sound.missing == "breaching" else sound.missing
     renamed = tuple(_renamed(query) for query in sound.queries)
     rang = next(scenario for scenario in SCENARIOS if name in found[scenario.says])
-    for broken in (replace(sound, threshold=never, missing=missing), replace(sound, queries=renamed)):
-        assert rings(rang, {name: broken}).get(name) != found[rang.says][name]
+    faulty = (replace(sound, threshold=never, missing=missing), replace(sound, queries=renamed))
+    return all(rings(rang, {name: each}).get(name) != found[rang.says][name] for each in faulty)
 
 
 def _renamed(query: Query) -> Query:
