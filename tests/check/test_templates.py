@@ -190,7 +190,7 @@ def test_a_template_needs_no_files_beside_it(tmp_path: Path) -> None:
 """
     )
     seen = read(written(tmp_path, text), {})
-    assert found(seen) == {("P1", "Handler"), ("P3", "Handler")}
+    assert found(seen) == {("P1", "Handler")}
 
 
 PLAIN = """
@@ -323,6 +323,15 @@ Resources:
     seen = read(written(tmp_path, text.replace("POLICY", crud)), {})
     assert [each.resource for each in seen.functions] == ["One"]
     assert "Other" in unseen(seen)
+
+
+def test_a_dead_letter_queue_of_another_stack_is_not_checked(tmp_path: Path) -> None:
+    """It is listed under the queue that has it."""
+    text = SHOP.read_text(encoding="utf-8")
+    path = written(
+        tmp_path, text.replace("!GetAtt PaymentsDeadLetters.Arn, max", "!ImportValue letters, max")
+    )
+    assert unseen(read(path, {}))["PaymentsQueue"] == "its dead-letter queue, which is not in this template"
 
 
 # -- nested stacks

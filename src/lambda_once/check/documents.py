@@ -77,7 +77,7 @@ def _yaml(text: str, path: Path) -> Any:
             raise CannotCheck(f"{path} has more than {MOST_NODES} values; split it")
         return reader.construct_document(root)
     except yaml.YAMLError as error:
-        raise CannotCheck(f"{path} is not YAML: {_one_line(error)}; correct it") from None
+        raise CannotCheck(f"{path} is not YAML: {_problem(error)}; correct it") from None
     finally:
         reader.dispose()
 
@@ -123,7 +123,13 @@ def loader() -> Any:
     return Loader
 
 
-def _one_line(error: Exception) -> str:
+def _problem(error: Any) -> str:
+    mark = getattr(error, "problem_mark", None)
+    found = _one_line(getattr(error, "problem", None) or error)
+    return found if mark is None else f"{found}, line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _one_line(error: object) -> str:
     return " ".join(str(error).split())
 
 

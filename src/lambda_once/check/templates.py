@@ -114,6 +114,9 @@ def _elsewhere(
         if isinstance(function.statements, Unknown):
             yield NotChecked(function.resource, "its role, which is not in this template")
     known = {each.resource for each in queues}
+    for queue in queues:
+        if queue.dead_letter is not None and queue.dead_letter not in known:
+            yield NotChecked(queue.resource, "its dead-letter queue, which is not in this template")
     for source in sources:
         if source.kind == "sqs" and source.source not in known:
             yield NotChecked(source.resource, "its queue, which is not in this template")
