@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import copytree
@@ -115,6 +116,27 @@ def test_nothing_found_is_said(found: list[Finding]) -> None:
     ran = run(*FILE)
     assert (ran.exit_code, ran.stdout) == (0, "not checked: PricesQueue (Fn::ImportValue)\n")
     assert ran.stderr == "checked 1 function: nothing wrong; 1 not checked\n"
+
+
+def test_nothing_at_all_is_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not an empty line; as JSON it is an object of empty lists."""
+    monkeypatch.setattr(templates, "read", lambda *_: Deployment(functions=(function(),)))
+    monkeypatch.setattr(rules, "findings", lambda _: ())
+    ran = run(*FILE)
+    assert (ran.stdout, ran.stderr) == ("", "checked 1 function: nothing wrong; 0 not checked\n")
+    assert json.loads(run(*FILE, "--output", "json").stdout) == {"findings": [], "notChecked": []}
+
+
+def test_a_command_of_a_finding_is_marked_as_one() -> None:
+    """Of every rule that gives a command, and not a line of a template."""
+    typed = Deployment(
+        functions=(replace(function(), environment={"LAMBDA_ONCE_TABLE": "t"}),),
+        missing_tables=("t",),
+        skew=9.0,
+    )
+    assert {
+        each.fix.startswith(check.COMMANDS) for each in rules.findings(typed) if each.code in ("T7", "C1")
+    } == {True}
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])

@@ -27,7 +27,7 @@ _EXTRA: Final = ("samtranslator", "yaml")
 _HEADS: Final = {Severity.ERROR: "ERROR ", Severity.WARNING: "WARN  ", Severity.ADVICE: "ADVICE"}
 _COLOURS: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 INDENT: Final = 7
-_COMMANDS: Final = ("aws ", "lambda-once ", "sam ")
+COMMANDS: Final = ("aws ", "lambda-once ", "timedatectl ")
 """Beginnings of a `Finding.fix` that is typed, not written into a template."""
 
 
@@ -97,7 +97,8 @@ def check_command(
     except CannotCheck as error:
         raise click.ClickException(str(error)) from error
     found = findings(deployment)
-    output.one(report(found, deployment), _text(found, deployment))
+    if found or deployment.not_checked or not output.is_table:
+        output.one(report(found, deployment), _text(found, deployment))
     output.say(summary(found, deployment))
     if any(each.severity is not Severity.ADVICE for each in found):
         raise click.exceptions.Exit(1)
@@ -173,7 +174,7 @@ def _parts(finding: Finding) -> Iterator[RenderableType]:
     head = (_HEADS[finding.severity], _COLOURS[finding.severity])
     yield line(head, f" {finding.code} {finding.resource}: {finding.what}")
     yield Paragraph(finding.why, indent=INDENT)
-    sign = "$" if finding.fix.startswith(_COMMANDS) else "+"
+    sign = "$" if finding.fix.startswith(COMMANDS) else "+"
     for each in finding.fix.splitlines():
         yield line(" " * INDENT, (f"{sign} {each}", "green"))
 
