@@ -291,13 +291,18 @@ def test_work_is_taken_over(night: Night) -> None:
 
 
 def test_released_work_does_not_run(night: Night) -> None:
-    """It is listed until a delivery runs."""
+    """It is listed until a delivery runs, or until it is resolved for good."""
     listed, shown = SECTIONS["Released work does not run"]
     night.lapses()
     night.types_by_hand("resolve orders/charge/12345 --not-done --because checked")
     assert TOKEN in night.types(listed, 1).output
     assert "released" in night.types(shown).output
     night.deliver()
+    night.types(listed)
+    night.lapses("2")
+    night.types_by_hand("resolve orders/charge/2 --not-done --because checked")
+    night.types_by_hand("list --released", 1)
+    night.types_by_hand("resolve orders/charge/2 --failed --force --because cancelled")
     night.types(listed)
 
 
