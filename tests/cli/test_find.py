@@ -112,14 +112,18 @@ def test_a_text_or_a_delivery(shop: Shop, args: list[str], about: str) -> None:
 
 
 def test_what_is_no_token_is_passed_over(shop: Shop) -> None:
-    """Parts of large results, cursors, and rows of another program; the last are counted."""
+    """Parts of large results, cursors, and rows of another program; what could be a token is named."""
     shop.complete("orders/charge/big", '"' + "".join(hex(n * n) for n in range(20_000)) + '"')
     shop.put({"lockToken": {"S": "lambda-once#big"}})
     shop.put({"lockToken": {"S": "big"}})
     shop.put({"lockToken": {"S": "their/own/big"}})
     ran = shop.run("find", "big", "--output", "jsonl")
     assert [row["lockToken"] for row in lines(ran)] == ["orders/charge/big"]
-    assert "WARNING: 1 rows with a matching key were not written by lambda-once" in ran.stderr
+    assert ran.exit_code == 2
+    assert ran.stderr.splitlines()[-1].startswith("not readable: the row of token their/own/big was not")
+        "not readable: the row of token their/own/big was not written"
+    )
+    assert shop.run("find", "charge/big").exit_code == 1
 
 
 def test_find_prints_its_cost(shop: Shop) -> None:

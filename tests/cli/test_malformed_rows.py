@@ -113,6 +113,20 @@ def test_show_names_the_malformed_row_of_the_key(shop: Shop) -> None:
     assert "token orders/charge/5" in ran.stderr.splitlines()[-1]
 
 
+def test_show_finds_what_is_finished_beside_a_malformed_row(shop: Shop) -> None:
+    """The whole table is read as ever; a finished row that cannot be read is named, too, each once."""
+    shop.begin("orders/charge/5")
+    _without(shop, "orders/charge/5", "attempt")
+    shop.complete("orders/mail/5")
+    _without(shop, "orders/mail/5", "fence")
+    shop.complete("orders/ship/5")
+    ran = shop.run("show", "5", "--output", "jsonl")
+    assert ([row["lockToken"] for row in lines(ran)], ran.exit_code) == (["orders/ship/5"], 2)
+    assert "3 tokens have the key 5" in ran.stderr
+    named = [line for line in ran.stderr.splitlines() if "not readable" in line]
+    assert sorted(line.split()[6] for line in named) == ["orders/charge/5", "orders/mail/5"]
+
+
 def test_redrive_releases_the_others(mixed: Shop) -> None:
     """All that can be read; what cannot is named last."""
     _legacy(mixed, "legacy-row-2", "error")

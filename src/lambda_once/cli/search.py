@@ -17,6 +17,7 @@ from lambda_once.core.results import Corrupt, Sealed, Unavailable
 from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.decisions import LONGEST_RETENTION_DAYS, is_forgotten
+from lambda_once.operations.listing import readable
 from lambda_once.operations.search import (
     Lookup,
     Pattern,
@@ -145,18 +146,19 @@ def _by_key(access: Access, given: ShowOptions) -> Record:
     table, key = access.table, given.token
     names = names_from(given.names)
     known = by_known_names(table, key, names, table.now())
-    if known.malformed and not known.records:
-        raise known.malformed[0]
+    malformed = {error.token: error for error in known.malformed}
     found = {record.token: record for record in known.records}
     if found and names and not given.scan:
         _say_where(access, known)
     else:
-        found |= {record.token: record for record in _in_the_whole_table(access, given, known)}
+        found |= {record.token: record for record in _in_the_whole_table(access, given, known, malformed)}
+    if malformed and not found:
+        raise next(iter(malformed.values()))
     if not found:
         raise Misconfigured(_not_found(access, key, known))
     records = tuple(found.values())
-    if len(records) > 1 or known.malformed:
-        _print_candidates(access, records, given, known.malformed)
+    if len(records) > 1 or malformed:
+        _print_candidates(access, records, given, tuple(malformed.values()))
     return records[0]
 
 
@@ -177,8 +179,14 @@ def _say_where(access: Access, known: Lookup, why: str = "") -> None:
     access.output.say(f"WARNING: only looked under {names}{why}; --scan searches all functions")
 
 
-def _in_the_whole_table(access: Access, given: ShowOptions, known: Lookup) -> tuple[Record, ...]:
-    """Return all rows of a key; none, with a warning, if it is known and the rest costs too much."""
+def _in_the_whole_table(
+    access: Access, given: ShowOptions, known: Lookup, malformed: dict[str | None, Misconfigured]
+) -> tuple[Record, ...]:
+    """
+    Return all rows of a key; none, with a warning, if it is known and the rest costs too much.
+
+    *malformed* gets those that cannot be read, by their tokens.
+    """
     table, size = access.table, table_size(access.table)
     if size is not None and size.pages > PAGES_OF_SHOW and not given.scan:
         if known.records:
@@ -200,7 +208,11 @@ def _in_the_whole_table(access: Access, given: ShowOptions, known: Lookup) -> tu
     report_scan(access, sum(each.pages for each in scanned), sum(each.units for each in scanned))
     if not scanned[-1].complete:
         access.output.say("the table was not read to its end: pass --scan")
-    found = (table.read(record.token) for each in scanned for record in each.records)
+    unread = [error for each in scanned for error in each.malformed]
+    tokens = [record.token for each in scanned for record in each.records]
+    rows = table.rows(tokens)
+    found = [readable(rows[token], unread) for token in tokens if token in rows]
+    malformed |= {error.token: error for error in unread}
     return tuple(record for record in found if record is not None)
 
 
@@ -271,12 +283,13 @@ def _no_result(access: Access, why: str) -> Never:
 class Search:
     """One search: what it has read so far, and what that cost."""
 
-    def __init__(self, pattern: Pattern, limit: int) -> None:
+    def __init__(self, pattern: Pattern, limit: int, malformed: list[Misconfigured]) -> None:
+        """*malformed* gets rows with a matching key that cannot be read."""
+        self.malformed = malformed
         self.pattern = pattern
         self.limit = limit
         self.pages = 0
         self.units = 0.0
-        self.foreign = 0
         self.shown = 0
         self.by_digest = 0
         self.complete = False
@@ -286,7 +299,7 @@ class Search:
         for each in scanned:
             self.pages += each.pages
             self.units += each.units
-            self.foreign += each.foreign
+            self.malformed += each.malformed
             self.complete = each.complete
             for record in islice(each.records, self.limit - self.shown):
                 self.shown += 1
@@ -346,18 +359,19 @@ def find_command(
     --delivery takes the whole id, such as the messageId of a message in a dead-letter queue. A token has that
     of its last acquisition.
 
-    Exit code: 0 found, 1 not found, 2 bad input or no table.
+    Exit code: 0 found, 1 not found, 2 a matching row cannot be read, bad input or no table.
     """
     pattern = _pattern(text, delivery, ignore_case=ignore_case)
     table, output = access.table, access.output
     announce_scan(access, table_size(access.table), max_pages)
     now = table.now()
-    search = Search(pattern, limit)
-    found = search.through(scan(table, search.pattern, max_pages, segments))
-    output.rows((_scanned_json(record, now) for record in found), tokens_at(now))
-    _summarise(access, search)
-    if search.shown == 0:
-        raise click.exceptions.Exit(1)
+    with output.naming_malformed() as malformed:
+        search = Search(pattern, limit, malformed)
+        found = search.through(scan(table, search.pattern, max_pages, segments))
+        output.rows((_scanned_json(record, now) for record in found), tokens_at(now))
+        _summarise(access, search)
+        if search.shown == 0:
+            raise click.exceptions.Exit(1)
 
 
 def _pattern(text: str | None, delivery: str | None, *, ignore_case: bool) -> Pattern:
@@ -404,8 +418,6 @@ def _scanned_json(record: Record, now: datetime) -> dict[str, Any]:
 def _summarise(access: Access, search: Search) -> None:
     say = access.output.say
     report_scan(access, search.pages, search.units)
-    if search.foreign:
-        say(f"WARNING: {search.foreign:,} rows with a matching key were not written by lambda-once")
     if search.by_digest:
         say(f"{search.by_digest:,} found by SHA-256: the key is stored hashed")
     if search.shown == search.limit:

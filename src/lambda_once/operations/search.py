@@ -17,7 +17,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
 from lambda_once.operations.tokens import UNFINISHED, TokenName, is_auxiliary, parts_of
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import ROW, Item, record_of
+from lambda_once.stores.row import ROW, Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -248,8 +248,8 @@ class Scanned(NamedTuple):
     """What one page of each segment returned."""
 
     records: tuple[Record, ...]
-    foreign: int
-    """Rows with a matching key that this package did not write."""
+    malformed: tuple[Misconfigured, ...]
+    """Rows with a matching key that cannot be read."""
     pages: int
     units: float
     complete: bool
@@ -320,14 +320,13 @@ def scan(table: TokenTable, pattern: Pattern, most_pages: int, segments: int = 8
 
 
 def _scanned(pages: list[Any], pattern: Pattern, *, complete: bool) -> Scanned:
-    records, foreign = [], 0
+    malformed: list[Misconfigured] = []
+    records: list[Record | None] = []
     for item in (item for page in pages for item in page["Items"]):
         parts = parts_of(item["lockToken"]["S"]) if "lockToken" in item else None
         if parts is None or not pattern.matches(parts):
             continue
-        try:
-            records.append(record_of(item))
-        except Misconfigured:
-            foreign += 1
+        records.append(readable(item, malformed))
     units = sum(page.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0) for page in pages)
-    return Scanned(tuple(records), foreign, len(pages), units, complete)
+    read = tuple(record for record in records if record is not None)
+    return Scanned(read, tuple(malformed), len(pages), units, complete)
