@@ -283,7 +283,7 @@ def test_the_list_shows_the_last_decision(payments: Payments) -> None:
         "by": "anna",
         "caller": None,
         "because": "it WAS charged, the receipt comes on Monday",
-        "before": "error",
+        "before": "held",
         "decision": "hold",
         "attempt": payments.row("p-1").attempt_id,
         "times": 1,

@@ -155,7 +155,7 @@ def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, how: str) -> N
         "caller": None,
         "because": "seen at the bank",
         "at": "2026-11-20T10:22:01.000Z",
-        "before": "error",
+        "before": "held",
         "attempt": "decided",
         "times": 1,
         "stands": True,

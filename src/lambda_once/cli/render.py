@@ -257,6 +257,15 @@ def record_json(record: Record, now: datetime, parts_present: int | None = None)
     return entry_json(Entry(record), now, parts_present)
 
 
+_STATUS: Final = {
+    State.IN_PROGRESS: Status.IN_PROGRESS,
+    State.HELD: Status.HELD,
+    State.COMPLETE: Status.COMPLETE,
+    State.RELEASED: Status.RELEASED,
+}
+"""The words of the JSON output, in place of the row's."""
+
+
 def _decision(decision: Decision, record: Record) -> dict[str, Any]:
     return {
         "at": stamp(decision.at),
@@ -264,7 +273,7 @@ def _decision(decision: Decision, record: Record) -> dict[str, Any]:
         "by": decision.by,
         "caller": decision.caller,
         "because": decision.because,
-        "before": decision.before.value,
+        "before": _STATUS[decision.before].value,
         "decision": decision.how.value,
         "attempt": decision.attempt_id,
         "times": decision.times,
