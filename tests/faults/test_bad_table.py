@@ -82,11 +82,17 @@ def answering(status: int, code: str, *said: str) -> tuple[Layers, Answers]:
     return Layers(client), answers
 
 
-@pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException"])
-def test_no_permission(code: str) -> None:
-    """It is no outage either, and it is not tried again: the error names the call and the role."""
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("AccessDeniedException", "permission"),
+        ("UnrecognizedClientException", "credentials have expired, or"),
+    ],
+)
+def test_no_permission(code: str, what: str) -> None:
+    """It is no outage either, and it is not tried again: the error names the call, and what is missing."""
     layers, answers = answering(400, code)
-    runs_nothing(layers, Misconfigured, "UpdateItem on table 'tokens'.*permission")
+    runs_nothing(layers, Misconfigured, f"UpdateItem on table 'tokens'.*{what}")
     assert answers.asked == 1
 
 

@@ -35,7 +35,9 @@ def test_a_signature_that_is_wrong_otherwise() -> None:
     """A wrong secret is no matter of the clock."""
     said = "The request signature we calculated does not match the signature you provided."
     layers, _ = answering(400, "InvalidSignatureException", said)
-    runs_nothing(layers, Misconfigured, "not allowed")
+    runs_nothing(
+        layers, Misconfigured, "InvalidSignatureException.*the credentials have expired, or are wrong"
+    )
 
 
 @pytest.mark.parametrize("usable", [True, False], ids=["batches", "single writes"])
