@@ -63,8 +63,10 @@ class Night:
     charged: list[str] = field(default_factory=list)
     provider: Callable[[str], Any] = lambda _: RECEIPT
 
-    def deliver(self, order: str = "12345", *, table: str | None = None, **given: Any) -> Any:
-        """Deliver *order*; return the answer, or what was raised."""
+    def deliver(
+        self, order: str = "12345", *, table: str | None = None, delivery: str | None = None, **given: Any
+    ) -> Any:
+        """Deliver *order* as *delivery*; return the answer, or what was raised."""
         once = Once(service="orders")
 
         @once.event(key="orderId", name="charge", lease=timedelta(seconds=30), **given)
@@ -74,7 +76,7 @@ class Night:
 
         with using(once, DynamoDBStore(table or self.table, self.client), self.clock):
             try:
-                return charge({"orderId": order}, lambda_context())
+                return charge({"orderId": order}, lambda_context(request_id=delivery))
             except (Exception, Killed) as error:  # noqa: BLE001  (what the caller gets)
                 return error
 
@@ -152,8 +154,8 @@ def night(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str, tmp_path: Path) 
 
 
 def test_did_an_order_go_through(night: Night) -> None:
-    """All four ways find it; the result is what the caller got."""
-    night.deliver()
+    """All ways find it; the result is what the caller got."""
+    night.deliver(delivery="059f36b4-87a3-44ab-83d2-661975830a7d")
     for line in SECTIONS["Did order 12345 go through"]:
         assert TOKEN in night.types(line).output
     assert night.charged == ["12345"]

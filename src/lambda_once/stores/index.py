@@ -141,9 +141,6 @@ def _query(
     if since is not None and before is not None:  # one condition of a sort key is all that a query may have
         conditions.append("expectedCompletion BETWEEN :since AND :before")
         values |= {":since": {"S": stamp(since)}, ":before": {"S": stamp(before - MILLISECOND)}}
-    elif since is not None:
-        conditions.append("expectedCompletion >= :since")
-        values[":since"] = {"S": stamp(since)}
     elif before is not None:
         conditions.append("expectedCompletion < :before")
         values[":before"] = {"S": stamp(before)}
