@@ -33,7 +33,15 @@ from lambda_once.check.deployment import (
 )
 from lambda_once.check.policies import UNSEEN, statements
 from lambda_once.core.clock import Clock
-from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient
+from lambda_once.dynamodb.errors import (
+    DENIED,
+    EXPIRED,
+    NOT_ACCEPTED,
+    THROTTLED,
+    Caught,
+    code_of,
+    is_transient,
+)
 from lambda_once.errors import Misconfigured
 
 TABLE: Final = "LAMBDA_ONCE_TABLE"
@@ -51,23 +59,6 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "kafka": "kafka",
     "mq": "mq",
 }
-_NOT_ACCEPTED: Final = frozenset(
-    {
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "IncompleteSignature",
-        "IncompleteSignatureException",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "MissingAuthenticationToken",
-        "MissingAuthenticationTokenException",
-        "RequestExpired",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
-)
-"""Of credentials or of a clock that AWS does not accept: no other request would be answered."""
-_DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError"})
 _SLOWED: Final = THROTTLED | {"RequestThrottled", "Throttling", "TooManyRequestsException"}
 _ABSENT: Final = frozenset(
     {"NoSuchEntity", "NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException"}
@@ -182,7 +173,8 @@ class _Asking:
         return answer
 
     def _failed(self, resource: str, service: str, operation: str, error: Exception) -> None:
-        if code_of(error) in _NOT_ACCEPTED or not (isinstance(error, ClientError) or is_transient(error)):
+        refused = code_of(error) in EXPIRED | NOT_ACCEPTED
+        if refused or not (isinstance(error, ClientError) or is_transient(error)):
             raise Misconfigured(str(error)) from error  # of the credentials, or of their configuration
         if not isinstance(error, ClientError):
             self._silent[service] = error
@@ -195,7 +187,7 @@ def _reason(error: Exception) -> str:
     code = code_of(error)
     if not isinstance(error, ClientError):
         return f"got no response ({code})"
-    if code in _DENIED:
+    if code in DENIED:
         return "is denied"
     if code in _SLOWED:
         return "is throttled: retry"

@@ -5,7 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, message_of
+from lambda_once.dynamodb.errors import (
+    DENIED,
+    EXPIRED,
+    NOT_ACCEPTED,
+    THROTTLED,
+    Caught,
+    code_of,
+    is_wrong_clock,
+    message_of,
+)
 from lambda_once.dynamodb.retry import Unprocessed
 from lambda_once.errors import StoreUnavailable
 
@@ -13,28 +22,6 @@ if TYPE_CHECKING:
     from lambda_once.errors import OnceError
 
 _NONE: Final = frozenset({"NoCredentialsError", "PartialCredentialsError"})
-_EXPIRED: Final = frozenset(
-    {
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "LoginRefreshRequired",
-        "LoginTokenLoadError",
-        "RequestExpired",
-        "SSOTokenLoadError",
-        "TokenRetrievalError",
-        "UnauthorizedSSOTokenError",
-    }
-)
-"""Error codes of DynamoDB and STS, and exceptions of botocore."""
-_UNKNOWN: Final = frozenset(
-    {
-        "IncompleteSignatureException",
-        "InvalidClientTokenId",
-        "MissingAuthenticationTokenException",
-        "UnrecognizedClientException",
-    }
-)
-_DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException"})
 
 
 def for_operator(error: OnceError, session: Any = None) -> str:
@@ -45,13 +32,15 @@ def for_operator(error: OnceError, session: Any = None) -> str:
     if not isinstance(cause, Caught):
         return str(error)
     code = code_of(cause)
+    if is_wrong_clock(cause):
+        return str(error)
     if code in _NONE:
         return "no AWS credentials: pass --profile, or configure them as for the AWS CLI"
-    if code in _EXPIRED or (code in _UNKNOWN and _is_temporary(session)):
+    if code in EXPIRED or (code in NOT_ACCEPTED and _is_temporary(session)):
         return f"credentials have expired: log in again ({code}: {message_of(cause)})"
-    if code in _UNKNOWN:
+    if code in NOT_ACCEPTED:
         return f"AWS does not accept these credentials: check --profile ({code}: {message_of(cause)})"
-    if code in _DENIED:
+    if code in DENIED:
         # AWS' own sentence names the principal and the resource: a wrong profile shows there.
         what, advice = str(error).partition(":")[0], "check --profile, or grant your role the permission"
         return f"{what}: {advice}. {message_of(cause)}"

@@ -44,6 +44,33 @@ AGAIN = frozenset(
 THROTTLED = frozenset(
     {"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"}
 )
+EXPIRED = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "LoginRefreshRequired",
+        "LoginTokenLoadError",
+        "RequestExpired",
+        "SSOTokenLoadError",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
+    }
+)
+"""Credentials that were right: codes of AWS' services, and exceptions of botocore."""
+NOT_ACCEPTED = frozenset(
+    {
+        "IncompleteSignature",
+        "IncompleteSignatureException",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""Credentials, or a clock, that AWS does not accept; with temporary credentials they may have expired."""
+DENIED = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError"})
 _AGAIN_IN_TRANSACTION = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _NEVER = frozenset({"AccessDeniedException", "UnknownOperationException"})
 
@@ -89,6 +116,11 @@ def is_refusal(error: Exception) -> bool:
 def is_denied(error: Exception) -> bool:
     """Return whether the operation is never available here: not permitted, or unknown to the engine."""
     return code_of(error) in _NEVER
+
+
+def is_wrong_clock(error: Exception) -> bool:
+    """Return whether the clock here is further from AWS' than the five minutes that it allows."""
+    return message_of(error).startswith(("Signature expired", "Signature not yet current"))
 
 
 def is_foreign(error: Exception) -> bool:

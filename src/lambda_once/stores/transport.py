@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import NoCredentialsError, NoRegionError, PartialCredentialsError
 
-from lambda_once.dynamodb.errors import NOT_DYNAMODB, Caught, code_of, is_foreign, is_transient, message_of
+from lambda_once.dynamodb.errors import (
+    DENIED,
+    EXPIRED,
+    NOT_ACCEPTED,
+    NOT_DYNAMODB,
+    Caught,
+    code_of,
+    is_foreign,
+    is_transient,
+    is_wrong_clock,
+    message_of,
+)
 from lambda_once.dynamodb.retry import Unprocessed, batch_get
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable
@@ -21,18 +32,6 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Deadline
 
-_WRONG_CREDENTIALS = frozenset(
-    {
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "IncompleteSignatureException",
-        "InvalidSignatureException",
-        "MissingAuthenticationTokenException",
-        "UnrecognizedClientException",
-    }
-)
-_WRONG_CLOCK = ("Signature expired", "Signature not yet current")
-"""How the messages of InvalidSignatureException begin, beyond the five minutes that AWS allows a clock."""
 _ELSE = "set LAMBDA_ONCE_KEY, LAMBDA_ONCE_SORT and LAMBDA_ONCE_INDEX to the names that the table has"
 
 
@@ -113,15 +112,15 @@ def misconfigured(
             f"table {table!r} does not exist in {place}: deploy the template, or set LAMBDA_ONCE_TABLE, or "
             "the region"
         )
-    elif message.startswith(_WRONG_CLOCK):
+    elif is_wrong_clock(error):
         advice = (
             f"the clock of this machine is wrong, so DynamoDB refused {operation} ({message}): set the clock"
         )
-    elif code in _WRONG_CREDENTIALS:
+    elif code in EXPIRED | NOT_ACCEPTED:
         advice = (
             f"{operation} on table {table!r} was refused ({code}): the credentials have expired, or are wrong"
         )
-    elif code == "AccessDeniedException":
+    elif code in DENIED:
         advice = (
             f"{operation} on table {table!r} is not allowed ({code}): give the function's role the permission"
         )
