@@ -157,7 +157,7 @@ bench-hostile: $(VENV)/.dev ## Measure what hostile bodies cost beside ordinary 
 	@$(BIN)/python -m benchmarks.hostile
 
 .PHONY: bench-scale
-bench-scale: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Play 1,000 events a second for ten minutes, in virtual time, by the number of shards (a quarter of an hour)
+bench-scale: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Play 1,000 events a second for ten minutes, in virtual time, by the number of shards (minutes)
 	@$(BIN)/python -m benchmarks.scale
 
 .PHONY: fuzz
