@@ -245,7 +245,8 @@ def test_the_command_that_undoes_a_decision(
     state: State, before: State, how: Resolve, back: str | None
 ) -> None:
     """It decides again, about the row as it is; none where nothing would change, or nothing comes back."""
-    decided = ROW._replace(state=state, decisions=(DECISION._replace(before=before, how=how),), **ENDS[state])
+    ends = ENDS[state] | ({"error": None} if state is State.RELEASED else {})
+    decided = ROW._replace(state=state, decisions=(DECISION._replace(before=before, how=how),), **ends)
     command = undoing(decided)
     assert (command is None) is (back is None)
     if back is not None:
@@ -253,6 +254,14 @@ def test_the_command_that_undoes_a_decision(
             f"lambda-once resolve orders/charge/12345 --attempt {ROW.attempt_id} {back} --because '…'"
         )
     assert undoing(decided._replace(attempt_id="a9")) is None
+
+
+def test_a_release_of_work_that_had_failed_is_undone_as_failed() -> None:
+    """There is no result to give: the row still has the error."""
+    decision = DECISION._replace(before=State.COMPLETE, how=Resolve.NOT_DONE)
+    released = ROW._replace(state=State.RELEASED, decisions=(decision,), error=Failure("Declined", "no"))
+    assert "--failed --force" in str(undoing(released))
+    assert "--done --result backup.json --force" in str(undoing(released._replace(error=None)))
 
 
 def test_what_would_lose_a_result_says_so() -> None:

@@ -255,7 +255,11 @@ def undoing(record: Record) -> str | None:
     last = record.standing
     if last is None or last.how is Resolve.FORGET or _BACK[last.before] == _OPTION.get(last.how):
         return None
-    back = "--keep DURATION" if last.how is Resolve.KEEP or _is_kept(record) else _BACK[last.before]
+    back = _BACK[last.before]
+    if last.how is Resolve.KEEP or _is_kept(record):
+        back = "--keep DURATION"
+    elif last.before is State.COMPLETE and record.state is State.RELEASED and record.error is not None:
+        back = "--failed"  # a release keeps the error
     if "--keep" not in back and record.state is not State.HELD:
         back += " --force --drop-result" if stores_result(record) else " --force"
     return f"{_resolve(record)} {back} --because '…'"
