@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lambda_once.errors import Misconfigured
     from lambda_once.stores.row import Entry
 
+_RELEASED: Final = "what was released and has not run since: lambda-once list --released"
 ROWS_OF_A_TABLE: Final = 100
 """Default limit of a table; JSON has all."""
 COUNTED: Final = (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD, Status.RELEASED)
@@ -151,7 +152,7 @@ def _summarise(access: Access, chosen: Chosen, listed: Listed, now: datetime) ->
         say(f"first {shown:,} shown; {whole} in the whole table{', unfiltered' if filtered else ''}")
     elif shown == 0:
         is_all = chosen.statuses == UNFINISHED and not filtered
-        say("nothing is unfinished" if is_all else "no matching token")
+        say(f"nothing is unfinished; {_RELEASED}" if is_all else "no matching token")
     else:
         say(_counts_text(listed.counts, chosen.statuses))
     _warn_of_shards(access, listed.highest_shard)
