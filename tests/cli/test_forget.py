@@ -292,6 +292,21 @@ def test_a_duplicate_that_reads_meanwhile_gets_no_result(
     assert payments.asked == ["p-1"]
 
 
+def test_the_reasons_of_earlier_decisions_are_erased(payments: Payments) -> None:
+    """Of --failed it is the message, too. Who decided what, and when, stays."""
+    token = payments.hold("p-1")
+    because = ("--because", f"the card of {NAME} was closed", "--by", "bob", "--yes")
+    assert payments.run("resolve", token, "--failed", *because).exit_code == 0
+    assert NAME in _stored(payments)
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    assert NAME not in _stored(payments)
+    decisions = payments.row("p-1").decisions
+    assert [(each.by, each.how, each.because) for each in decisions] == [
+        ("bob", Resolve.FAILED, "(forgotten)"),
+        ("ann", Resolve.FORGET, "request 77"),
+    ]
+
+
 # -- what is printed
 
 

@@ -71,7 +71,9 @@ def decided(
     change = _change(record, how, author.because, result)
     decision = _decision(record, how, author, now)
     if how is Resolve.FORGET:
-        return resolving(record, change, record.ttl, _ended(record) or now, decision)
+        earlier = tuple(each._replace(because=FORGOTTEN) for each in record.decisions)
+        erased = record._replace(decisions=earlier)  # a reason may quote what is erased
+        return resolving(erased, change, record.ttl, _ended(record) or now, decision)
     return resolving(record, change, _ttl(record, change, now, keep), now, decision)
 
 
