@@ -262,20 +262,16 @@ def test_what_cannot_be_checked_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     assert complaint(run(*FILE)) == "lambda-once: template.yaml: line 3: not YAML"
 
 
-def test_without_the_extra_a_template_needs_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message has it; another missing module is an error of ours."""
-
-    def missing(name: str) -> None:
-        def fail(*_: Any) -> Deployment:
-            raise ModuleNotFoundError(name=name)
-
-        monkeypatch.setattr(templates, "read", fail)
-
-    missing("samtranslator.parser")
-    assert complaint(run(*FILE)).endswith('pip install "lambda-once[check]"')
-    missing("lambda_once.nothing")
-    with pytest.raises(ModuleNotFoundError):
-        run(*FILE)
+@pytest.mark.parametrize(("module", "package"), [("yaml", "PyYAML"), ("samtranslator", "aws-sam-translator")])
+def test_without_the_extra_a_template_needs_one_command(
+    monkeypatch: pytest.MonkeyPatch, module: str, package: str
+) -> None:
+    """The message has it, whichever of its packages is not there."""
+    for name in [each for each in sys.modules if each.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    ran = run("--template", str(ROOT / "template.yaml"))
+    assert complaint(ran) == f'lambda-once: {package} is missing: pip install "lambda-once[check]"'
 
 
 @pytest.mark.parametrize(

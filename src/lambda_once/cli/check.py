@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 TRIES: Final = 3
 """Of each request: IAM throttles."""
-_EXTRA: Final = ("samtranslator", "yaml")
-"""Modules of the extra ``check``."""
 _HEADS: Final = {Severity.ERROR: "ERROR ", Severity.WARNING: "WARN  ", Severity.ADVICE: "ADVICE"}
 _COLOURS: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 INDENT: Final = 7
@@ -115,14 +113,9 @@ def _alone() -> None:
 
 
 def _of_template(path: Path, parameters: Mapping[str, str]) -> Deployment:
-    try:
-        from lambda_once.check import templates
+    from lambda_once.check import templates
 
-        return templates.read(path, parameters)
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] not in _EXTRA:
-            raise
-        raise CannotCheck('templates need the extra "check": pip install "lambda-once[check]"') from error
+    return templates.read(path, parameters)
 
 
 def _of_account(

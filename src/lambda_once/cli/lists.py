@@ -38,7 +38,7 @@ FLAGS: Final = {
     "in_progress": Status.IN_PROGRESS,
     "released": Status.RELEASED,
 }
-_WORDS: Final = {status: flag.replace("_", " ") for flag, status in FLAGS.items()}
+_WORDS: Final = {status: status.words for status in FLAGS.values()}
 _TO_DO: Final = STUCK | {Status.RELEASED}
 """What ends a list with exit code 1."""
 _READ: Final = frozenset({Status.HELD, Status.RELEASED})

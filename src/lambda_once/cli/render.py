@@ -22,7 +22,7 @@ from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
 from lambda_once.operations.listing import MOST_NAMED
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story, undoing
 from lambda_once.operations.times import duration_text, time_text
-from lambda_once.operations.tokens import Status, TokenName, parts_of, token_status
+from lambda_once.operations.tokens import STATUS, Status, TokenName, parts_of, token_status
 from lambda_once.stores.row import Entry, parse_stamp, shown
 
 if TYPE_CHECKING:
@@ -257,15 +257,6 @@ def record_json(record: Record, now: datetime, parts_present: int | None = None)
     return entry_json(Entry(record), now, parts_present)
 
 
-_STATUS: Final = {
-    State.IN_PROGRESS: Status.IN_PROGRESS,
-    State.HELD: Status.HELD,
-    State.COMPLETE: Status.COMPLETE,
-    State.RELEASED: Status.RELEASED,
-}
-"""The words of the JSON output, in place of the row's."""
-
-
 def _decision(decision: Decision, record: Record) -> dict[str, Any]:
     return {
         "at": stamp(decision.at),
@@ -273,7 +264,7 @@ def _decision(decision: Decision, record: Record) -> dict[str, Any]:
         "by": decision.by,
         "caller": decision.caller,
         "because": decision.because,
-        "before": _STATUS[decision.before].value,
+        "before": STATUS[decision.before].value,
         "decision": decision.how.value,
         "attempt": decision.attempt_id,
         "times": decision.times,
@@ -302,7 +293,6 @@ LEAST: Final = {"reason": 24, "decided": 24}
 """Columns that may be wrapped, and the width that they need; all others are never broken."""
 BETWEEN: Final = 2
 """Blanks between two columns."""
-WORDS: Final = {"inProgress": "in progress"}
 COLOURS: Final = {"overdue": "bold red", "held": "yellow", "inProgress": "cyan", "complete": "green"}
 
 
@@ -343,7 +333,7 @@ def _cells(row: Row, now: datetime) -> Cells:
         "reason": _field_text("error", row.get("error")),
         "decided": _field_text("decisions", row.get("decisions")),
     }
-    state = (WORDS.get(status, status), COLOURS.get(status, ""))
+    state = (Status(status).words, COLOURS.get(status, ""))
     return {"state": state} | {head: (content, "") for head, content in plain.items()}
 
 
@@ -446,7 +436,7 @@ def story_lines(
 
     status = token_status(record, now).value
     lines: list[RenderableType] = [
-        line((WORDS.get(status, status), COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
+        line((Status(status).words, COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
         Paragraph(outlook(record, now)),
         "",
         labelled(_events(record, now, parts_present)),

@@ -14,7 +14,7 @@ from lambda_once.core.lifecycle import Decider, Decision, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, is_sealed, utf8
 from lambda_once.operations.decisions import stores_result
 from lambda_once.operations.times import duration_text
-from lambda_once.operations.tokens import STUCK, Status, is_request, token_status
+from lambda_once.operations.tokens import STATUS, STUCK, Status, is_request, token_status
 
 
 class Moment(NamedTuple):
@@ -92,12 +92,6 @@ _DECIDED: Final = {
     Resolve.KEEP: "changed until when its outcome is kept",
     Resolve.FORGET: "had it forgotten",
 }
-_WAS: Final = {
-    State.IN_PROGRESS: "in progress",
-    State.HELD: "held",
-    State.COMPLETE: "complete",
-    State.RELEASED: "released",
-}
 
 
 def describe_decision(decision: Decision) -> str:
@@ -108,7 +102,9 @@ def describe_decision(decision: Decision) -> str:
     elif decision.kind is Decider.PROBE:
         who += " (by its probe)"
     times = "" if decision.times == 1 else f", {decision.times} times in a row"
-    return f"{who} {_DECIDED[decision.how]} (it was {_WAS[decision.before]}){times}: {decision.because}"
+    return (
+        f"{who} {_DECIDED[decision.how]} (it was {STATUS[decision.before].words}){times}: {decision.because}"
+    )
 
 
 def _memory(record: Record, now: datetime) -> list[Moment]:

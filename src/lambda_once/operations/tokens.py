@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from lambda_once.core.lifecycle import Record, State
@@ -64,22 +64,26 @@ class Status(StrEnum):
     COMPLETE = "complete"
     RELEASED = "released"
 
+    @property
+    def words(self) -> str:
+        """As a person reads it."""
+        return "in progress" if self is Status.IN_PROGRESS else self.value
 
+
+STATUS: Final = {
+    State.IN_PROGRESS: Status.IN_PROGRESS,
+    State.HELD: Status.HELD,
+    State.COMPLETE: Status.COMPLETE,
+    State.RELEASED: Status.RELEASED,
+}
+"""The status of a row in each state, its lease alive."""
 STUCK = frozenset({Status.OVERDUE, Status.HELD})
 """What an operator has to look at."""
 UNFINISHED = STUCK | {Status.IN_PROGRESS}
 
 
 def token_status(record: Record, now: datetime) -> Status:
-    match record.state:
-        case State.IN_PROGRESS:
-            return Status.OVERDUE if record.lapsed(now) else Status.IN_PROGRESS
-        case State.HELD:
-            return Status.HELD
-        case State.COMPLETE:
-            return Status.COMPLETE
-        case State.RELEASED:
-            return Status.RELEASED
+    return Status.OVERDUE if record.lapsed(now) else STATUS[record.state]
 
 
 class Filter(NamedTuple):
