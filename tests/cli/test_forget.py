@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from lambda_once.operations import table as table_module
 from lambda_once.operations.decisions import FORGOTTEN, Author, decided
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import requests
+from lambda_once.stores.contract import Unanswered, Written
 from lambda_once.stores.store import DynamoDBStore
 from tests.operations.payments import Declined, Payments, output_of, payments_at
 
@@ -61,6 +63,7 @@ def _is_erased(payments: Payments, before: Record) -> Record:
     assert row.fence == before.fence + 1
     assert row.attempt_id != before.attempt_id
     assert row.write_id not in (None, before.write_id)
+    assert row.fields is None
     decision = row.decisions[-1]
     assert (decision.by, decision.because) == ("ann", "request 77")
     return row
@@ -145,12 +148,13 @@ def test_a_token_in_progress_is_refused(payments: Payments) -> None:
     assert payments.asked == ["p-1"]
 
 
-def test_what_stores_nothing_is_refused(payments: Payments) -> None:
-    """So is a second time: no note of the first is overwritten."""
+def test_the_checksums_of_the_payload_are_erased(payments: Payments) -> None:
+    """A single short field can be guessed from them; without a result they are what is left to erase."""
     token = _charge(payments, None)
     before = payments.row("p-1")
-    assert payments.run("forget", token, *SURE).exit_code == 1
-    assert payments.row("p-1") == before
+    assert before.fields is not None
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    _is_erased(payments, before)
 
 
 def test_twice_is_refused(payments: Payments) -> None:
@@ -159,7 +163,7 @@ def test_twice_is_refused(payments: Payments) -> None:
     assert payments.run("forget", token, *SURE).exit_code == 0
     before = payments.row("p-1")
     ran = payments.run("forget", token, "--because", "again", "--by", "bob", "--yes")
-    assert (ran.exit_code, "it stores no result and no message" in output_of(ran)) == (1, True)
+    assert (ran.exit_code, "it stores no result, no message" in output_of(ran)) == (1, True)
     assert payments.row("p-1") == before
 
 
@@ -192,6 +196,98 @@ def test_an_unknown_token_is_bad_input(payments: Payments) -> None:
     """One line, and exit code 2."""
     ran = payments.run("forget", "shop/charge/none", *SURE)
     assert (ran.exit_code, "no token shop/charge/none in the table" in output_of(ran)) == (2, True)
+
+
+# -- the row itself, whose key is personal data
+
+
+@pytest.mark.parametrize("result", [NAME, LARGE], ids=["text", "parts"])
+def test_the_row_is_deleted_with_its_key(payments: Payments, result: Any) -> None:
+    """Nothing of it is left in the table. A later delivery is new work, and the command says so."""
+    token = _charge(payments, result)
+    ran = payments.run("forget", token, "--row", *SURE)
+    assert ran.exit_code == 0, output_of(ran)
+    assert _stored(payments) == "[]"
+    assert "duplicates RUN AGAIN" in output_of(ran)
+    assert payments.ask("p-1") == result
+    assert payments.asked == ["p-1", "p-1"]
+
+
+def test_a_forgotten_row_can_be_deleted(payments: Payments) -> None:
+    """First what it stores, at once; the key once no delivery is left."""
+    token = _charge(payments, NAME)
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    assert payments.run("forget", token, "--row", *SURE).exit_code == 0
+    assert _stored(payments) == "[]"
+
+
+@pytest.mark.parametrize("state", ["held", "released", "in progress"])
+def test_the_row_of_unfinished_work_is_not_deleted(payments: Payments, state: str) -> None:
+    """Whether it was done is unknown, or its retry needs the downstream key of the row."""
+    if state == "in progress":
+        deleting = functools.partial(payments.run, "forget", payments.token("p-1"), "--row", *SURE)
+        payments.provider = lambda _: deleting().exit_code
+        assert payments.ask("p-1") == 1
+        return
+    token = payments.hold("p-1")
+    if state == "released":
+        assert payments.run("resolve", token, "--not-done", *SURE).exit_code == 0
+    before = payments.row("p-1")
+    ran = payments.run("forget", token, "--row", *SURE)
+    assert (ran.exit_code, "resolve it first" in output_of(ran)) == (1, True)
+    assert payments.row("p-1") == before
+
+
+def test_a_row_that_has_changed_is_not_deleted(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another operator's decision stays; so would a newer attempt."""
+    _resolved_meanwhile(payments, monkeypatch)
+    ran = payments.run("forget", payments.token("p-1"), "--row", *SURE)
+    assert (ran.exit_code, "the row has changed since it was shown" in output_of(ran)) == (1, True)
+    assert payments.row("p-1").stored == Inline("5")
+
+
+def test_twin_that_deletes_whatever_is_there(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the condition the decision is lost with the row."""
+    _resolved_meanwhile(payments, monkeypatch)
+    deletion = requests.deletion
+
+    def always(table: str, record: Record) -> Any:
+        request = deletion(table, record)
+        return {name: request[name] for name in ("TableName", "Key")}
+
+    monkeypatch.setattr(table_module, "deletion", always)
+    assert payments.run("forget", payments.token("p-1"), "--row", *SURE).exit_code == 0
+    assert _stored(payments) == "[]"
+
+
+def test_a_deletion_whose_response_was_lost_is_done(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The retry finds no row: that is what was asked for."""
+    token = _charge(payments, NAME)
+    delete = TokenTable.delete
+
+    def twice(table: TokenTable, record: Record) -> Any:
+        assert delete(table, record) is Written.WRITTEN
+        return delete(table, record)
+
+    monkeypatch.setattr(TokenTable, "delete", twice)
+    ran = payments.run("forget", token, "--row", "--output", "json", *SURE)
+    assert (ran.exit_code, json.loads(ran.stdout)["written"], json.loads(ran.stdout)["now"]) == (
+        0,
+        True,
+        None,
+    )
+
+
+def test_a_deletion_without_a_response_is_unknown(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2, and how to find out."""
+    token = _charge(payments, NAME)
+    monkeypatch.setattr(TokenTable, "delete", lambda _table, _record: Unanswered("timed out"))
+    ran = payments.run("forget", token, "--row", *SURE)
+    assert (ran.exit_code, f"lambda-once show {token} finds no token" in output_of(ran)) == (2, True)
 
 
 # -- races and faults

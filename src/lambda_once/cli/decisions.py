@@ -31,6 +31,7 @@ from lambda_once.operations.decisions import (
     RedriveOutcome,
     decided,
     decided_by_person,
+    delete_objection,
     drops_result,
     forget_objection,
     held,
@@ -63,12 +64,18 @@ def _author(access: Access, consent: Consent) -> Author:
 # -- one token: show its row, ask, write, report
 
 
+class Deletion(NamedTuple):
+    """The row is deleted, and the key with it."""
+
+    record: Record
+
+
 class Proposal(NamedTuple):
     """A write to a row, which the operator sees and confirms first."""
 
     before: Record
     now: datetime
-    write: Write | None
+    write: Write | Deletion | None
     """None: nothing may be written, because of *objection*."""
     objection: str
     about: Iterable[str]
@@ -105,7 +112,7 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
         current = access.table.read(before.token)
         output.show(side_by_side({"as shown": before, "now": current}, now))
         _refuse(access, proposal, "the row has changed since it was shown", current)
-    after = after_write(before, write)
+    after = None if isinstance(write, Deletion) else after_write(before, write)
     output.show(side_by_side({"before": before, "now": after}, now))
     _print_consequences(access, proposal)
     output.say(CACHES)
@@ -132,20 +139,24 @@ def _other_attempt(record: Record, attempt_id: str | None) -> str | None:
     return f"the row no longer has attempt {attempt_id}; it has {record.attempt_id}"
 
 
-def is_written(access: Access, write: Write) -> bool:
+def is_written(access: Access, write: Write | Deletion) -> bool:
     """
     Send *write*; False: refused, because the row has changed.
 
     Without a response, exit code 2: the outcome is unknown. Raises `Misconfigured` if the table rejects the
     write for good.
     """
-    answer = access.table.write(write)
+    if isinstance(write, Deletion):
+        token, sign = write.record.token, "finds no token"
+        answer = access.table.delete(write.record)
+    else:
+        token, sign = write.token, f"prints attempt {write.attempt_id}"
+        answer = access.table.write(write)
     match answer:
         case Unanswered(why):
             access.output.say(
                 f"lambda-once: the token table did not respond ({why}); it is unknown whether this was "
-                f"written. It was if lambda-once show {write.token} prints attempt {write.attempt_id}; "
-                "otherwise retry"
+                f"written. It was if lambda-once show {token} {sign}; otherwise retry"
             )
             raise click.exceptions.Exit(2)
         case Misconfigured():
@@ -418,35 +429,46 @@ _AFTER_FORGETTING: Final = {
     State.RELEASED: "run, as before: it was released",
 }
 """What duplicates get."""
+_DELETED: Final = "RUN AGAIN, if any can still be delivered: by a queue, a redrive or a client"
 
 
 @click.command("forget")
 @click.argument("token")
+@click.option("--row", is_flag=True, help="The whole row, whose key is personal data: its work is new then.")
 @with_consent
 @click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
 @with_table
-def forget_command(access: Access, token: str, consent: Consent, *, attempt: str | None) -> None:
+def forget_command(access: Access, token: str, consent: Consent, *, row: bool, attempt: str | None) -> None:
     """
-    Erase the stored result of TOKEN, or the message of its error; the token stays.
+    Erase what TOKEN stores: the result, the message of its error, checksums of the payload's fields.
 
-    Shows the row, asks, and writes if the row has not changed since; who had it forgotten, and why, is kept
-    on the row. Duplicates of completed work get ResultUnavailable. A token in progress is refused.
+    The token stays, so nothing runs again: duplicates of completed work get ResultUnavailable. Shows the row,
+    asks, and writes if the row has not changed since; who had it forgotten, and why, is kept on the row. A
+    token in progress is refused.
 
-    Not erased: the token itself, which contains the key, and copies elsewhere: backups, streams, logs.
+    --row deletes the token itself, with its key, if its work is done. A delivery that comes later RUNS AGAIN:
+    delete it once its queues, their dead-letter queues and its clients can send none. No decision is kept.
+
+    Not erased: copies elsewhere, in backups, streams and logs.
 
     Exit code: 0 erased, 1 refused (the row has changed, it stores nothing, it is in progress, or you
     declined), 2 bad input or no table.
     """
     before, now = _row(access, token), access.table.now()
-    why = _other_attempt(before, attempt) or forget_objection(before)
+    why = _other_attempt(before, attempt) or (delete_objection if row else forget_objection)(before)
+    if why is not None:
+        write: Write | Deletion | None = None
+    else:
+        write = Deletion(before) if row else decided(before, Resolve.FORGET, _author(access, consent), now)
+    what = "delete its row, with the key" if row else "forget what it stores"
     proposal = Proposal(
         before,
         now,
-        None if why else decided(before, Resolve.FORGET, _author(access, consent), now),
+        write,
         why or "",
         (
-            f"{token}: forget what it stores, by {consent.by}, because: {consent.because}",
-            f"duplicates {_AFTER_FORGETTING.get(before.state)}",
+            f"{token}: {what}, by {consent.by}, because: {consent.because}",
+            f"duplicates {_DELETED if row else _AFTER_FORGETTING.get(before.state)}",
         ),
         "Erase it?",
         erases_parts=True,

@@ -84,7 +84,8 @@ class Resolver(NamedTuple):
     The writer is a third party: a probe, the watchdog, an operator.
 
     It writes only to the row as it was seen: in *state*, with this attempt and this lease. The row gets a
-    new attempt id and fence + 1, so that no late attempt takes it for its own; an earlier outcome is cleared.
+    new attempt id and fence + 1, so that no late attempt takes it for its own; an earlier outcome is cleared,
+    and the checksums of the payload's fields with it, from which a single short field can be guessed.
     `Keep` alone leaves the attempt id and the outcome.
     """
 
@@ -279,7 +280,7 @@ def after_write(record: Record | None, write: Write) -> Record | None:
     if isinstance(write.by, Resolver):
         row = row._replace(attempt_id=write.by.attempt_id, fence=record.fence + 1)
         if clears(write):
-            row = row._replace(actual_completion=None, stored=None, error=None)
+            row = row._replace(actual_completion=None, stored=None, error=None, fields=None)
     match write.change:
         case Complete(result, error):
             return row._replace(
@@ -303,7 +304,7 @@ def after_write(record: Record | None, write: Write) -> Record | None:
 
 
 def clears(write: Write) -> bool:
-    """Return whether *write* replaces an outcome that the row has."""
+    """Return whether *write* replaces what the row has of an ended attempt: its outcome, its checksums."""
     resolves = isinstance(write.by, Resolver) and write.by.state is not State.IN_PROGRESS
     return resolves and not isinstance(write.change, Keep)
 

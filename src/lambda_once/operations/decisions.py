@@ -221,9 +221,19 @@ def forget_objection(record: Record) -> str | None:
         lease = stamp(record.expected_completion)
         return f"it is in progress, with a lease until {lease}: forget it once it is finished, or resolve it"
     has_message = record.error is not None and record.error.message != FORGOTTEN
-    if not has_message and (record.stored is None or isinstance(record.stored, Unavailable)):
-        return "it stores no result and no message"
-    return None
+    if stores_result(record) or has_message or record.fields is not None:
+        return None
+    return "it stores no result, no message and no checksums of fields"
+
+
+def delete_objection(record: Record) -> str | None:
+    """Return why the row of *record* cannot be deleted; None if it can: its work is done."""
+    if record.state is State.COMPLETE:
+        return None
+    return (
+        f"it is {record.state.value}: deleted, its work could be done twice without a trace; "
+        "resolve it first (--done or --failed)"
+    )
 
 
 def _forgotten(record: Record) -> Complete | Hold | Release:

@@ -7,16 +7,20 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
+from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock
+from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.names import configured_names, configured_shards
-from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import Item
+from lambda_once.stores.requests import deletion, part_keys
+from lambda_once.stores.row import Item, record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport, unavailable
 
@@ -84,6 +88,21 @@ class TokenTable:
         """Send *write*; `Refused`, with the row, if the row has changed since it was read."""
         (answer,) = self.store.write([write], deadline or self.deadline())
         return answer
+
+    def delete(self, record: Record) -> WriteAnswer:
+        """
+        Delete the row of *record*, which is complete; `Refused` if it has changed since it was read.
+
+        A row that is gone by then is what was asked for, whoever deleted it (dynamodb:DeleteItem).
+        """
+        try:
+            self.transport.call("delete_item", deletion(self.name, record), self.deadline())
+        except Caught as error:
+            if code_of(error) != CONDITION:
+                return self.transport.failed(error, "DeleteItem", record.token)
+            item = error.response.get("Item") if isinstance(error, ClientError) else None
+            return Refused(record_of(item)) if item else Written.WRITTEN
+        return Written.WRITTEN
 
     def erase_parts(self, record: Record) -> None:
         """

@@ -213,7 +213,8 @@ def changed_attributes(write: Write, shards: int) -> tuple[Item, list[str]]:
     if write.id is not None:
         sets["write"] = {"S": write.id}
     if clears(write):
-        removed = [name for name in dict.fromkeys((*OUTCOME, "status", *removed)) if name not in sets]
+        cleared = dict.fromkeys((*OUTCOME, "fields", "status", *removed))
+        removed = [name for name in cleared if name not in sets]
     if write.decisions:
         sets["decisions"] = decision_list(write.decisions)
     if write.ttl is None:
@@ -397,6 +398,23 @@ def kept_parts(table: str, write: Write, keep: Keep) -> list[Arguments]:
         }
         for n in range(keep.parts)
     ]
+
+
+# ------------------------------------------------------------------ delete
+
+
+def deletion(table: str, record: Record) -> Arguments:
+    """Delete the row of *record*, which is complete. Refused unless it is exactly as it was read."""
+    condition, values = _as_seen(State.COMPLETE, record.fence)
+    seen = {":seen": {"S": record.attempt_id}, ":lease": {"S": stamp(record.expected_completion)}}
+    return {
+        "TableName": table,
+        "Key": {"lockToken": {"S": record.token}},
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {"#status": "status"},
+        "ExpressionAttributeValues": seen | values,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
 
 
 # ------------------------------------------------------------------ the shape of an UpdateItem
