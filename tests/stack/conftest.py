@@ -36,13 +36,14 @@ LEFT_OUT_TYPES = {
     "AWS::Lambda::EventInvokeConfig",
     "AWS::Logs::QueryDefinition",
     "AWS::SNS::Subscription",
+    "AWS::SNS::TopicPolicy",
     "AWS::SQS::QueuePolicy",
     "AWS::Scheduler::Schedule",
 }
 """
 moto 5.2.5's CloudFormation does not know these resources, or not what they refer to (the dashboard speaks of
-alarms); test_template.py, test_alarms.py, test_dashboard.py, test_queries.py, test_receipts.py and
-test_prices.py look at them instead.
+alarms); test_template.py, test_alarms.py, test_dashboard.py, test_encryption.py, test_queries.py,
+test_receipts.py and test_prices.py look at them instead.
 """
 
 LEFT_OUT_OUTPUTS = {"OrdersApiUrl", "DashboardUrl"}

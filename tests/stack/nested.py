@@ -94,7 +94,7 @@ def _decided(
     for name, resource in child["Resources"].items():
         condition = found.get(resource.get("Condition"), True)
         if condition is not False:
-            kept = _chosen(replaced(resource, values), found)
+            kept = chosen(replaced(resource, values), found)
             if condition is True:
                 kept.pop("Condition", None)
             resources[name] = kept
@@ -119,14 +119,15 @@ def _outcome(condition: Any, others: dict[str, Any]) -> Any:
             return condition
 
 
-def _chosen(value: Any, conditions: dict[str, Any]) -> Any:
+def chosen(value: Any, conditions: dict[str, Any]) -> Any:
+    """Return *value* without each Fn::If whose condition is True or False in *conditions*."""
     match value:
         case {"Fn::If": [name, first, second]} if isinstance(conditions.get(name), bool):
-            return _chosen(first if conditions[name] else second, conditions)
+            return chosen(first if conditions[name] else second, conditions)
         case dict():
-            return {key: _chosen(each, conditions) for key, each in value.items()}
+            return {key: chosen(each, conditions) for key, each in value.items()}
         case list():
-            return [_chosen(each, conditions) for each in value]
+            return [chosen(each, conditions) for each in value]
         case _:
             return value
 

@@ -322,7 +322,7 @@ def test_the_queue_is_in_order_and_takes_what_the_topic_says(translated: Templat
 def test_only_the_topic_may_send_to_the_queues(translated: Template) -> None:
     """SNS as such may not: the policy names the topic that it sends for."""
     policy = of_type(translated, "AWS::SQS::QueuePolicy")["ReceiptsQueuePolicy"]
-    (statement,) = policy["PolicyDocument"]["Statement"]
+    (statement,) = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
     assert [target(queue) for queue in policy["Queues"]] == ["ReceiptsQueue", "ReceiptsDeadLetters"]
     assert [target(queue) for queue in statement["Resource"]] == ["ReceiptsQueue", "ReceiptsDeadLetters"]
     assert statement["Action"] == "sqs:SendMessage"

@@ -131,10 +131,11 @@ def created(session: boto3.Session) -> Iterator[dict[str, Any]]:
 
 
 def test_the_smallest_stack_has_that_table(tokens: Template) -> None:
-    """But for encryption by a key of AWS' and the protection from deletion."""
+    """As tokens.yaml makes it by default: kept, protected from deletion, encrypted by AWS' key."""
     source = table(tokens)
     small = table(parsed(ROOT / "examples" / "minimal" / "template.yaml"))
-    assert small == {part: source[part] for part in PARTS}
+    protected = {"DeletionProtectionEnabled": True, "SSESpecification": {"SSEEnabled": True}}
+    assert small == {part: source[part] for part in PARTS} | protected
 
 
 def test_tests_create_that_table(created: dict[str, Any], tokens: Template) -> None:
@@ -165,14 +166,14 @@ def test_twin_a_table_that_drifted_is_seen(tmp_path: Path, written: str, instead
         test_the_smallest_stack_has_that_table(parsed(changed))
 
 
-@pytest.mark.parametrize("file", ["tokens", "operations"])
-def test_a_nested_template_is_complete(file: str) -> None:
+@pytest.mark.parametrize("file", ["tokens", "operations", "key"])
+def test_a_template_is_complete(file: str) -> None:
     """cfn-lint finds nothing, and every parameter is described, bounded and used."""
     path = FOLDER / f"{file}.yaml"
     assert complaints(path.read_text(encoding="utf-8")) == []
     template = parsed(path)
     body = json.dumps([template["Resources"], template.get("Conditions")])
-    for name, parameter in template["Parameters"].items():
+    for name, parameter in template.get("Parameters", {}).items():
         assert parameter["Description"], name
         assert {"AllowedValues", "AllowedPattern", "MinValue"} & parameter.keys(), name
         assert f'{{"Ref": "{name}"}}' in body or f"${{{name}}}" in body, name
