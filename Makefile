@@ -83,7 +83,7 @@ test: lint typecheck ## Lint, type-check, and run every test that needs no engin
 	@$(BIN)/python -m pytest -m "not engine and not e2e and not site" $(ON_ALL_CORES)
 
 # What check leaves to test: each loads a library of its own.
-INTEGRATIONS := durable* execution* seal spans
+INTEGRATIONS := alb durable* execution* seal spans
 
 .PHONY: check
 check: lint typecheck ## The inner loop: lint, type-check, and the tests that take milliseconds

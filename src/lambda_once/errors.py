@@ -5,7 +5,8 @@ What can go wrong, named by what the caller must do next.
     ├── RetryLater            no outcome yet: retry later
     │   ├── InProgress        another attempt is in progress
     │   ├── Fenced            this attempt lost its token, and its successor is still in progress
-    │   └── StoreUnavailable  the table did not respond
+    │   ├── StoreUnavailable  the table did not respond
+    │   └── CallerUnverified  what verifies the caller of a request did not respond
     └── GiveUp                a retry changes nothing
         ├── KeyMissing        the payload has no key, or only a part of one
         ├── KeyReused         this key was used for another payload
@@ -78,6 +79,10 @@ class StoreUnavailable(RetryLater):
     From a decorator or block: nothing ran. From `Attempt.extend`, `Attempt.transact` and the patterns: it is
     unknown whether the write took effect.
     """
+
+
+class CallerUnverified(RetryLater):
+    """What verifies the caller of an HTTP request did not respond: a callable ``caller=`` raises it."""
 
 
 class GiveUp(OnceError):

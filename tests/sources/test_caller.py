@@ -585,7 +585,7 @@ def test_the_load_balancers_name_joins_and_is_not_proven(*, multi: bool) -> None
     assert len({each.scope for each in (first, *others)}) == 3
     assert first.is_unproven
     assert str(first.advice) in str(first.warning)
-    assert "caller=verified_user" in str(first.advice)
+    assert 'caller=alb_user(signer="arn:…")' in str(first.advice)
 
 
 @pytest.mark.parametrize("forged", [oidc(), "garbage"])

@@ -14,6 +14,7 @@ from lambda_once.core.lifecycle import Course, Record, State, decide
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, unpack, unpack_chunks
 from lambda_once.engine import places
 from lambda_once.errors import (
+    CallerUnverified,
     Held,
     InProgress,
     KeyMissing,
@@ -240,6 +241,8 @@ def refusal(error: OnceError) -> Event:
             return Event.KEY_MISSING
         case StoreUnavailable():
             return Event.STORE_UNAVAILABLE
+        case CallerUnverified():
+            return Event.REFUSED
         case RetryLater():
             return Event.IN_PROGRESS
         case KeyReused():
