@@ -210,7 +210,9 @@ class Policies(TypedDict, total=False):
     """How many outcomes an environment remembers, for five minutes at most."""
     history: HistorySource | None
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
-    """To encrypt and to decrypt results and error messages; both get bytes and the token."""
+    """To encrypt and to decrypt results and error messages; both get bytes and a context with the token."""
+    seal_required: bool
+    """Whether a stored outcome that is not sealed is refused: duplicates get `ResultUnavailable`."""
 
 
 class OnceOptions(Policies, total=False):
@@ -291,6 +293,7 @@ class OutcomeOptions(TypedDict, total=False):
 
     codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
+    seal_required: bool
 
 
 class ApiOptions(ReplayOptions, total=False):

@@ -229,10 +229,11 @@ class Settings:
     history: HistorySource | None = option(None, history_source, Where.POLICY)
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = option(
         None,
-        pair_of(2, "(encrypt, decrypt), of bytes and the token"),
+        pair_of(2, "(encrypt, decrypt), of bytes and a context"),
         Where.POLICY | Where.OUTCOME,
         each_in(tuple),
     )
+    seal_required: bool = option(False, flag, Where.POLICY | Where.OUTCOME)
     returns: Any = option(None, anything, Where.RESULT)
     codec: tuple[Callable[[Any], object], Callable[[Any], object]] | None = option(
         None, pair_of(1, "(to_json, from_json)"), Where.RESULT, each_in(tuple)
@@ -294,6 +295,10 @@ def settings_of(
     settings = replace(defaults, **{name: _checked(name, value) for name, value in given.items()})
     if settings.codec is not None and settings.returns is not None:
         raise Misconfigured(f"codec={settings.codec!r}: it replaces returns=: give one of them")
+    if settings.seal_required and settings.seal is None and where is not Where.ONCE:
+        raise Misconfigured(
+            "seal_required=True without seal=: give seal=(encrypt, decrypt), or seal_required=False"
+        )
     _ = settings.rule
     return settings
 

@@ -53,7 +53,7 @@ def test_a_sealed_token_shows_no_content(shop: Shop) -> None:
     shop.begin(TOKEN)
     shop.end(TOKEN, Complete(pack('{"secret": 5}', seal)))
     assert _shown(shop, TOKEN)["result"]["kind"] == "sealed"
-    assert "its result is sealed in 28 bytes in the row" in shop.run("show", TOKEN).stdout
+    assert "its result is sealed in 60 bytes in the row" in shop.run("show", TOKEN).stdout
     ran = shop.run("show", TOKEN, "--result")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert ran.stderr == "no result: it is sealed: only a function with its seal= can open it\n"

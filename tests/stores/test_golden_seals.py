@@ -33,16 +33,16 @@ RESULT = {"name": "Ann", "score": 700}
 LONG = [str(n * n * 2_654_435_761 % 2**32) for n in range(900)]
 
 
-def encrypt(data: bytes, token: str) -> bytes:
-    """Encrypt nothing: here the output must depend on *token*, and differ from *data*."""
-    return token.encode() + b"\0" + bytes(each ^ 90 for each in data)
+def encrypt(data: bytes, context: str) -> bytes:
+    """Encrypt nothing: here the output must depend on *context*, and differ from *data*."""
+    return context.encode() + b"\0" + bytes(each ^ 90 for each in data)
 
 
-def decrypt(sealed: bytes, token: str) -> bytes:
+def decrypt(sealed: bytes, context: str) -> bytes:
     """Return what `encrypt` got."""
     of, _, hidden = sealed.partition(b"\0")
-    if of != token.encode():
-        raise ValueError("sealed for another token")
+    if of != context.encode():
+        raise ValueError("sealed as something else")
     return bytes(each ^ 90 for each in hidden)
 
 
@@ -90,7 +90,7 @@ def test_a_sealed_error_is_opened(name: str) -> None:
     assert record.error is not None
     assert record.error.sealed is not None
     assert record.error == Failure("ValueError", "(sealed)", record.error.sealed)
-    assert _seal(record).open(record.error.sealed) == b"no such order"
+    assert record.error.text(_seal(record)) == "no such order"
 
 
 def test_a_forgotten_result_is_known_as_one() -> None:

@@ -34,7 +34,15 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from lambda_once.core.results import NotSerialisable, Seal, Stored, Unavailable, unsealed, utf8
+from lambda_once.core.results import (
+    NotSerialisable,
+    Seal,
+    Stored,
+    Unavailable,
+    check_plain,
+    unsealed,
+    utf8,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +111,10 @@ class Failure(NamedTuple):
     kind: str
     message: str
     sealed: bytes | None = None
-    """The message sealed; *message* is a placeholder then. The kind is never sealed: it is for operators."""
+    """
+    The message sealed, for this kind; *message* is a placeholder then. The kind itself is readable, for
+    operators.
+    """
 
     @classmethod
     def of(cls, error: BaseException, seal: Seal | None = None) -> Failure:
@@ -120,13 +131,20 @@ class Failure(NamedTuple):
         if seal is None:
             return cls(kind, message)
         try:
-            return cls(kind, "(sealed)", seal.close(utf8(message)))
+            return cls(kind, "(sealed)", seal.close(utf8(message), _sealed_as(kind)))
         except NotSerialisable as problem:
             return cls(kind, f"message unavailable: {problem}")
 
     def text(self, seal: Seal | None) -> str:
         """Return the message, opened by *seal* if it is sealed. Raises as `core.results.unsealed`."""
-        return self.message if self.sealed is None else unsealed(self.sealed, seal).decode(errors="replace")
+        if self.sealed is None:
+            check_plain(seal)
+            return self.message
+        return unsealed(self.sealed, seal, _sealed_as(self.kind)).decode(errors="replace")
+
+
+def _sealed_as(kind: str) -> str:
+    return f"error:{kind}"
 
 
 class Decider(Enum):
@@ -171,6 +189,10 @@ class Decision(NamedTuple):
     times: int = 1
     """How often in a row watchdog and probes have decided the same: the watchdog's releases are limited."""
 
+    def gave(self, attempt_id: str) -> bool:
+        """Whether it gave the outcome of a row that has *attempt_id*, or accepted the one that was there."""
+        return self.how in (Resolve.DONE, Resolve.FAILED) and self.attempt_id == attempt_id
+
 
 MOST_DECISIONS: Final = 10
 """Decisions that a row keeps: the last ones."""
@@ -185,7 +207,7 @@ def with_decision(earlier: Sequence[Decision], decision: Decision) -> tuple[Deci
     Return the decisions of a row after *decision*: the last `MOST_DECISIONS`, of `DECISIONS_LIMIT` bytes.
 
     The same decision of a watchdog or probe again replaces the one before, so that no repetition drives a
-    person's out; ``times`` counts them.
+    person's out; ``times`` counts them. The one that gave the outcome stays as long as that does.
     """
     last = earlier[-1] if earlier else None
     kept = tuple(earlier)
@@ -193,10 +215,14 @@ def with_decision(earlier: Sequence[Decision], decision: Decision) -> tuple[Deci
         decision = decision._replace(times=last.times + 1)
         if last == decision._replace(at=last.at, attempt_id=last.attempt_id, times=last.times):
             kept = kept[:-1]
-    found = (*kept, decision)[-MOST_DECISIONS:]
-    while sum(map(_size, found)) > DECISIONS_LIMIT and len(found) > 1:
-        found = found[1:]
-    return found
+    found = [*kept, decision]
+    giving = next((each for each in reversed(found) if each.gave(decision.attempt_id)), None)
+    while len(found) > MOST_DECISIONS or sum(map(_size, found)) > DECISIONS_LIMIT:
+        oldest = next((each for each in found[:-1] if each is not giving), None)
+        if oldest is None:
+            break
+        found.remove(oldest)
+    return tuple(found)
 
 
 def _size(decision: Decision) -> int:
@@ -253,6 +279,11 @@ class Record(NamedTuple):
         """The last decision, if no attempt has run since; None: there is none, or one has."""
         last = self.decisions[-1] if self.decisions else None
         return last if last is not None and last.attempt_id == self.attempt_id else None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether a decision gave the outcome, which nobody seals, and no attempt has run since."""
+        return any(each.gave(self.attempt_id) for each in self.decisions)
 
     @property
     def awaits_delivery(self) -> bool:

@@ -7,6 +7,7 @@ consumption): every duplicate would pay for a long result.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ LARGE = 100 * 1024
 _PLAIN_LIMIT = 256  # bytes below which an operator's readable text is worth more than what zlib saves
 
 
-# -- what a row has for its result; None: the result is None
+# -- what a row has for its result; None: the result is None, and not sealed
 
 
 class Inline(NamedTuple):
@@ -96,23 +97,33 @@ def utf8(text: str) -> bytes:
 
 SEALED = b"sealed:"
 """What sealed bytes begin with: no zlib stream does, whose first byte is 0x78."""
+RESULT = "result"
+"""What is sealed of a result; of an error it is ``error:`` and its kind (`core.lifecycle.Failure`)."""
 
 
 class Sealed(Corrupt):
-    """Sealed bytes cannot be opened. The message is a predicate, without any of the data."""
+    """Sealed bytes cannot be opened, or plain text is refused. The message is a predicate, without data."""
 
 
 class Seal(NamedTuple):
-    """Two functions of the developer's, to encrypt and to decrypt, and the token they get as context."""
+    """
+    Two functions of the developer's, to encrypt and to decrypt, for the outcome of one token.
+
+    Both get the context as their second argument: the token, ``#``, and what is sealed. Its digest is sealed
+    with the data, so what was moved here from elsewhere is refused whatever they do with the context.
+    """
 
     seal: Callable[[bytes, str], bytes]
     unseal: Callable[[bytes, str], bytes]
     token: str
+    required: bool = False
+    """Whether plain text is refused."""
 
-    def close(self, data: bytes) -> bytes:
+    def close(self, data: bytes, what: str) -> bytes:
         """Return *data* sealed. Raises NotSerialisable: the work is done, and *data* is stored in no form."""
+        context = self._context(what)
         try:
-            sealed = self.seal(data, self.token)
+            sealed = self.seal(_digest(context) + data, context)
         except Exception as error:
             raise NotSerialisable(
                 f"seal= raised {type(error).__name__}; nothing is stored unsealed"
@@ -121,10 +132,11 @@ class Seal(NamedTuple):
             raise NotSerialisable(f"seal= returned a {type(sealed).__name__}, not bytes")
         return SEALED + sealed
 
-    def open(self, sealed: bytes) -> bytes:
+    def open(self, sealed: bytes, what: str) -> bytes:
         """Return what `close` got. Raises Sealed, or the OnceError that the function raises."""
+        context = self._context(what)
         try:
-            data = self.unseal(sealed.removeprefix(SEALED), self.token)
+            data = self.unseal(sealed.removeprefix(SEALED), context)
         except OnceError:  # such as RetryLater while the key service does not answer
             raise
         except Exception as error:
@@ -132,20 +144,37 @@ class Seal(NamedTuple):
             raise Sealed(f"is unreadable, for {why}") from error
         if not isinstance(data, bytes):
             raise Sealed(f"is unreadable, for seal= opened it as a {type(data).__name__}, not bytes")
-        return data
+        digest = _digest(context)
+        if not data.startswith(digest):
+            raise Sealed("is unreadable, for it was sealed as something else: another token's data, or moved")
+        return data[len(digest) :]
+
+    def _context(self, what: str) -> str:
+        return f"{self.token}#{what}"
 
 
-def is_sealed(data: str | bytes) -> bool:
+def _digest(context: str) -> bytes:
+    return hashlib.sha256(utf8(context)).digest()
+
+
+def is_sealed(data: str | bytes | None) -> bool:
     return isinstance(data, bytes) and data.startswith(SEALED)
 
 
-def unsealed(data: bytes, seal: Seal | None) -> bytes:
-    """Return *data*, opened if it is sealed. Raises as `Seal.open`, and Sealed without *seal*."""
+def check_plain(seal: Seal | None) -> None:
+    """Raise Sealed if *seal* refuses plain text."""
+    if seal is not None and seal.required:
+        raise Sealed("is not sealed, which seal_required=True refuses")
+
+
+def unsealed(data: bytes, seal: Seal | None, what: str) -> bytes:
+    """Return *data*, opened if it is sealed. Raises as `Seal.open` and `check_plain`; Sealed: no *seal*."""
     if not is_sealed(data):
+        check_plain(seal)
         return data
     if seal is None:
         raise Sealed("is sealed, and there is no seal= to open it")
-    return seal.open(data)
+    return seal.open(data, what)
 
 
 # -- text
@@ -153,19 +182,19 @@ def unsealed(data: bytes, seal: Seal | None) -> bytes:
 
 def pack(text: str, seal: Seal | None = None) -> Inline | Chunks | None:
     """
-    Return the JSON *text* as it is stored; None for ``null``.
+    Return the JSON *text* as it is stored; None for ``null`` without *seal*.
 
     Inline if it fits INLINE_LIMIT, compressed where that is shorter, else in compressed chunks of PART_LIMIT.
     With *seal* it is compressed and sealed in any case. Raises NotSerialisable beyond TEXT_LIMIT, beyond
     PARTS_LIMIT chunks, and where it cannot be sealed.
     """
-    if text == "null":
+    if text == "null" and seal is None:
         return None
     data = utf8(text)
     if len(data) > TEXT_LIMIT:
         raise NotSerialisable(f"a result of {len(data):,} bytes exceeds the limit of {TEXT_LIMIT:,}")
     if seal is not None:
-        sealed = seal.close(_compressed(data))
+        sealed = seal.close(_compressed(data), RESULT)
         return Inline(sealed) if len(sealed) <= INLINE_LIMIT else _cut(sealed)
     if len(data) <= _PLAIN_LIMIT:
         return Inline(data.decode())
@@ -195,18 +224,21 @@ def _cut(compressed: bytes) -> Chunks:
     return Chunks(parts)
 
 
-def unpack(data: str | bytes, seal: Seal | None = None) -> str:
+def unpack(data: str | bytes | None, seal: Seal | None = None) -> str:
     """
-    Return the JSON text that `pack` stored inline, at most TEXT_LIMIT bytes.
+    Return the JSON text that `pack` stored inline, at most TEXT_LIMIT bytes; ``null`` for None.
 
     Raises Corrupt, and as `unsealed`.
     """
-    return data if isinstance(data, str) else _inflated(unsealed(bytes(data), seal))
+    if isinstance(data, str | None):
+        check_plain(seal)
+        return "null" if data is None else data
+    return _inflated(unsealed(bytes(data), seal, RESULT))
 
 
 def unpack_chunks(parts: Iterable[bytes], seal: Seal | None = None) -> str:
     """Return the JSON text that `pack` cut into *parts*, in order and complete. Raises as `unpack`."""
-    return _inflated(unsealed(b"".join(map(bytes, parts)), seal))
+    return _inflated(unsealed(b"".join(map(bytes, parts)), seal, RESULT))
 
 
 def _inflated(compressed: bytes) -> str:

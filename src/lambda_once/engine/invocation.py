@@ -202,7 +202,14 @@ class Call(NamedTuple):
     @property
     def seal(self) -> Seal | None:
         """What seals and opens its outcome; None: it is stored as it is."""
-        return None if self.settings.seal is None else Seal(*self.settings.seal, self.token)
+        if self.settings.seal is None:
+            return None
+        return Seal(*self.settings.seal, self.token, self.settings.seal_required)
+
+    def seal_of(self, record: Record) -> Seal | None:
+        """Return what opens the outcome of *record*; what a decision gave is plain text, and not refused."""
+        seal = self.seal
+        return seal._replace(required=False) if seal is not None and record.is_given else seal
 
     def request(self, attempt: str) -> Request:
         """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""

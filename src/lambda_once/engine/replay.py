@@ -154,7 +154,7 @@ class Replayer:
                 because = because or _NOT_STORED
                 message = f"{at} is complete, but its result {because}; the work is not repeated"
             case Course.STORED_ERROR if record.error is not None:
-                message = record.error.text(call.seal)
+                message = record.error.text(call.seal_of(record))
                 named = call.settings.on_error if isinstance(call.settings.on_error, Mapping) else ()
                 kind = partial(stored_error, record.error.kind, named=named)
             case Course.HELD:
@@ -202,19 +202,19 @@ class Replayer:
     def _text(self, call: Call, record: Record, *, again: bool = True) -> str:
         """Return the JSON of *record*'s result; *again*: or of a successor's. Raises Corrupt."""
         match record.stored:
-            case Inline(str() as text):
+            case Inline(str() as text) if call.settings.seal is None:
                 return text
             case Inline(data):
-                return unpack(data, call.seal)
+                return unpack(data, call.seal_of(record))
             case Parts():
                 parts = self._store.chunks(record, call.invocation.deadline)
                 if parts is not None:
-                    return unpack_chunks(parts, call.seal)
+                    return unpack_chunks(parts, call.seal_of(record))
                 if again:
                     return self._text_of_newer(call, record)
                 raise Corrupt("a part of the stored result is missing")
             case _:
-                return "null"
+                return "null" if call.settings.seal is None else unpack(None, call.seal_of(record))
 
     def _text_of_newer(self, call: Call, record: Record) -> str:
         """Read the row once more where a part is missing: it may have another outcome by now."""

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from lambda_once.core.canonical import NotCanonical, digest
 from lambda_once.core.keys import is_nothing
 from lambda_once.core.keys import token as token_of
-from lambda_once.core.results import Parts, unpack, unpack_chunks
+from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
 from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
@@ -143,7 +143,7 @@ def result_text(table: TokenTable, record: Record) -> str | None:
     if isinstance(record.stored, Parts):
         chunks = table.store.chunks(record, table.deadline())
         return None if chunks is None else unpack_chunks(chunks)
-    return "null" if record.stored is None else unpack(record.stored.data)  # type: ignore[union-attr]
+    return unpack(record.stored.data if isinstance(record.stored, Inline) else None)
 
 
 # -- what to look for
