@@ -147,8 +147,27 @@ def _hostile_event(folder: Path) -> str:
     return str(path)
 
 
+def _hostile_request(folder: Path) -> str:
+    """Write an HTTP event whose credentials, and the names that an authorizer gave, are hostile."""
+    event = json.loads((EVENT.parent / "http-api-order.json").read_text())
+    hostile = HOSTILE[:-8]
+    event["headers"] |= {"authorization": f"Bearer {hostile}", f"x-{hostile}": "1", "x-api-key": HOSTILE}
+    event["cookies"] = [f"a{hostile}={HOSTILE}"]
+    event["requestContext"]["authorizer"] = {"lambda": {f"user{HOSTILE}": HOSTILE, "principalId": "user"}}
+    path = folder / "request.json"
+    path.write_text(json.dumps(event))
+    return str(path)
+
+
+def _given(command: str, folder: Path) -> list[str]:
+    """Return the arguments of *command*, the events written."""
+    files = {"{hostile}": _hostile_event(folder), "{request}": _hostile_request(folder)}
+    return [files.get(each, each) for each in COMMANDS[command]]
+
+
 WHY = ("--because", f"why {HOSTILE}".replace("\x00", ""))
 EXPLAIN = ("explain", "--handler", HANDLER, "--function-name", "f")
+EXPLAIN_REQUEST = ("explain", "--handler", "examples.orders.api:create_order", "--function-name", "f")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "list": ("list",),
     "list held": ("list", "--held", "--overdue"),
@@ -176,6 +195,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "watch": ("watch", "--count", "1"),
     "explain": (*EXPLAIN, "{hostile}"),
     "explain two": (*EXPLAIN, str(EVENT), "{hostile}"),
+    "explain as": (*EXPLAIN_REQUEST, "--as", "all", "{request}"),
+    "explain as nobody known": (*EXPLAIN_REQUEST, "--as", HOSTILE[:-8].replace("\x00", ""), "{request}"),
     "explain no file": (*EXPLAIN, HOSTILE[:-8].replace("\x00", "")),
     "plan": ("plan", "--lifetime", "5m"),
     "unknown option": ("list", f"--{HOSTILE}"),
@@ -211,7 +232,7 @@ def test_whatever_is_printed_is_harmless_and_whole(
 ) -> None:
     """No raw escape, no token broken, no query cropped, no colour but on a terminal that wants it."""
     _prepare(shop)
-    arguments = [each.replace("{hostile}", _hostile_event(tmp_path)) for each in COMMANDS[command]]
+    arguments = _given(command, tmp_path)
     for columns in (40, 80, 100, 125):
         printed = run(MODES[mode], columns, *arguments)
         assert printed.both
@@ -225,7 +246,7 @@ def test_whatever_is_printed_is_harmless_and_whole(
 def test_json_is_ascii(shop: Shop, run: Run, tmp_path: Path, command: str, form: str) -> None:
     """On a terminal, too; what is data is JSON, and has the text itself."""
     _prepare(shop)
-    arguments = [each.replace("{hostile}", _hostile_event(tmp_path)) for each in COMMANDS[command]]
+    arguments = _given(command, tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAMBDA_ONCE_OUTPUT", form)
         printed = run(MODES["terminal"], 80, *arguments)

@@ -1,4 +1,4 @@
-"""``lambda-once explain``: which token an event gets, and why two were not the same."""
+"""``lambda-once explain``: which token an event gets, why two were not the same, and who gets a response."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import click
 from aws_lambda_powertools.event_handler.api_gateway import BaseRouter
 
 from lambda_once.cli.options import with_output
-from lambda_once.cli.render import BETWEEN, Output, Paragraph, labelled, line
+from lambda_once.cli.render import BETWEEN, Output, Paragraph, grid, labelled, line, styled
 from lambda_once.core.canonical import written
+from lambda_once.decorators.http import HttpIdentifier
 from lambda_once.errors import Misconfigured
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict, compared
+from lambda_once.explain.disclosure import Disclosure, Gets, Reply, disclosure, replies
 from lambda_once.explain.explanation import Explanation, Protected, explain, identifier_of
+from lambda_once.explain.senders import Sender
 from lambda_once.integrations.event_handler import Route
 
 if TYPE_CHECKING:
@@ -31,11 +33,10 @@ if TYPE_CHECKING:
 
     from lambda_once.core.lifecycle import Presented
 
-    Explain = Callable[[Any], list[Explanation]]
-
 FUNCTION: Final = "AWS_LAMBDA_FUNCTION_NAME"
 SERVICE: Final = "POWERTOOLS_SERVICE_NAME"
 STANDARD_INPUT: Final = "-"
+ALL: Final = "all"
 SHOWN_OF_A_TEXT: Final = 2048
 """Characters that are shown without --full."""
 SHOWN_OF_A_PART: Final = 200
@@ -61,6 +62,15 @@ SHOWN_OF_A_PART: Final = 200
 @click.option(
     "--service", metavar="NAME", envvar=SERVICE, show_envvar=True, help="The service of its tokens."
 )
+@click.option(
+    "--as",
+    "senders",
+    metavar="SENDER",
+    type=click.Choice([ALL, *(sender.value for sender in Sender)]),
+    multiple=True,
+    help="Replay the HTTP event with other credentials, and show who gets its response: "
+    f"{', '.join(sender.value for sender in Sender)}, or {ALL}. May be repeated.",
+)
 @click.option("--full", is_flag=True, help="Show long texts whole.")
 @with_output
 def explain_command(
@@ -70,38 +80,72 @@ def explain_command(
     second: str | None,
     function_name: str | None,
     service: str | None,
+    senders: tuple[str, ...],
     *,
     full: bool,
 ) -> None:
     """
     Explain which token an event gets: source, payload, key, what is hashed and what is ignored.
 
-    With two events: whether they are the same, and where they differ. The handler is imported but not run;
-    nothing is stored, and no table is needed. - is standard input. For a function that is not a handler the
-    file has {"args": [...], "kwargs": {...}}.
+    With two events: whether they are the same, and where they differ. With --as: who else gets the response
+    of an HTTP event. The handler is imported but not run; nothing is stored, and no table is needed. - is
+    standard input. For a function that is not a handler the file has {"args": [...], "kwargs": {...}}.
 
-    Exit code: 0 it would run, or the two are the same; 1 it would be refused, or they differ; 2 bad input.
+    Exit code: 0 it would run, the two are the same, or nobody else gets the response; 1 it would be refused,
+    they differ, or somebody else gets it; 2 bad input.
     """
+    if senders and second is not None:
+        raise click.UsageError("--as replays one event: leave EVENT2.json out")
     files = [first] if second is None else [first, second]
     events = [(file, _event(file)) for file in files]
     with _environment({FUNCTION: function_name, SERVICE: service}):
-        explain_event = explain_at(address)
-        explained = [(file, explain_event(event)) for file, event in events]
+        protected = protected_at(address)
+        explained = [(file, explain(protected, event)) for file, event in events]
+        replied = _replies(protected, events[0][1], senders) if senders else None
     comparisons = [] if second is None else compared(explained[0][1], explained[1][1])
-    output.one(_as_json(explained, comparisons, full=full), drawn(explained, comparisons, full=full))
+    output.one(
+        _as_json(explained, comparisons, replied, full=full),
+        drawn(explained, comparisons, replied, full=full),
+    )
     if function_name is None and any(unit.token for _, units in explained for unit in units):
         output.say("note: in Lambda the name may begin with the function's: give --function-name")
-    if not _is_well(explained, comparisons):
+    if not _is_well(explained, comparisons, replied):
         raise click.exceptions.Exit(1)
 
 
-def _is_well(explained: list[tuple[str, list[Explanation]]], comparisons: list[Comparison]) -> bool:
+class Replies(NamedTuple):
+    """What each sender gets, and who else than the first caller gets the response."""
+
+    each: list[Reply]
+    disclosure: Disclosure | None
+
+
+def _replies(protected: Protected, event: Any, senders: Sequence[str]) -> Replies:
+    """Send *event* again as each of *senders*. Raises `Misconfigured` if it is not an HTTP event."""
+    if not isinstance(protected, HttpIdentifier):
+        raise Misconfigured(
+            "--as is for HTTP events: the function is not under once.api_gateway or once.route"
+        )
+    chosen = [*Sender] if ALL in senders else [Sender(name) for name in senders]
+    found = replies(protected, event, chosen)
+    return Replies(found, disclosure(protected, event, found))
+
+
+def _is_well(
+    explained: list[tuple[str, list[Explanation]]], comparisons: list[Comparison], replied: Replies | None
+) -> bool:
     refused = any(unit.problem is not None for _, units in explained for unit in units)
-    return not refused and all(each.verdict is Verdict.SAME for each in comparisons)
+    disclosed = None if replied is None else replied.disclosure
+    is_private = disclosed is None or disclosed.declared
+    return is_private and not refused and all(each.verdict is Verdict.SAME for each in comparisons)
 
 
 def _as_json(
-    explained: list[tuple[str, list[Explanation]]], comparisons: list[Comparison], *, full: bool
+    explained: list[tuple[str, list[Explanation]]],
+    comparisons: list[Comparison],
+    replied: Replies | None,
+    *,
+    full: bool,
 ) -> Mapping[str, Any]:
     return {
         "events": [
@@ -109,6 +153,7 @@ def _as_json(
             for file, units in explained
         ],
         "comparisons": [comparison_json(each, full=full) for each in comparisons],
+        **({} if replied is None else replies_json(replied)),
     }
 
 
@@ -151,9 +196,9 @@ def _environment(given: Mapping[str, str | None]) -> Iterator[None]:
 # -- a protected function by its address, ``module:function``, as Lambda finds a handler
 
 
-def explain_at(address: str) -> Explain:
+def protected_at(address: str) -> Protected:
     """
-    Return what explains events to the function at *address*; the working directory is searched first.
+    Return the identifier of the function at *address*; the working directory is searched first.
 
     Raises `Misconfigured` if *address* is malformed, the module cannot be imported, or the function does not
     exist or is not protected.
@@ -169,10 +214,10 @@ def explain_at(address: str) -> Explain:
         found = getattr(found, part, None)
         if found is None:
             raise Misconfigured(f"the module {name} has no {path}; {_protected_in(module)}")
-    explains = _explain_of(found, module)
-    if explains is None:
+    protected = _identifier_of(found, module)
+    if protected is None:
         raise Misconfigured(f"{address} is not protected by lambda-once itself; {_protected_in(module)}")
-    return explains
+    return protected
 
 
 def _imported(name: str) -> ModuleType:
@@ -196,17 +241,16 @@ def _protected_in(module: ModuleType) -> str:
     names = [
         name
         for name, each in vars(module).items()
-        if callable(each) and _explain_of(each, module) is not None
+        if callable(each) and _identifier_of(each, module) is not None
     ]
     return f"protected are {', '.join(names)}" if names else "nothing in that module is protected"
 
 
-def _explain_of(function: object, module: ModuleType) -> Explain | None:
-    """Return what explains events to *function*, itself or under other decorators; None if unprotected."""
+def _identifier_of(function: object, module: ModuleType) -> Protected | None:
+    """Return the identifier of *function*, itself or under other decorators; None if unprotected."""
     layers = [*_layers(function)]
     found = next((each for each in map(identifier_of, layers) if each is not None), None)
-    found = _of_route(layers, module) if found is None else found
-    return None if found is None else partial(explain, found)
+    return _of_route(layers, module) if found is None else found
 
 
 def _layers(function: object) -> Iterator[object]:
@@ -288,6 +332,32 @@ def comparison_json(comparison: Comparison, *, full: bool) -> dict[str, Any]:
     }
 
 
+def replies_json(replied: Replies) -> dict[str, Any]:
+    """Return what each sender gets, and to whom else than the first caller the response goes."""
+    found = replied.disclosure
+    return {
+        "as": [
+            {
+                "sender": each.sender.value,
+                "firstCaller": each.sender.is_first_caller,
+                "gets": each.gets.value,
+                "who": each.who,
+                "status": None if each.problem is None else each.problem.status,
+                "type": None if each.problem is None else each.problem.type,
+                "error": each.error,
+            }
+            for each in replied.each
+        ],
+        "disclosure": None
+        if found is None
+        else {
+            "to": [sender.value for sender in found.to],
+            "declared": found.declared,
+            "advice": found.advice,
+        },
+    }
+
+
 def bounded(text: str, *, full: bool, most: int = SHOWN_OF_A_TEXT) -> str:
     """Return *text*, cut with a note where it is longer than *most* and not wanted in *full*."""
     if full or len(text) <= most:
@@ -296,9 +366,13 @@ def bounded(text: str, *, full: bool, most: int = SHOWN_OF_A_TEXT) -> str:
 
 
 def drawn(
-    events: Sequence[tuple[str, Sequence[Explanation]]], comparisons: Sequence[Comparison], *, full: bool
+    events: Sequence[tuple[str, Sequence[Explanation]]],
+    comparisons: Sequence[Comparison],
+    replied: Replies | None = None,
+    *,
+    full: bool,
 ) -> RenderableType:
-    """Draw each unit of each event, and below them how the units compare."""
+    """Draw each unit of each event, and below them how the units compare, or what each sender gets."""
     from rich.console import Group
 
     parts: list[RenderableType] = []
@@ -311,6 +385,8 @@ def drawn(
     for n, comparison in enumerate(comparisons, 1):
         place = f"verdict, {n} of {len(comparisons)}" if len(comparisons) > 1 else "verdict"
         parts += [line((place, "bold")), *_comparison(comparison, full=full), ""]
+    if replied is not None:
+        parts += [*_senders(replied), ""]
     return Group(*parts[:-1])
 
 
@@ -386,3 +462,46 @@ def _change(part: ComparedPart, *, full: bool) -> str:
         for side in (part.first, part.second)
     ]
     return f"{' → '.join(sides)}{'' if part.counts else ' (counts for nothing here)'}"
+
+
+def _senders(replied: Replies) -> Iterator[RenderableType]:
+    """Yield a row for each sender, those that do not apply last, and the verdict."""
+    rows = sorted(replied.each, key=lambda each: each.gets is Gets.NOTHING)
+    shown = [(each.sender.value, *_reply(each), each.who) for each in rows]
+    yield grid(
+        ("as", "gets", "who"),
+        [(styled(sender), styled((gets, style)), styled(who)) for sender, gets, style, who in shown],
+        ("gets", "who"),
+    )
+    yield ""
+    yield Paragraph(*_verdict(replied))
+
+
+def _reply(reply: Reply) -> tuple[str, str]:
+    """Return what a sender gets, and its style."""
+    match reply.gets:
+        case Gets.RESPONSE:
+            return "gets the response", "green" if reply.sender.is_first_caller else "red"
+        case Gets.REFUSED if reply.problem is not None:
+            return f"{reply.problem.status} {reply.problem.type.rpartition(':')[2]}", ""
+        case Gets.FAILS:
+            return f"fails: {reply.error}", "yellow"
+        case Gets.RUNS | Gets.REFUSED:
+            return reply.gets.value, ""
+        case Gets.NOTHING:
+            return reply.gets.value, "dim"
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _verdict(replied: Replies) -> tuple[str, str]:
+    """Return who else gets the response and what to do about it, and its style."""
+    found = replied.disclosure
+    if found is None:
+        own = [each for each in replied.each if each.sender.is_first_caller and each.gets is Gets.REFUSED]
+        note = " A retry of the first caller does not always get it, either." if own else ""
+        return f"Nobody else than the first caller gets the response.{note}", "green"
+    to = ", ".join(sender.value for sender in found.to)
+    if found.declared:
+        return f"Others get the response, as declared ({to}): {found.advice}.", "yellow"
+    return f"Others get the response ({to}): {found.advice}.", "red"
