@@ -238,6 +238,17 @@ $(ACTIONLINT):
 	@GOBIN=$(CURDIR)/$(@D) GOPATH=$(CURDIR)/.cache/go GOCACHE=$(CURDIR)/.cache/go/build GOFLAGS=-modcacherw \
 		go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
+# One lock after the other: two in one run are taken for one environment, with duplicates. Nothing is resolved or
+# installed, and pins for other platforms than this one are left out. OSV has the advisories of PyPI and GitHub.
+LOCKS := $(sort $(wildcard requirements/*.txt)) src/requirements.txt
+AUDIT = $(RELEASE_VENV)/bin/pip-audit --strict --disable-pip --progress-spinner=off --vulnerability-service=osv \
+	$(if $(OSV),--osv-url=$(OSV))
+
+.PHONY: audit
+audit: $(RELEASE_VENV)/.installed ## Look up every pin of the locks for known vulnerabilities, at osv.dev (OSV=http://…: elsewhere)
+	@failed=; for lock in $(LOCKS); do echo "$$lock"; $(AUDIT) --requirement="$$lock" || failed="$$failed $$lock"; done; \
+	if [[ -n "$$failed" ]]; then echo "Vulnerable, or not audited:$$failed" >&2; exit 1; fi
+
 .PHONY: lint-workflows
 lint-workflows: $(ACTIONLINT) $(RELEASE_VENV)/.installed ## Lint .github/workflows with actionlint and zizmor (needs Go)
 	@$(ACTIONLINT) -shellcheck= -pyflakes=

@@ -28,6 +28,13 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"], ids=named)
+def test_no_address_is_a_placeholder(page: Path) -> None:
+    """Someone would copy it, and send a report or a check to a stranger."""
+    placeholder = r"\b(?:OWNER|ORG|YOUR[-_]?ORG|USER)/\w+|\w*@example\.(?:org|net)\b"
+    assert re.findall(placeholder, page.read_text("utf-8")) == []
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
     """No page is left that only those find who list the folder."""
     reached = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def test_a_lock_holds_pins_and_hashes_only(lock: Path) -> None:
 def test_a_stranger_is_seen(line: str) -> None:
     """The check above would notice an option, a path, a comment, and a range."""
     assert _strangers(f"{line}\n") == [line]
+
+
+def test_every_lock_is_audited() -> None:
+    """`make audit` asks for the pins of each, those of the layer included."""
+    target = subprocess.run(
+        ["make", "--dry-run", "audit"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert [str(lock.relative_to(ROOT)) for lock in LOCKS if str(lock.relative_to(ROOT)) not in target] == []
 
 
 def test_the_demo_runs_what_the_tests_ran() -> None:
