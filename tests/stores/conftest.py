@@ -16,6 +16,7 @@ from lambda_once.testing.store_suite.world import World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire
+from tests.stores.accounts import TheirRows, in_another_account
 from tests.stores.company import InCompany
 from tests.stores.line import Line
 from tests.stores.world import DynamoDBRows, MemoryRows, NamedRows
@@ -52,6 +53,29 @@ def named_strict() -> Iterator[World]:
         client = tables.client()
         create_table(client, "tokens", NAMES)
         yield _named(client, "tokens")
+
+
+ARN = "arn:aws:dynamodb:eu-central-1:999988887777:table/tokens"
+
+
+@pytest.fixture
+def another_accounts() -> Iterator[World]:
+    """A table of another account, which DynamoDB calls by the ARN in what a batch returns."""
+    with mounted():
+        client = tables.client()
+        create_table(client, "tokens")
+        elsewhere = in_another_account(tables.client(), ARN, answers_by_name=False)
+        yield World(DynamoDBStore(ARN, elsewhere), TheirRows(client, "tokens", ARN))
+
+
+@pytest.fixture
+def another_accounts_by_name() -> Iterator[World]:
+    """One that it calls by the name."""
+    with mounted():
+        client = tables.client()
+        create_table(client, "tokens")
+        elsewhere = in_another_account(tables.client(), ARN, answers_by_name=True)
+        yield World(DynamoDBStore(ARN, elsewhere), TheirRows(client, "tokens", ARN))
 
 
 class Way(NamedTuple):
@@ -134,6 +158,7 @@ def _ways(*ways: Way) -> list[Any]:
     ]
 
 
+BY_ARN = ["another_accounts", "another_accounts_by_name"]
 NAMED = ["named_strict", *_ways(Way(tables.BOTO3, in_company=True, names=NAMES))]
 ON_ENGINE = _ways(Way(tables.BOTO3, in_company=False), Way(tables.LEAN, in_company=True))
 """Both ways of sending. What a client sends does not depend on what a request holds."""

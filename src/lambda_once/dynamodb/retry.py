@@ -26,6 +26,8 @@ TRIES: Final = 6
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 """Seconds."""
+ARN: Final = "arn:"
+"""How a table begins that is named by its ARN, as one of another account is."""
 MOST_KEYS: Final = 100
 """Keys of one BatchGetItem (API reference)."""
 MOST_WRITES: Final = 25
@@ -112,6 +114,24 @@ def batch_write(
 
     if not _processed(write, writes, MOST_WRITES, deadline, tries):
         raise Unprocessed(f"table {table!r} took nothing in {tries} tries: {_ADVICE}")
+
+
+def as_asked(request: Mapping[str, Any], response: Any) -> Any:
+    """
+    Return the *response* to a batch with the tables named as *request* names them.
+
+    DynamoDB Local 2.6.1 names a table that is asked for by its ARN; API reference: "table name or table ARN".
+    """
+    arns = {each.rpartition("/")[2]: each for each in request["RequestItems"] if each.startswith(ARN)}
+    if not arns:
+        return response
+    batches = ("Responses", "UnprocessedKeys", "UnprocessedItems")
+    renamed = {
+        field: {arns.get(table, table): rows for table, rows in response[field].items()}
+        for field in batches
+        if field in response
+    }
+    return {**response, **renamed}
 
 
 def pages(send: Send, operation: str, request: Mapping[str, Any]) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from lambda_once.dynamodb.client import (
     made_client,
     surroundings,
 )
-from lambda_once.dynamodb.retry import PATIENCE, Tries
+from lambda_once.dynamodb.retry import PATIENCE, Tries, as_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,6 +138,8 @@ class Transport:
         send = getattr(client, operation)
         try:
             answer = send(**arguments)
+            if "RequestItems" in arguments:
+                answer = as_asked(arguments, answer)
             if self.is_answer(arguments, answer):
                 return answer
         except ClientError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Acquire, Unclaimed, Write, made_by
 from lambda_once.dynamodb.errors import Caught, code_of, is_denied
-from lambda_once.dynamodb.retry import MOST_KEYS, Tries
+from lambda_once.dynamodb.retry import ARN, MOST_KEYS, Tries
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.contract import (
@@ -81,7 +81,9 @@ class Batches:
 
     @property
     def usable(self) -> bool:
-        return not self._stopped and partiql_is_reliable()
+        # Developer guide, API operations supported by resource-based policies: no PartiQL across accounts.
+        by_name = not self._transport.table.startswith(ARN)
+        return by_name and not self._stopped and partiql_is_reliable()
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer | None]:
         """Acquire each token that has no row; return the rows of the others."""
