@@ -28,6 +28,7 @@ from tests.kit.tls import Authority
 REGION = "us-east-1"
 KEY = {"lockToken": {"S": "t"}}
 ACCOUNT, ANOTHER = "111122223333", "444455556666"
+VPCE = f"vpce-1a2b3c4d-5e6f.dynamodb.{REGION}.vpce.amazonaws.com"
 MANY = 3
 TEN_MINUTES = 600
 SECONDS = 30
@@ -68,6 +69,31 @@ HOSTS: dict[str, tuple[dict[str, str], str]] = {
     "another partition": ({"AWS_DEFAULT_REGION": "us-gov-west-1"}, "dynamodb.us-gov-west-1.amazonaws.com"),
     "FIPS": ({"AWS_USE_FIPS_ENDPOINT": "true"}, f"dynamodb-fips.{REGION}.amazonaws.com"),
     "dual-stack": ({"AWS_USE_DUALSTACK_ENDPOINT": "true"}, f"dynamodb.{REGION}.api.aws"),
+    "FIPS and dual-stack": (
+        {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_USE_DUALSTACK_ENDPOINT": "true"},
+        f"dynamodb-fips.{REGION}.api.aws",
+    ),
+    "FIPS in Canada": (
+        {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_DEFAULT_REGION": "ca-central-1"},
+        "dynamodb-fips.ca-central-1.amazonaws.com",
+    ),
+    "FIPS in GovCloud": (
+        {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_DEFAULT_REGION": "us-gov-west-1"},
+        "dynamodb.us-gov-west-1.amazonaws.com",
+    ),
+    "dual-stack in China": (
+        {"AWS_USE_DUALSTACK_ENDPOINT": "true", "AWS_DEFAULT_REGION": "cn-north-1"},
+        "dynamodb.cn-north-1.api.amazonwebservices.com.cn",
+    ),
+    "an interface endpoint, whatever the switches": (
+        {
+            "AWS_ENDPOINT_URL_DYNAMODB": f"https://{VPCE}",
+            "AWS_USE_FIPS_ENDPOINT": "true",
+            "AWS_USE_DUALSTACK_ENDPOINT": "true",
+            "AWS_ACCOUNT_ID": ACCOUNT,
+        },
+        VPCE,
+    ),
     "account": ({"AWS_ACCOUNT_ID": ACCOUNT}, f"{ACCOUNT}.ddb.{REGION}.amazonaws.com"),
     "account, switched off": (
         {"AWS_ACCOUNT_ID": ACCOUNT, "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled"},

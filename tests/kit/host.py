@@ -165,7 +165,7 @@ def serving(answer: Answer = nothing, context: ssl.SSLContext | None = None) -> 
             host.end_connections()
 
 
-AWS = (".amazonaws.com", ".api.aws")
+AWS = (".amazonaws.com", ".api.aws", ".amazonwebservices.com.cn")
 """Endings of the names of AWS' hosts."""
 
 

@@ -40,7 +40,7 @@ def test_a_batch_is_worked_once(senders: Mapping[str, Any], partiql: None, name:
         once = Once(store=DynamoDBStore(arn, noting), service="orders")
         ran: list[str] = []
 
-        @once.sqs(key="orderId")
+        @once.sqs(key="orderId", name="charge")
         def charge(record: Any) -> str:
             order: str = record.json_body["orderId"]
             ran.append(order)
@@ -49,8 +49,8 @@ def test_a_batch_is_worked_once(senders: Mapping[str, Any], partiql: None, name:
         event = sqs_event(*({"orderId": order} for order in SIZES))
         for _ in range(2):
             assert charge(event, lambda_context()) == {"batchItemFailures": []}
-        found = once.outcome("o-2", name=f"{__name__}.{charge.__qualname__}")
+        found = once.outcome("o-2", name="charge").result
     assert sorted(ran) == sorted(SIZES)
-    assert len(str(found.result)) == 2 * SIZES["o-2"]
+    assert len(str(found)) == 2 * SIZES["o-2"]
     assert "batch_get_item" in noting.asked
     assert "batch_execute_statement" not in noting.asked
