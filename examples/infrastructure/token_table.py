@@ -8,6 +8,7 @@ The token table of lambda-once for AWS CDK, version 2: copy this file and tokens
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from aws_cdk import NestedStack
@@ -16,6 +17,10 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk.cloudformation_include import CfnInclude
 from constructs import Construct
+
+TOKENS = ("GetItem", "UpdateItem", "BatchGetItem", "PartiQLInsert", "PartiQLUpdate")
+PARTS = ("BatchWriteItem",)
+"""The actions of TokenAccess in tokens.yaml, for services that are not the table's own."""
 
 
 class TokenTable(NestedStack):
@@ -48,6 +53,7 @@ class TokenTable(NestedStack):
             "StatusShards": str(status_shards),
         }
         super().__init__(scope, construct_id, parameters={**given, **(parameters or {})})
+        self._service = service
         self._template = CfnInclude(
             self, "Template", template_file=str(Path(__file__).with_name("tokens.yaml"))
         )
@@ -59,9 +65,30 @@ class TokenTable(NestedStack):
         }
         """The environment variables of every protected function."""
 
-    def grant(self, function: iam.IGrantable) -> None:
-        """Allow *function*, which is protected, to acquire, finish and replay tokens, and no more."""
-        self._attach("TokenAccess", function)
+    def grant(self, function: iam.IGrantable, service: str | None = None) -> None:
+        """
+        Allow *function*, which is protected, to acquire, finish and replay tokens of *service*, and no more.
+
+        *service* is its POWERTOOLS_SERVICE_NAME, by default that of the table. Raises ValueError for one that
+        tokens.yaml would refuse.
+        """
+        if service in (None, self._service):
+            self._attach("TokenAccess", function)
+            return
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", service):
+            raise ValueError(f"service={service!r}: use letters, digits and _ . - alone, at most 64")
+        table = self._template.get_resource("TokenTable").get_att("Arn").to_string()
+        for actions, keys in ((TOKENS, f"{service}/*"), (PARTS, f"{service}/*#*#*")):
+            function.grant_principal.add_to_principal_policy(
+                iam.PolicyStatement(
+                    actions=[f"dynamodb:{action}" for action in actions],
+                    resources=[table],
+                    conditions={
+                        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [keys]},
+                        "Null": {"dynamodb:LeadingKeys": "false"},
+                    },
+                )
+            )
 
     def grant_operation(self, operators: iam.IGrantable) -> None:
         """Allow *operators*, a group or a role, to use the command line."""

@@ -63,9 +63,12 @@ ON_TABLE = {"Fn::GetAtt": [TABLE, "Arn"]}
 CRUD = [{"DynamoDBCrudPolicy": {"TableName": {"Ref": TABLE}}}]
 
 
-PARTS_ALONE = (
-    '{ForAllValues:StringLike: {dynamodb:LeadingKeys: ["*#*#*"]}, "Null": {dynamodb:LeadingKeys: "false"}}'
-)
+def limited(keys: str) -> str:
+    """Return the condition of docs/deploying.md for these partition keys."""
+    return (
+        f'{{ForAllValues:StringLike: {{dynamodb:LeadingKeys: ["{keys}"]}}, '
+        '"Null": {dynamodb:LeadingKeys: "false"}}'
+    )
 
 
 def allowing(*verbs: str, on: Any = ON_TABLE) -> list[Any]:
@@ -205,7 +208,7 @@ MISTAKES = [
         f"{PAYMENTS}.Policies",
         allowing("GetItem", "BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "BatchWriteItem"),
         PAYMENTS,
-        action("UpdateItem"),
+        f"{action('UpdateItem')}\nCondition: {limited('shop/*')}",
         "policy",
         also=("P5",),
     ),
@@ -214,7 +217,7 @@ MISTAKES = [
         f"{PAYMENTS}.Policies",
         CRUD,
         PAYMENTS,
-        action("PartiQLInsert", "PartiQLUpdate"),
+        f"{action('PartiQLInsert', 'PartiQLUpdate')}\nCondition: {limited('shop/*')}",
         "policy",
         also=("P5",),
     ),
@@ -223,7 +226,7 @@ MISTAKES = [
         f"{PAYMENTS}.Policies",
         allowing("GetItem", "UpdateItem", "BatchGetItem", "PartiQLInsert", "PartiQLUpdate"),
         PAYMENTS,
-        f"{action('BatchWriteItem')}\nCondition: {PARTS_ALONE}",
+        f"{action('BatchWriteItem')}\nCondition: {limited('shop/*#*#*')}",
         "policy",
     ),
     Mistake(
@@ -254,7 +257,7 @@ MISTAKES = [
         f"{VARIABLES}.POWERTOOLS_SERVICE_NAME",
         "",
         PAYMENTS,
-        "POWERTOOLS_SERVICE_NAME: orders",
+        "POWERTOOLS_SERVICE_NAME: shop",
         VARIABLES,
     ),
     Mistake(
@@ -409,8 +412,87 @@ def parsed(line: str) -> dict[str, Any]:
 
 
 def test_every_rule_has_a_mistake() -> None:
-    """All but what a template cannot show are found above, in test_templates.py or test_account.py."""
-    assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {"C1", "L1", "T7"}
+    """Others are found below, or, what a template cannot show, in test_templates.py or test_account.py."""
+    assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {"C1", "L1", "P6", "T7"}
+
+
+# -- services
+
+
+def of_service(service: str, *, parts: bool = True) -> list[Any]:
+    """Return the policy of docs/deploying.md for *service*; without *parts*, with the parts of all."""
+    verbs = [[f"dynamodb:{verb}" for verb in (*faults.TOKENS, *faults.BATCHES)], ["dynamodb:BatchWriteItem"]]
+    keys = (f"{service}/*", f"{service}/*#*#*" if parts else "*#*#*")
+    return [
+        {
+            "Statement": [
+                {
+                    "Effect": "Allow",
+                    "Action": actions,
+                    "Resource": ON_TABLE,
+                    "Condition": yaml.safe_load(limited(pattern)),
+                }
+                for actions, pattern in zip(verbs, keys, strict=True)
+            ]
+        }
+    ]
+
+
+@pytest.mark.parametrize("keys", [{"parts": True}, {"parts": False}])
+def test_a_role_limited_to_its_own_service_is_clean(
+    keys: dict[str, bool], shop: dict[str, Any], folder: Path
+) -> None:
+    """And nothing of it is left unchecked."""
+    sound = deployment(written(shop, f"{PAYMENTS}.Policies", of_service("shop", **keys)), folder)
+    assert findings(sound) == ()
+    assert not [each for each in faults.undecided(sound) if each.resource == PAYMENTS]
+
+
+@pytest.mark.parametrize("service", ["billing", "sho", "shop2", "shop/charge"])
+def test_a_role_limited_to_another_service_is_an_error(
+    service: str, shop: dict[str, Any], folder: Path
+) -> None:
+    """It names the keys that the function needs, and the line cures it; a role for one name is not judged."""
+    broken = written(shop, f"{PAYMENTS}.Policies", of_service(service))
+    found = {each[0]: each for each in codes(broken, folder)}
+    if service == "shop/charge":
+        assert found == {}
+        (left,) = (each for each in faults.undecided(deployment(broken, folder)) if each.resource == PAYMENTS)
+        assert "UpdateItem" in left.why
+        return
+    assert found["P1"] == (
+        "P1",
+        PAYMENTS,
+        f"{action('GetItem', 'UpdateItem')}\nCondition: {limited('shop/*')}",
+    )
+    assert found.keys() == {"P1", "P2", "P3"}
+    for code, _, line in found.values():
+        broken = with_line(broken, Mistake(code, "", None, PAYMENTS, line, "policy"))
+    assert codes(broken, folder) == set()
+
+
+def test_a_service_in_code_is_not_judged(shop: dict[str, Any], folder: Path) -> None:
+    """Without the variable it may be any: what its role may do is listed as not checked."""
+    unnamed = written(shop, f"{VARIABLES}.POWERTOOLS_SERVICE_NAME", "")
+    seen = deployment(written(unnamed, f"{PAYMENTS}.Policies", of_service("billing")), folder)
+    assert {each.code for each in findings(seen)} == {"V1"}
+    (left,) = (each for each in faults.undecided(seen) if each.resource == PAYMENTS)
+    assert "GetItem, UpdateItem" in left.why
+
+
+def test_two_services_that_may_write_each_others_tokens_are_advised(
+    shop: dict[str, Any], folder: Path
+) -> None:
+    """Each function that may, with the line for its own; not the watchdog, and not one that is limited."""
+    two = written(shop, f"{VARIABLES}.POWERTOOLS_SERVICE_NAME", "billing")
+    two = written(two, f"{CHANGES}.Policies", place(shop, f"{PAYMENTS}.Policies"))
+    assert codes(two, folder) == {
+        ("P6", PAYMENTS, f"Condition: {limited('billing/*')}"),
+        ("P6", CHANGES, f"Condition: {limited('shop/*')}"),
+    }
+    one = written(two, f"{PAYMENTS}.Policies", of_service("billing"))
+    assert codes(one, folder) == {("P6", CHANGES, f"Condition: {limited('shop/*')}")}
+    assert codes(written(one, f"{CHANGES}.Policies", of_service("shop")), folder) == set()
 
 
 def test_codes_are_unique_and_texts_are_sentences() -> None:

@@ -128,7 +128,7 @@ def test_what_the_cdk_makes_is_clean(tmp_path: Path) -> None:
     seen = read(tmp_path / "cdk.out" / "Shop.template.json", {})
     assert len(seen.tables) == 1
     assert {each.handler for each in seen.functions} >= {"lambda_once.operations.watchdog.handler"}
-    assert len(seen.functions) == 2
+    assert len(seen.functions) == 3
     # The test's layer.zip is empty.
     assert {code for code, _ in found(seen)} == {"L1"}
     assert advice(seen) == set()

@@ -56,10 +56,11 @@ def replaced(value: Any, instead: dict[str, Any]) -> Any:
         case {"Fn::GetAtt": [str(name), str(attribute)]} if f"{name}.{attribute}" in instead:
             return instead[f"{name}.{attribute}"]
         case {"Fn::Sub": str(text)}:
-            return {"Fn::Sub": _NAMED.sub(lambda found: _text(found[1], instead), text)}
+            filled = _NAMED.sub(lambda found: _text(found[1], instead), text)
+            return {"Fn::Sub": filled} if "${" in filled else filled
         case {"Fn::Sub": [text, own]}:
             sub = replaced({"Fn::Sub": text}, {key: each for key, each in instead.items() if key not in own})
-            return {"Fn::Sub": [sub["Fn::Sub"], replaced(own, instead)]}
+            return {"Fn::Sub": [sub["Fn::Sub"] if isinstance(sub, dict) else sub, replaced(own, instead)]}
         case dict():
             return {key: replaced(each, instead) for key, each in value.items()}
         case list():

@@ -22,7 +22,7 @@ from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 from tests.kit import tables
-from tests.kit.iam import listed, permits
+from tests.kit.iam import filled, listed, permits
 
 from .conftest import NOW, Deployed, StoppedClock, Template
 from .named import target
@@ -84,7 +84,7 @@ def parts_condition(translated: Template, policy: str) -> dict[str, Any]:
 
 def may_write(condition: dict[str, Any], keys: list[str]) -> bool:
     """Tell whether IAM lets these partition keys pass."""
-    return permits([{"Action": "write", "Condition": condition}], "write", keys)
+    return permits([{"Action": "write", "Condition": filled(condition, {})}], "write", keys)
 
 
 def noted(client: Any) -> set[str]:

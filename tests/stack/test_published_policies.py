@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 
 from lambda_once import Once
 from lambda_once.errors import Misconfigured, ResultUnavailable
@@ -25,6 +28,7 @@ from lambda_once.testing import (
     sqs_event,
 )
 from tests.kit import iam, tables
+from tests.kit.executions import executions
 from tests.kit.iam import Statement
 from tests.kit.strict.mounted import mounted
 
@@ -45,56 +49,58 @@ def sample() -> list[Statement]:
     template = flat(ROOT / "template.yaml")
     (policy,) = of_type(template, "AWS::Serverless::Function")["PaymentsFunction"]["Policies"]
     document = template["Resources"][policy["Ref"]]["Properties"]["PolicyDocument"]
-    statements: list[Statement] = document["Statement"]
-    return statements
+    service = template["Globals"]["Function"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+    return _of_shop(document["Statement"], service)
 
 
 def minimal() -> list[Statement]:
     """Return the policy of examples/minimal, which the tutorial shows too."""
     template = parsed(ROOT / "examples" / "minimal" / "template.yaml")
-    policies = of_type(template, "AWS::Serverless::Function")["PaymentsFunction"]["Policies"]
-    return [statement for policy in policies for statement in policy["Statement"]]
+    function = of_type(template, "AWS::Serverless::Function")["PaymentsFunction"]
+    statements = [statement for policy in function["Policies"] for statement in policy["Statement"]]
+    return _of_shop(statements, function["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])
 
 
 def deploying() -> list[Statement]:
-    """Return what the table of docs/deploying.md lists for functions."""
-    rows = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8").splitlines()
-    wanted = ("| every function |", "| SQS batches |", "| results of more than 4 KB")
-    return _of_words(" ".join(row for row in rows if row.startswith(wanted)))
+    """Return the policy that docs/deploying.md shows for a function."""
+    return _of_shop(_shown("deploying", "PartiQLInsert"), "billing")
 
 
-def readme() -> list[Statement]:
-    """Return what the README's table lists."""
-    (row,) = re.findall(
-        r"^\| permissions \|.*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    return _of_words(row)
+def words(page: str, *rows: str) -> set[str]:
+    """Return the actions that the rows of a table in *page* name."""
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    found = [line for line in lines if line.startswith(rows)]
+    assert len(found) == len(rows)
+    return {f"dynamodb:{verb}" for verb in re.findall(r"`([A-Z]\w+)`", " ".join(found))}
 
 
 def asking() -> list[Statement]:
     """Return the policy of docs/api.md for a function that only asks what became of a key."""
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    return _shown("api", "shop/charge/*")
+
+
+def _shown(page: str, having: str) -> list[Statement]:
+    """Return the only policy with the text *having* that a page shows."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     from samtranslator.yaml_helper import yaml_parse  # as in `nested`
 
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (shown,) = [block for block in blocks if having in block]
     statements: list[Statement] = yaml_parse(shown)
     return statements
 
 
-def _of_words(text: str) -> list[Statement]:
-    """Return the actions that *text* names, that on parts under the condition that the pages give."""
-    verbs = set(re.findall(r"`(\w+)`", text))
-    (condition,) = [each["Condition"] for each in minimal() if each["Action"] == PARTS]
-    return [{"Action": f"dynamodb:{verb}"} for verb in sorted(verbs - {"BatchWriteItem"})] + (
-        [{"Action": PARTS, "Condition": condition}] if "BatchWriteItem" in verbs else []
-    )
+def _of_shop(statements: Sequence[Statement], service: str) -> list[Statement]:
+    """Return *statements* for the tokens of *service* as statements for those of the shop."""
+    plain = iam.filled(list(statements), {"TokenTable.Arn": iam.ARN})
+    made: list[Statement] = json.loads(json.dumps(plain).replace(f'["{service}/', '["shop/'))
+    return made
 
 
 SOURCES: dict[str, Callable[[], list[Statement]]] = {
     "template.yaml": sample,
     "examples/minimal": minimal,
     "docs/deploying.md": deploying,
-    "README.md": readme,
 }
 
 
@@ -117,6 +123,14 @@ def _allowed(statements: Sequence[Statement]) -> tuple[Any, ...]:
 
 
 POLICIES = _distinct()
+
+
+def test_the_pages_name_the_actions_of_the_policy() -> None:
+    """The table of docs/deploying.md and that of the README."""
+    wanted = iam.actions(minimal())
+    rows = ("| every function |", "| SQS batches |", "| results of more than 4 KB")
+    assert words("docs/deploying.md", *rows) == wanted
+    assert words("README.md", "| permissions |") == wanted
 
 
 @dataclass
@@ -189,6 +203,46 @@ def _function(shop: Shop) -> Callable[[], Any]:
     return lambda: charge("o-1")
 
 
+def _run(shop: Shop) -> Callable[[], Any]:
+    return lambda: shop.once.run("o-1", work, shop)
+
+
+def _run_as(shop: Shop) -> Callable[[], Any]:
+    return lambda: shop.once.run_as("charge", "o-1", shop.work)
+
+
+def work(shop: Shop) -> str:
+    """What `once.run` gets: a function of a module."""
+    return shop.work()
+
+
+def _route(shop: Shop) -> Callable[[], Any]:
+    app = APIGatewayHttpResolver()
+
+    @app.post("/pay", middlewares=[shop.once.route()])
+    def pay() -> Any:
+        return {"paid": shop.work()}
+
+    event = api_event("POST", "/pay", {"id": 1}, headers={"Idempotency-Key": "k1"})
+    return lambda: app.resolve(event, lambda_context("shop", os.urandom(4).hex()))
+
+
+def _execution(shop: Shop) -> Callable[[], Any]:
+    def handle(event: Any, context: Any) -> Any:
+        with shop.once.execution(context, key=event["id"], name="pay", lease=timedelta(hours=1)) as attempt:
+            result = attempt.result if attempt.replayed else attempt.complete(shop.work())
+        return result[:20]  # Lambda takes no large result of an execution
+
+    def deliver() -> Any:
+        with executions(handle) as started:
+            ended = started.run(os.urandom(4).hex(), {"id": 5})
+        if ended.error is not None:
+            raise Misconfigured(ended.message or ended.error)
+        return ended.value
+
+    return deliver
+
+
 def _begin(shop: Shop) -> Callable[[], Any]:
     def charge() -> Any:
         with shop.once.begin("o-1", name="charge") as attempt:
@@ -203,6 +257,10 @@ DECORATORS: dict[str, tuple[Callable[[Shop], Callable[[], Any]], int]] = {
     "api_gateway": (_api, 1),
     "function": (_function, 1),
     "begin": (_begin, 1),
+    "run": (_run, 1),
+    "run_as": (_run_as, 1),
+    "route": (_route, 1),
+    "execution": (_execution, 1),
 }
 """What makes a delivery, and how often the work runs in it."""
 

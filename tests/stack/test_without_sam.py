@@ -27,7 +27,7 @@ from lambda_once.core.lifecycle import State
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
 from tests.docs.pages import blocks
-from tests.kit import tables
+from tests.kit import iam, tables
 from tests.kit.strict.mounted import mounted
 
 from .conftest import ROOT, Template
@@ -200,7 +200,8 @@ def test_the_construct_sets_functions_up(synthesis: tuple[Template, Template]) -
         output = nested["Outputs"][value["Fn::GetAtt"][1].removeprefix("Outputs.")]["Value"]
         return str(output["Ref"])
 
-    (function,) = of_type(stack, "AWS::Lambda::Function").values()
+    functions = of_type(stack, "AWS::Lambda::Function")
+    (function,) = (each for name, each in functions.items() if name.startswith("Payments"))
     variables = function["Environment"]["Variables"]
     assert named(variables.pop("LAMBDA_ONCE_TABLE")) == "TokenTable"
     assert variables == {
@@ -208,9 +209,40 @@ def test_the_construct_sets_functions_up(synthesis: tuple[Template, Template]) -
         "POWERTOOLS_SERVICE_NAME": "orders",
         "POWERTOOLS_METRICS_NAMESPACE": "Orders",
     }
-    (role,), (group,) = (of_type(stack, f"AWS::IAM::{kind}").values() for kind in ("Role", "Group"))
+    roles = of_type(stack, "AWS::IAM::Role")
+    (role,) = (each for name, each in roles.items() if name.startswith("Payments"))
+    (group,) = of_type(stack, "AWS::IAM::Group").values()
     assert named(role["ManagedPolicyArns"][-1]) == "TokenAccess"
     assert [named(arn) for arn in group["ManagedPolicyArns"]] == ["TokenOperation"]
+
+
+@pytest.mark.engine
+def test_a_function_of_another_service_gets_the_same_for_its_own(
+    synthesis: tuple[Template, Template], tokens: Template
+) -> None:
+    """The statements of TokenAccess for the other service's keys, on the same table, and not the policy."""
+    stack, nested = synthesis
+    (policy,) = of_type(stack, "AWS::IAM::Policy").values()
+    (role,) = (stack["Resources"][each["Ref"]]["Properties"] for each in policy["Roles"])
+    assert "TokenAccess" not in json.dumps(role["ManagedPolicyArns"])
+
+    def allowed_by(statements: list[Any]) -> list[Any]:
+        return [(iam.listed(each["Action"]), _lists(each["Condition"])) for each in statements]
+
+    document = of_type(tokens, "AWS::IAM::ManagedPolicy")["TokenAccess"]["PolicyDocument"]
+    wanted = iam.filled(document["Statement"], {"Service": "billing"})
+    assert allowed_by(policy["PolicyDocument"]["Statement"]) == allowed_by(wanted)
+    for statement in policy["PolicyDocument"]["Statement"]:
+        output = statement["Resource"]["Fn::GetAtt"][1].removeprefix("Outputs.")
+        assert nested["Outputs"][output]["Value"] == {"Fn::GetAtt": ["TokenTable", "Arn"]}
+
+
+def _lists(condition: dict[str, Any]) -> dict[str, Any]:
+    """Return *condition*, of which the CDK unpacks lists of one."""
+    return {
+        operator: {key: iam.listed(each) for key, each in tests.items()}
+        for operator, tests in condition.items()
+    }
 
 
 @pytest.mark.engine

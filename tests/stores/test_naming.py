@@ -166,6 +166,25 @@ def test_the_look_costs_one_read_an_environment() -> None:
         assert wire.sent == [ROW_READ, SINGLE, SINGLE]
 
 
+@pytest.mark.parametrize("together", [1, 2])
+def test_a_role_may_look_for_its_own_service_alone(together: int) -> None:
+    """The key that is looked at begins with a token of the request, and nothing but the key is read."""
+    seen: list[Any] = []
+    with mounted():
+        client = tables.client()
+        create_table(client, "tokens", NAMES)
+        client.meta.events.register(
+            "before-parameter-build.dynamodb.GetItem", lambda params, **_: seen.append(params)
+        )
+        world = World(DynamoDBStore("tokens", client, names=NAMES), NamedRows(client, "tokens", NAMES))
+        acquisitions = [world.acquisition(token=f"{world.token}-{n}") for n in range(together)]
+        assert [type(each) for each in world.store.acquire(acquisitions, world.deadline)] == [Won] * together
+    (look,) = seen
+    assert look["Key"]["pk"]["S"].startswith(f"{world.token}-0#")
+    shown = [look["ExpressionAttributeNames"][each] for each in look["ProjectionExpression"].split(", ")]
+    assert shown == ["pk", "sk"]
+
+
 def test_without_a_sort_key_there_is_no_look() -> None:
     """A table has one partition key, and another name is a ValidationException."""
     names = TableNames(key="pk")

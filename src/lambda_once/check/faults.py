@@ -17,10 +17,12 @@ from lambda_once.check.deployment import (
     Index,
     NotChecked,
     Queue,
+    Statement,
     Table,
     Unknown,
 )
-from lambda_once.check.policies import LEADING_KEYS, permits
+from lambda_once.check.policies import LEADING_KEYS, leading_keys, permits
+from lambda_once.core.keys import token as token_of
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.names import TableNames, sound_shards
 
@@ -440,8 +442,41 @@ def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
             continue
         names = _names(function)
         resource = f"{table.arn}/index/{names.index if names else '*'}" if need.on_index else table.arn
-        answer = permits(function.statements, f"dynamodb:{verb}", resource)
+        answer = _permitted(need, function.statements, f"dynamodb:{verb}", resource)
         yield verb, answer if answer is not False or table.resource_policy is False else UNKNOWN
+
+
+def _permitted(need: Need, statements: tuple[Statement, ...], action: str, resource: str) -> bool | Unknown:
+    """Return whether *action* is allowed for the keys of the function's own service, whatever its names."""
+    own = _own_keys(need)
+    if own is None:
+        return permits(statements, action, resource)
+    answer = permits(statements, action, resource, {LEADING_KEYS: _token(own)})
+    if answer is not False:
+        return answer
+    service = own.partition("*")[0]
+    limited = (each for each in leading_keys(statements, action) if each.startswith(service))
+    keys = (each.translate(_ANYTHING) for each in limited)  # of some names of the service
+    some = {permits(statements, action, resource, {LEADING_KEYS: key}) for key in keys}
+    return UNKNOWN if some - {False} else False
+
+
+_ANYTHING: Final = str.maketrans("*?", "aa")
+_OF_PARTS: Final = "*#*#*"
+
+
+def _own_keys(need: Need) -> str | None:
+    """Return the pattern of keys that the function needs, those of its service; None: it is not known."""
+    own = None if need.on_index or is_watchdog(need.function) else _own_tokens(need.function)
+    return own if own is None or need.verbs != PARTS else own.replace("*", _OF_PARTS)
+
+
+def _own_tokens(function: Function) -> str | None:
+    """Return the pattern of the tokens of *function*'s service; None if its environment does not have it."""
+    service = variable(function, "POWERTOOLS_SERVICE_NAME")
+    return (
+        f"{token_of(service, 'name', None, 'key').partition('/')[0]}/*" if isinstance(service, str) else None
+    )
 
 
 def lacking(needs: Iterable[Need]) -> Iterator[Fault]:
@@ -449,18 +484,21 @@ def lacking(needs: Iterable[Need]) -> Iterator[Fault]:
         lacks = [f"dynamodb:{verb}" for verb, answer in _answers(need) if answer is False]
         if lacks:
             where = f"the index of {need.table.resource}" if need.on_index else need.table.resource
-            condition = f"\nCondition: {_PARTS_ALONE}" if need.verbs == PARTS else ""
+            own = _own_keys(need)
+            keys = own or (_OF_PARTS if need.verbs == PARTS else None)
             yield Fault(
                 need.function.resource,
-                f"may not {', '.join(lacks)} on {where}",
-                f"Action: {_list(lacks)}{condition}",
+                f"may not {', '.join(lacks)} on {where}" + (f" for {own}" if own else ""),
+                f"Action: {_list(lacks)}" + (f"\nCondition: {_limited_to(keys)}" if keys else ""),
             )
 
 
-_PARTS_ALONE: Final = (
-    '{ForAllValues:StringLike: {dynamodb:LeadingKeys: ["*#*#*"]}, "Null": {dynamodb:LeadingKeys: "false"}}'
-)
-"""Of what puts and deletes: the keys of parts, and of no token (docs/deploying.md)."""
+def _limited_to(keys: str) -> str:
+    """Return the condition of docs/deploying.md for partition keys of the pattern *keys*."""
+    return (
+        f'{{ForAllValues:StringLike: {{dynamodb:LeadingKeys: ["{keys}"]}}, '
+        '"Null": {dynamodb:LeadingKeys: "false"}}'
+    )
 
 
 def needs_tokens(deployment: Deployment) -> Iterator[Need]:
@@ -520,7 +558,7 @@ def may_delete(deployment: Deployment) -> Iterator[Fault]:
             continue
         if isinstance(function.handler, Unknown) and _may_list(Need(function, table, ())):
             continue
-        token = {LEADING_KEYS: "service/function/key"}
+        token = {LEADING_KEYS: _token(_own_tokens(function) or "service/*")}
         verbs = [
             f"dynamodb:{verb}"
             for verb in ("DeleteItem", "PutItem", "BatchWriteItem")
@@ -532,6 +570,35 @@ def may_delete(deployment: Deployment) -> Iterator[Fault]:
                 f"may {', '.join(verbs)} on the tokens of {table.resource}",
                 "Policies: [the statements of docs/deploying.md, or TokenAccess of tokens.yaml]",
             )
+
+
+def other_services(deployment: Deployment) -> Iterator[Fault]:
+    protected = [
+        (function, table, own)
+        for function, table in _pairs(deployment)
+        if not is_watchdog(function) and (own := _own_tokens(function)) is not None
+    ]
+    for function, table, own in protected:
+        if isinstance(function.statements, Unknown) or isinstance(table.arn, Unknown):
+            continue
+        others = sorted({each for _, its, each in protected if its is table and each != own})
+        written = [
+            each
+            for each in others
+            if permits(function.statements, "dynamodb:UpdateItem", table.arn, {LEADING_KEYS: _token(each)})
+            is True
+        ]
+        if written:
+            yield Fault(
+                function.resource,
+                f"may dynamodb:UpdateItem on {table.resource} for {', '.join(written)}",
+                f"Condition: {_limited_to(own)}",
+            )
+
+
+def _token(keys: str) -> str:
+    """Return one token of the pattern *keys*."""
+    return keys.replace("*", "any/key")
 
 
 def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
@@ -561,10 +628,12 @@ def _may_write_parts(need: Need) -> bool:
 
 
 def no_service(deployment: Deployment) -> Iterator[Fault]:
+    given = {variable(each, "POWERTOOLS_SERVICE_NAME") for each in deployment.functions} - {None, UNKNOWN}
+    service = given.pop() if len(given) == 1 else "orders"
     for function in deployment.functions:
         if variable(function, "POWERTOOLS_SERVICE_NAME") is None and not is_watchdog(function):
             yield Fault(
-                function.resource, "POWERTOOLS_SERVICE_NAME is not set", "POWERTOOLS_SERVICE_NAME: orders"
+                function.resource, "POWERTOOLS_SERVICE_NAME is not set", f"POWERTOOLS_SERVICE_NAME: {service}"
             )
 
 

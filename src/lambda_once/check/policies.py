@@ -9,7 +9,7 @@ values are, an answer that is not `UNKNOWN` is theirs, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -97,6 +97,18 @@ def permits(
     for each in statements:
         (allowed if each.allows else denied).append(_applies(each, action, resource, keys))
     return _all((_any(allowed), _not(_any(denied))))
+
+
+def leading_keys(statements: Iterable[Statement], action: str) -> tuple[str, ...]:
+    """Return the patterns of partition keys to which *statements* that allow *action* are limited."""
+    conditions = (each.conditions for each in statements if each.allows and _named(each, action))
+    return tuple(pattern for each in conditions for tests in each.values() for pattern in _leading(tests))
+
+
+def _leading(tests: object) -> Iterator[str]:
+    for name, expected in tests.items() if isinstance(tests, Mapping) else ():
+        if name.lower() == LEADING_KEYS.lower():
+            yield from (text for each in _listed(expected) if isinstance(text := _text(each), str))
 
 
 _Keys = Mapping[str, tuple[str, ...]]

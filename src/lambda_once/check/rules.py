@@ -217,6 +217,13 @@ RULES: Final = (
         faults.may_delete,
     ),
     Rule(
+        "P6",
+        _ADVICE,
+        "a function may read and write the tokens of another service that uses its table",
+        "Whoever controls it can read results of the other, and make its work appear done.",
+        faults.other_services,
+    ),
+    Rule(
         "V1",
         _ADVICE,
         "`POWERTOOLS_SERVICE_NAME` is not set",

@@ -8,6 +8,7 @@ the key ``lockToken``, so a user's items in a transaction stay as they are.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.stores.names import INDEX, SORT_VALUE, TOKEN, TableNames
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Deadline
 
-LONG = "#" * 1_100
-"""As a partition key it is legal (2,048 bytes), as a sort key it is not (1,024): developer guide, quotas."""
+LONG = "#" * 1_024
+"""
+Behind a token: as a partition key it is legal (2,048 bytes), as a sort key it is not (1,024; developer guide,
+quotas). A role may be limited to the tokens of one service.
+"""
 
 
 class NamedTransport(TokenTransport):
@@ -61,8 +65,7 @@ class NamedTransport(TokenTransport):
 
         names = self.names
         if not self._checked:
-            probe = {"TableName": self.table, "Key": own_key({TOKEN: {"S": LONG}}, names)}
-            super().call("get_item", probe, deadline)
+            super().call("get_item", _probe(arguments, self.table, names), deadline)
             self._checked = True
         try:
             answer = super().call(operation, named(arguments, self.table, names), deadline, failed)
@@ -73,6 +76,33 @@ class NamedTransport(TokenTransport):
 
 
 # ---------------------------------------------------------------- requests
+
+
+def _probe(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[str, Any]:
+    """Return a read of a row that there is not, and of nothing but its key."""
+    key = own_key({TOKEN: {"S": _token_in(arguments, names)[:1_024] + LONG}}, names)
+    shown = {f"#key{n}": name for n, name in enumerate(key)}
+    return {
+        "TableName": table,
+        "Key": key,
+        "ProjectionExpression": ", ".join(shown),
+        "ExpressionAttributeNames": shown,
+    }
+
+
+def _token_in(value: Any, names: TableNames) -> str:
+    """Return the first token that the arguments *value* of a request name; "#" if they name none."""
+    match value:
+        case {"Statement": str(text), "Parameters": list(given)}:
+            quoted = re.split(rf"""['"]{re.escape(names.key)}['"](?:: | = )\?""", text, maxsplit=1)
+            return given[quoted[0].count("?")]["S"] if len(quoted) > 1 else "#"
+        case {"lockToken": {"S": str(token)}}:
+            return token
+        case dict() | list():
+            inner = value.values() if isinstance(value, dict) else value
+            return next((found for each in inner if (found := _token_in(each, names)) != "#"), "#")
+        case _:
+            return "#"
 
 
 def own_key(key: Mapping[str, Any], names: TableNames) -> dict[str, Any]:

@@ -121,9 +121,7 @@ def misconfigured(
             f"{operation} on table {table!r} was refused ({code}): the credentials have expired, or are wrong"
         )
     elif code in DENIED:
-        advice = (
-            f"{operation} on table {table!r} is not allowed ({code}): give the function's role the permission"
-        )
+        advice = f"{operation} on table {table!r} is not allowed ({code}): {_permission(operation, token)}"
     elif isinstance(error, NoCredentialsError | PartialCredentialsError):
         advice = "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
     elif isinstance(error, NoRegionError):
@@ -137,3 +135,15 @@ def misconfigured(
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)
+
+
+def _permission(operation: str, token: str | None) -> str:
+    """Return what to allow: a role may have the action for the tokens of another service."""
+    if token is None:
+        return "give the function's role the permission"
+    service = token.partition("/")[0]
+    keys = f"{service}/*#*#*" if operation == "BatchWriteItem" else f"{service}/*"
+    return (
+        f"give the function's role dynamodb:{operation} on the keys {keys}, or set POWERTOOLS_SERVICE_NAME "
+        "to the service whose keys it has"
+    )
