@@ -53,6 +53,7 @@ OF_API: list[tuple[dict[str, Any], str]] = [
     ({"methods": "POST"}, "a set or a list"),
     ({"store_status": 402}, "a set or a list"),
     ({"without_key": "ignore"}, "hash, reject, run"),
+    ({"unscoped": "allow"}, "warn, refuse"),
     ({"problem": "sorry"}, "callable"),
     ({"on_replay": "sorry"}, "callable"),
     ({"concurrency": 2}, "unknown option concurrency"),

@@ -262,6 +262,8 @@ async def api_options(event: dict[str, Any]) -> dict[str, int]:
 assert_type(api_bare(event, context), dict[str, int])
 assert_type(api_options(event, context), dict[str, int])
 once.api_gateway(without_key="ignore")  # type: ignore[call-overload]
+once.api_gateway(unscoped="refuse")
+once.api_gateway(unscoped="allow")  # type: ignore[call-overload]
 once.route(without_key="run", methods={"POST"}, async_resolver=True)
 once.route(concurrency=5)  # type: ignore[call-arg]
 

@@ -7,6 +7,7 @@ from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.outcome import Outcome
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
+    CallerMissing,
     CallerUnverified,
     Fenced,
     GiveUp,
@@ -36,6 +37,7 @@ __all__ = [
     "UNKNOWN",
     "Answer",
     "Attempt",
+    "CallerMissing",
     "CallerUnverified",
     "Done",
     "ErrorResponse",

@@ -265,6 +265,7 @@ class Once:
 
         * ``without_key``: for a request without that header, "hash" it, "reject" it or "run" it unprotected.
         * ``caller``: an expression or callable that identifies the caller, or False to ignore callers.
+        * ``unscoped``: for a request that names no caller, "warn" in the log, or "refuse" it with 400.
         * ``methods``: the protected methods. Default: all but GET, HEAD and OPTIONS.
         * ``store_status``: the statuses of 400 and above that are stored like a success.
         * ``problem``: a function from `Problem` to `Problem` that changes the text of errors.

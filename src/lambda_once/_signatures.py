@@ -220,6 +220,8 @@ class OnceOptions(Policies, total=False):
 
     log: Literal["record", "batch"]
     """Whether each record that is done has a line ``once.done``, or each group that is written together."""
+    unscoped: Literal["warn", "refuse"]
+    """Whether an HTTP request that names no caller is logged, or gets 400."""
 
 
 class Options(Policies, total=False):
@@ -301,6 +303,7 @@ class ApiOptions(ReplayOptions, total=False):
 
     methods: Collection[str]
     without_key: Literal["hash", "reject", "run"]
+    unscoped: Literal["warn", "refuse"]
     store_status: Collection[int]
     problem: Callable[[Problem], Problem]
     caller: str | Callable[[Any], object] | Literal[False]

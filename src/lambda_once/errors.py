@@ -9,6 +9,7 @@ What can go wrong, named by what the caller must do next.
     │   └── CallerUnverified  what verifies the caller of a request did not respond
     └── GiveUp                a retry changes nothing
         ├── KeyMissing        the payload has no key, or only a part of one
+        ├── CallerMissing     the request names no caller, and one is required
         ├── KeyReused         this key was used for another payload
         ├── OtherCaller       this key was used with other credentials
         ├── Held              the token is held for manual review
@@ -91,6 +92,10 @@ class GiveUp(OnceError):
 
 class KeyMissing(GiveUp):
     """The payload has no key, or only a part of one. Nothing ran."""
+
+
+class CallerMissing(GiveUp):
+    """The request names no caller, and ``caller=`` or ``unscoped="refuse"`` requires one. Nothing ran."""
 
 
 class KeyReused(GiveUp):

@@ -251,6 +251,7 @@ class Settings:
     )
     methods: frozenset[str] | None = option(None, several, Where.API, each_in(upper_case))
     without_key: Literal["hash", "reject", "run"] = option("hash", one_of("hash", "reject", "run"), Where.API)
+    unscoped: Literal["warn", "refuse"] = option("warn", one_of("warn", "refuse"), Where.ONCE | Where.API)
     store_status: frozenset[int] = option(frozenset(), several, Where.API, each_in(frozenset))
     problem: Callable[[Any], Any] | None = option(None, plain_def(1, "one argument, the Problem"), Where.API)
     caller: Selector | Literal[False] = option(

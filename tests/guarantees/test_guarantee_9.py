@@ -14,6 +14,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, decide
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.decorators import http as api
+from lambda_once.sources import api_gateway as responses
 from lambda_once.sources import authorizer
 from lambda_once.sources import caller as rules
 from lambda_once.sources.caller import Caller
@@ -166,6 +167,47 @@ def _keys(store: Any) -> None:
     assert answers == [(200, "secret 1"), (200, "secret 1"), (200, "secret 2")]
 
 
+class SignIn:
+    """A handler that takes a one-time code, and answers with a session."""
+
+    def __init__(self, store: Any, **headers: str) -> None:
+        self.codes = {"4711"}
+        self.sessions = 0
+        once = Once(store=store, service="shop")
+
+        @once.api_gateway(name="sign in")
+        def handler(_event: Json) -> Json:
+            if not self.codes:
+                return {"statusCode": 401}
+            self.codes.clear()
+            self.sessions += 1
+            return {"statusCode": 200, "cookies": ["session=secret"], "headers": headers, "body": "in"}
+
+        self._handler = handler
+
+    def ask(self, **headers: str) -> Any:
+        """Send the code, without a key."""
+        return self._handler(api_event("POST", "/codes/verify", {"code": "4711"}, headers), lambda_context())
+
+
+def _one_time(store: Any) -> None:
+    """Two clients who are not named, and an application that both have in common, send one code."""
+    for headers in ({}, {"x-api-key": "of the app"}):
+        sign_in = SignIn(store, **{"cache-control": "no-store"})
+        assert sign_in.ask(**headers)["cookies"] == ["session=secret"]
+        assert "secret" not in str(second := sign_in.ask(**headers))
+        assert (second["statusCode"], sign_in.sessions) == (409, 1)
+
+
+def _cookies(store: Any) -> None:
+    """A caller's duplicate gets the response without its cookies."""
+    sign_in = SignIn(store)
+    assert sign_in.ask(authorization="Bearer alice")["cookies"] == ["session=secret"]
+    again = sign_in.ask(authorization="Bearer alice")
+    assert (again["statusCode"], again["body"], sign_in.sessions) == (200, "in", 1)
+    assert "secret" not in str(again)
+
+
 SCENARIOS = [
     _keyed,
     _hashed,
@@ -177,6 +219,8 @@ SCENARIOS = [
     _unnamed,
     _lattice,
     _keys,
+    _one_time,
+    _cookies,
 ]
 
 
@@ -184,6 +228,25 @@ SCENARIOS = [
 def test_a_response_is_its_callers(scenario: Callable[[Any], None]) -> None:
     """Under a key, by hash, with a forged token and behind an authorizer."""
     scenario(MemoryStore())
+
+
+def _of_nobody() -> None:
+    ran: list[Json] = []
+    once = Once(store=MemoryStore(), service="shop", unscoped="refuse")
+
+    @once.api_gateway(name="pay")
+    def handler(event: Json) -> Json:
+        ran.append(event)
+        return {"statusCode": 200}
+
+    for headers in ({}, {"Idempotency-Key": "1"}):
+        assert handler(api_event("POST", "/pay", {"sku": 1}, headers), lambda_context())["statusCode"] == 400
+    assert ran == []
+
+
+def test_nobody_is_refused() -> None:
+    """Under a key and without one, where the developer has asked for it."""
+    _of_nobody()
 
 
 @pytest.fixture
@@ -314,3 +377,20 @@ def test_twin_that_compares_the_unverified_name(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(rules, "_of_authorization", named)
     with pytest.raises(AssertionError):
         _forged(MemoryStore())
+
+
+@pytest.mark.parametrize("scenario", [_one_time, _cookies])
+def test_twin_that_stores_whole_responses(
+    monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
+) -> None:
+    """Whoever sends the same within five minutes gets the session."""
+    monkeypatch.setattr(responses, "stored_of", lambda response, **_: response)
+    with pytest.raises(AssertionError):
+        scenario(MemoryStore())
+
+
+def test_twin_that_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everyone would be one caller."""
+    monkeypatch.setattr(Caller, "is_nobody", False)
+    with pytest.raises(AssertionError):
+        _of_nobody()

@@ -73,7 +73,7 @@ def storing(change: Callable[[Any, Any], Any]) -> Patch:
     """Let *change* alter each value and its stored result."""
     right = finish.stored_result
     return placing(
-        finish, "stored_result", lambda codec, value, seal: change(value, right(codec, value, seal))
+        finish, "stored_result", lambda codec, value, *others: change(value, right(codec, value, *others))
     )
 
 

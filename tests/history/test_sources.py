@@ -20,7 +20,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 from pydantic import BaseModel
 
-from lambda_once import Misconfigured, PowertoolsHistory
+from lambda_once import Done, Misconfigured, PowertoolsHistory
 from lambda_once.testing import api_event, lambda_context, s3_event
 from tests.kit.executions import executions
 from tests.kit.powertools import PREFIX, Shop
@@ -241,6 +241,63 @@ def test_a_response_is_copied_if_it_would_be_stored(
     assert runs == []
     shop.change(expiration={"N": "1000"})
     assert handler(request(), CONTEXT)["statusCode"] == (status if is_copied else 201)
+
+
+PRIVATE = {"statusCode": 200, "cookies": ["session=s3cret"], "body": "in"}
+
+
+def without_a_key(user: str | None) -> dict[str, Any]:
+    """Return a request of *user*, or of nobody, whose body is its key for Powertools alone."""
+    event = request(user=str(user))
+    del event["headers"]["idempotency-key"]
+    if user is None:
+        del event["requestContext"]["authorizer"]
+    return event
+
+
+@pytest.mark.parametrize(("user", "status"), [("alice", 200), (None, 409)])
+@pytest.mark.parametrize("by_old", [True, False])
+def test_a_private_response_is_in_neither_table(
+    shop: Shop, user: str | None, status: int, *, by_old: bool
+) -> None:
+    """A duplicate gets it without cookies, or nothing of it; the record of the new version has no more."""
+    runs: list[Any] = []
+    if by_old:
+        shop.old(lambda _: PRIVATE, event_key_jmespath=BY_BODY)(without_a_key(user))
+
+    @shop.once(history=shop.history(key=BY_BODY, across_callers=True)).api_gateway
+    def handler(event: Any) -> Any:
+        runs.append(event)
+        return PRIVATE
+
+    if not by_old:
+        assert handler(without_a_key(user), CONTEXT) == PRIVATE
+        assert "s3cret" not in str(shop.record())
+    for _ in range(2):
+        answer = handler(without_a_key(user), CONTEXT)
+        assert answer["statusCode"] == status
+        assert "s3cret" not in str(answer)
+        assert (answer["body"] == "in") is (status == 200)
+    assert "s3cret" not in str(shop.items(shop.tokens))
+    assert len(runs) == (0 if by_old else 1)
+
+
+@pytest.mark.parametrize(("user", "status"), [("alice", 200), (None, 409)])
+def test_a_private_response_that_a_probe_found(shop: Shop, user: str | None, status: int) -> None:
+    """Whoever sends the request of a killed attempt again may be another client."""
+    shop.begun(without_a_key(user), event_key_jmespath=BY_BODY)
+    shop.lapse()
+    history = shop.history(key=BY_BODY, across_callers=True)
+
+    @shop.once(history=history, on_lapse=lambda *_: Done(PRIVATE)).api_gateway
+    def handler(event: Any) -> Any:
+        raise AssertionError(event)
+
+    for _ in range(2):
+        answer = handler(without_a_key(user), CONTEXT)
+        assert answer["statusCode"] == status
+        assert "s3cret" not in str(answer)
+    assert "s3cret" not in str([shop.items(shop.tokens), shop.record()])
 
 
 def test_requests_need_a_word(shop: Shop) -> None:

@@ -145,6 +145,10 @@ def _fails(*_: object) -> NoReturn:
     raise ValueError
 
 
+def _sets_a_cookie(_: object) -> dict[str, object]:
+    return {"statusCode": 200, "cookies": ["session=a"]}
+
+
 def _large() -> str:
     return os.urandom(5_000).hex()
 
@@ -227,6 +231,13 @@ def environments() -> None:
     handler(sqs_event({"id": 1}), None)
     api = shop.once.api_gateway(name="open")(_works)
     api(api_event("POST", "/orders", {"id": 1}, {"Idempotency-Key": "1"}), shop.rig.context())
+    strict = shop.once.api_gateway(name="strict", unscoped="refuse")(_works)
+    strict(api_event("POST", "/orders", {"id": 1}), shop.rig.context())
+    tenants = api_event("POST", "/orders", {"id": 1}, {"Idempotency-Key": "2"})
+    tenants["requestContext"]["authorizer"] = {"jwt": {"claims": {"sub": "alice", "org_id": "acme"}}}
+    api(tenants, shop.rig.context())
+    sign_in = shop.once.api_gateway(name="sign in")(_sets_a_cookie)
+    sign_in(api_event("POST", "/sessions", {"code": 1}), shop.rig.context())
     nameless = Once(store=shop.rig.store, logger=_logger())
     nameless.run("k", len, [])
     with pytest.MonkeyPatch.context() as environment:

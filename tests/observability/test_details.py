@@ -12,7 +12,7 @@ from lambda_once.observability.reporter import Details, Tally
 METRICS = [
     *("started", "completed", "replayed", "sameContent", "inProgress", "errors", "released", "stored"),
     *("held", "takenOver", "fenced", "completionFailed", "storeUnavailable", "keyReused", "disabled"),
-    *("keyMissing", "misconfigured", "badRecord", "givenUp"),
+    *("keyMissing", "callerMissing", "misconfigured", "badRecord", "givenUp"),
     *("resultUnavailable", "probeFailed", "policyFailed"),
     *("applied", "duplicate", "stale", "refused", "conflict", "full", "tooFarAhead", "fellBack", "unsent"),
 ]

@@ -259,8 +259,7 @@ def _print_result(access: Access, record: Record) -> None:
     if record.error is not None:
         _no_result(access, "an error is stored")
     if isinstance(record.stored, Unavailable):
-        why = "was forgotten" if is_forgotten(record) else "could not be stored when the work was done"
-        _no_result(access, f"it {why}")
+        _no_result(access, f"it {_why_unavailable(record)}")
     try:
         text = result_text(access.table, record)
     except Sealed:
@@ -270,6 +269,12 @@ def _print_result(access: Access, record: Record) -> None:
     if text is None:
         _no_result(access, "parts of it are missing")
     access.output.stored(text)
+
+
+def _why_unavailable(record: Record) -> str:
+    if record.stored is Unavailable.WITHHELD:
+        return "was not stored: it sets a cookie or says no-store, and no user is named"
+    return "was forgotten" if is_forgotten(record) else "could not be stored when the work was done"
 
 
 def _no_result(access: Access, why: str) -> Never:

@@ -64,6 +64,8 @@ class Unavailable(Enum):
     """It could not be."""
     FORGOTTEN = "forgotten"
     """An operator erased it."""
+    WITHHELD = "withheld"
+    """It is a response for its own caller alone, whom nothing names."""
 
 
 Stored = Inline | Parts | Unavailable | None

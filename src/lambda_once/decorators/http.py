@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
 from lambda_once.core.keys import Selector, select, select_from
+from lambda_once.core.results import Unavailable
 from lambda_once.decorators.handlers import (
     apply_on_replay,
     execute,
@@ -20,14 +21,15 @@ from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
-from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API, Settings
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import HttpRequest, Kind, header_key, replayed, response_status
-from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, given
+from lambda_once.sources.caller import NO_CALLER, Caller, Origin, caller_of, given, tenant_scope
 from lambda_once.sources.problems import Problem, problem_for, respond
+from lambda_once.sources.unit import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,9 +47,14 @@ class KeyedRequest(NamedTuple):
     """A request as a unit, and the caller it comes from."""
 
     unit: Unit
-    keep: timedelta
-    """How long its outcome is kept by default."""
+    hashed: bool
+    """Whether its key is a hash of it: nobody has said that two equal ones are one."""
     caller: Caller
+
+    @property
+    def keep(self) -> timedelta:
+        """How long its outcome is kept by default."""
+        return FOR_HASHED_API if self.hashed else FOR_API
 
 
 class HttpIdentifier:
@@ -83,11 +90,14 @@ class HttpIdentifier:
         methods = self._settings.methods
         return method not in SAFE if methods is None else method in methods
 
-    def call(self, event: Mapping[str, Any], kind: Kind, invocation: Invocation) -> Call | None:
+    def call(
+        self, event: Mapping[str, Any], kind: Kind, invocation: Invocation, route: str | None = None
+    ) -> Call | None:
         """
         Return the call of *event*; None: its method is not protected, or ``without_key="run"`` lets it run.
 
-        Raises `KeyMissing` for a key that is malformed, or missing although required.
+        *route*: its path template, where an Event Handler knows it.
+        Raises `KeyMissing` for a key that is malformed, or missing although required, and `CallerMissing`.
         """
         method = source.method_of(event)
         if not self.covers(method):
@@ -103,9 +113,37 @@ class HttpIdentifier:
         identifier = self.of_kind(kind, found.keep)
         if warning is not None:
             self._runtime.warn_once(Event.UNSCOPED, warning, identifier.name)
+        if self._settings.scope is None and Origin.JWT_AUTHORIZER in found.caller.origins:
+            self._warn_of_tenant(event, identifier.name)
         call = identifier.call(found.unit, invocation, arguments=(event,))
-        separate = warning is None and found.caller is not NO_CALLER
-        return call if separate else call._replace(separate=False)
+        if warning is not None or found.caller is NO_CALLER:
+            call = call._replace(separate=False)
+        if found.hashed:
+            at = f"{method} {route or source.route_of(event) or '(any path)'}"
+            call = call._replace(stored_of=partial(self._stored_of, found.caller, at, identifier.name))
+        return call
+
+    def _warn_of_tenant(self, event: Mapping[str, Any], name: str) -> None:
+        """Log a verified claim of *event* that names the tenant, which its caller does not contain."""
+        found = tenant_scope(event)
+        if found is not None:
+            claim, scope = found
+            reason = f"users are told apart, their tenants are not: for the claim {claim} pass {scope}"
+            self._runtime.warn_once(Event.UNSCOPED_TENANT, reason, name, of=self)
+
+    def _stored_of(self, caller: Caller, at: str, name: str, response: object) -> object:
+        """Return what is stored of *response* to a request without a key, of *caller*, *at* a route."""
+        is_body = self._error_in is None and not (isinstance(response, dict) and "statusCode" in response)
+        if is_body:  # the shorthand of payload 2.0: it has no headers
+            return response
+        kept = source.stored_of(response, named=caller.joins_as_user)
+        if kept is Unavailable.WITHHELD:
+            reason = (
+                f"{at}: the response sets a cookie or says no-store, and no user is named: it is not stored, "
+                'and duplicates get 409. Pass without_key="run", or exclude the route'
+            )
+            self._runtime.warn_once(Event.NOT_STORED, reason, name, of=(self, at))
+        return kept
 
     def read(
         self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
@@ -123,9 +161,11 @@ class HttpIdentifier:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:
             caller = _selected(settings.caller, request, event)
+        if settings.unscoped == "refuse" and caller.is_nobody:
+            raise CallerMissing(caller.refusal)
         envelope = source.envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
         unit = source.unit_of(request, event, request_id, caller, key, envelope)
-        return KeyedRequest(unit, FOR_HASHED_API if hashed else FOR_API, caller)
+        return KeyedRequest(unit, hashed, caller)
 
     def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Identifier:
         """Return the identifier of requests of *kind* whose outcomes are kept for *keep* by default."""
@@ -149,12 +189,17 @@ class HttpIdentifier:
 def _selected(
     selector: str | Callable[..., object] | Literal[False], request: HttpRequest, event: Mapping[str, Any]
 ) -> Caller:
-    """Return the caller of *event* by ``caller=``."""
+    """Return the caller of *event* by ``caller=``. Raises `CallerMissing` if that selects nothing."""
     if selector is False:
         return NO_CALLER
-    if isinstance(selector, str):
-        return given(select(selector, source.seen_for_caller(request, event), "caller"))
-    return given(select_from(selector, (event,), {}, "caller"))
+    try:
+        if isinstance(selector, str):
+            return given(select(selector, source.seen_for_caller(request, event), "caller"))
+        return given(select_from(selector, (event,), {}, "caller"))
+    except BadRequest:
+        raise
+    except KeyMissing as error:
+        raise CallerMissing(str(error)) from None
 
 
 def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:

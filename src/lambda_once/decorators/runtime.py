@@ -22,7 +22,7 @@ from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.memory import ForgetfulStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping
+    from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 
     from lambda_once.stores.contract import Store
     from lambda_once.stores.store import DynamoDBStore
@@ -91,7 +91,7 @@ class Runtime:
         self._overrides: Overrides | None = None
         """The overrides that the engines were made under."""
         self._lock = threading.Lock()
-        self._warned: set[Event] = set()
+        self._warned: set[tuple[Event, Hashable]] = set()
         self._prepared: DynamoDBStore | None = None
         self._known: tuple[Invocation, Environment] | None = None
         """What was read last, and in which invocation."""
@@ -201,10 +201,10 @@ class Runtime:
         details = Details(Event.MISCONFIGURED, error=type(error).__name__, reason=str(error))
         self.reporter.report(details, Tally() if invocation is None else invocation.tally)
 
-    def warn_once(self, event: Event, reason: str, name: str | None = None) -> None:
-        """Log *reason* the first *event* of that name in this environment."""
-        if event not in self._warned:
-            self._warned.add(event)
+    def warn_once(self, event: Event, reason: str, name: str | None = None, of: Hashable = None) -> None:
+        """Log *reason* the first *event* in this environment, or the first one *of* something."""
+        if (event, of) not in self._warned:
+            self._warned.add((event, of))
             self.reporter.log(Details(event, name=name, reason=reason))
 
     def _new_engine(self, *, disabled: bool) -> Engine:

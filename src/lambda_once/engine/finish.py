@@ -17,7 +17,7 @@ from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State, 
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
-from lambda_once.engine.invocation import Call, trace_answers
+from lambda_once.engine.invocation import Call, trace_answers, unchanged
 from lambda_once.engine.ownership import Ownership, ttl_after, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, Misconfigured, StoreUnavailable
@@ -33,7 +33,7 @@ from lambda_once.stores.contract import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lambda_once.core.codec import Codec
     from lambda_once.engine.replay import Replayer
@@ -58,15 +58,21 @@ class FinishedWork(NamedTuple):
     problem: str | None = None
 
 
-def stored_result(codec: Codec, value: Any, seal: Seal | None) -> FinishedWork:
+def stored_result(
+    codec: Codec, value: Any, seal: Seal | None, stored_of: Callable[[Any], Any] = unchanged
+) -> FinishedWork:
     """
-    Return *value* in its stored form, sealed by *seal*.
+    Return in its stored form what *stored_of* leaves of *value* (`Call.stored_of`), sealed by *seal*.
 
     Never raises: work that was done is never done again because its result cannot be stored (guarantee 5).
     """
     try:
         text = codec.dump(value)
-        return FinishedWork(pack(text, seal), codec.load(text))
+        loaded = codec.load(text)
+        kept = stored_of(loaded)
+        if isinstance(kept, Unavailable):
+            return FinishedWork(kept, loaded)
+        return FinishedWork(pack(text if kept is loaded else codec.dump(kept), seal), loaded)
     except (NotSerialisable, Corrupt) as error:
         return FinishedWork(Unavailable.UNAVAILABLE, value, str(error))
 
@@ -399,7 +405,8 @@ class Finisher:
         self, ownership: Ownership, value: Any
     ) -> tuple[Inline | Chunks | Unavailable | None, Any]:
         """Return the stored form of *value*, and the value as it comes back from it."""
-        result = stored_result(ownership.call.codec, value, ownership.call.seal)
+        call = ownership.call
+        result = stored_result(call.codec, value, call.seal, call.stored_of)
         if result.problem is not None:
             ownership.report(Event.RESULT_UNAVAILABLE, reason=result.problem)
         return result.stored, result.value

@@ -14,7 +14,7 @@ from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Cloc
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Record, Request
-from lambda_once.core.results import NotSerialisable, Seal
+from lambda_once.core.results import NotSerialisable, Seal, Unavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.settings import FOR_QUEUES, Settings
@@ -147,6 +147,10 @@ def never_an_error(_value: object) -> BaseException | None:
     return None
 
 
+def unchanged(value: object) -> object:
+    return value
+
+
 class Redelivery(Enum):
     """How a source delivers again what an attempt has not finished, and so which rows are of that attempt."""
 
@@ -194,6 +198,12 @@ class Call(NamedTuple):
     """The place in the code that its token is named after; None: it has a name of its own (``name=``)."""
     error_in: Callable[[Any], BaseException | None] = never_an_error
     """The error that a returned value means (a response of API Gateway), or None."""
+    stored_of: Callable[[Any], Any] = unchanged
+    """
+    What is stored of its result, as it is read back: all of it, a part, or an `Unavailable`. Never raises.
+
+    The first caller gets all of it; duplicates, memory and history get this.
+    """
     keep: timedelta = FOR_QUEUES
     """How long its outcome is kept."""
     separate: bool = True
@@ -244,7 +254,8 @@ class Call(NamedTuple):
         if self.history is None:
             return
         try:
-            text = self.codec.dump(value)
+            kept = self.stored_of(value)
+            text = "null" if isinstance(kept, Unavailable) else self.codec.dump(kept)
         except NotSerialisable:
             text = "null"  # done all the same; the row has no result, either
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)

@@ -51,7 +51,7 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
 def _complete(call: Call, record: Record, result: object, finisher: Finisher) -> None:
     """Complete exactly the attempt and lease that the probe was asked about."""
     now = finisher.clock.now()
-    change = Complete(stored_result(call.codec, result, call.seal).stored)
+    change = Complete(stored_result(call.codec, result, call.seal, call.stored_of).stored)
     who, _, _ = call.invocation.locked_by.partition("/")
     decision = Decision(now, Decider.PROBE, who, "the probe returned Done", record.state, Resolve.DONE, "")
     write = resolving(record, change, ttl_after(change, call, now), now, decision)
@@ -141,7 +141,7 @@ def _found(ownership: Ownership, history: History, finisher: Finisher) -> Copy |
                 None if lapsed is None or takes_over or _is_decided(ownership, finisher, lapsed) else lapsed
             )
         case Earlier(text, expires):
-            return Copy(_loaded(ownership, text), text, expires)
+            return _copied(ownership, text, expires)
         case Busy(until):
             raise _in_progress(ownership, finisher, until)
         case Unanswered(reason):
@@ -176,6 +176,20 @@ def _packed(ownership: Ownership, copy: Copy) -> FinishedWork:
         return FinishedWork(Unavailable.UNAVAILABLE, copy.value)
 
 
+def _copied(ownership: Ownership, text: str, expires: datetime | None) -> Copy:
+    """Return the outcome *text* of the history as a duplicate gets it. Raises `ResultUnavailable`."""
+    call, value = ownership.call, _loaded(ownership, text)
+    kept = call.stored_of(value)
+    if isinstance(kept, Unavailable):
+        raise _withheld(call)
+    return Copy(kept, text if kept is value else call.codec.dump(kept), expires)
+
+
+def _withheld(call: Call) -> ResultUnavailable:
+    message = f"token {call.token} is complete in the history, and its response is for its own caller alone"
+    return ResultUnavailable(message, token=call.token)
+
+
 def _loaded(ownership: Ownership, text: str) -> Any:
     try:
         return ownership.call.codec.load(text)
@@ -194,8 +208,10 @@ def _replayed(
     write = ownership.write(Complete(work.stored, expires=expires), finisher.clock.now())
     value = yield from finisher.finish(PreparedFinish(ownership, write, work.value))
     row = after_write(ownership.record(), write) or ownership.record()
+    if work.stored is Unavailable.WITHHELD:
+        raise _withheld(ownership.call)
     ownership.call.report(Event.REPLAYED, row, reason="copied from the history")
-    return Replayed(value, row)
+    return Replayed(ownership.call.stored_of(value), row)
 
 
 def _judged(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> Waits[Ownership | Replayed]:
@@ -207,7 +223,7 @@ def _judged(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> Waits
         return ownership
     if isinstance(answer, Done):
         call.succeed_in_history(answer.result, ownership.report)
-        work = stored_result(call.codec, answer.result, call.seal)
+        work = stored_result(call.codec, answer.result, call.seal, call.stored_of)
         return (yield from _replayed(ownership, finisher, work))
     until, now = stamp(lapsed), finisher.clock.now()
     failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")

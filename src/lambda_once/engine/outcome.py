@@ -147,7 +147,7 @@ def _read(asker: Asker, record: Record, state: OutcomeState) -> Found | OnceErro
     """Return the result, or the error in its place. Raises where reading it again may succeed."""
     replayer, call = asker.replayer, asker.call()
     match state:
-        case "complete" if record.stored is Unavailable.UNAVAILABLE:
+        case "complete" if isinstance(record.stored, Unavailable):
             return replayer.error(call, record, Course.RESULT_UNAVAILABLE)
         case "complete":
             try:

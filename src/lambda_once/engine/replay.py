@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import Clock, stamp
 from lambda_once.core.lifecycle import Course, Record, State, decide
-from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, unpack, unpack_chunks
+from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
 from lambda_once.engine import places
 from lambda_once.errors import (
+    CallerMissing,
     CallerUnverified,
     Held,
     InProgress,
@@ -39,10 +40,17 @@ SOON = 5.0
 """The longest ``retry_after`` in seconds: a lease is the worst case, not the usual one."""
 
 _NEW_KEY = "use a new key, or list what may differ in ignore="
-_NOT_STORED = (
-    "could not be stored (the log line once.result_unavailable has the reason): return what JSON can write, "
-    "or give returns= or codec="
-)
+_UNAVAILABLE = {
+    Unavailable.UNAVAILABLE: (
+        "could not be stored (the log line once.result_unavailable has the reason): return what JSON can "
+        "write, or give returns= or codec="
+    ),
+    Unavailable.FORGOTTEN: "was erased by `lambda-once forget`",
+    Unavailable.WITHHELD: (
+        "was not stored: the response sets a cookie or says no-store, and no user is named (the log line "
+        'once.not_stored has the route): without_key="run" leaves such requests unprotected'
+    ),
+}
 _OTHER_CALLER = (
     "was acquired with other credentials: use a new key, or identify callers with an authorizer or caller="
 )
@@ -151,7 +159,7 @@ class Replayer:
                 )
             case Course.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
-                because = because or _NOT_STORED
+                because = because or _unavailable(record)
                 message = f"{at} is complete, but its result {because}; the work is not repeated"
             case Course.STORED_ERROR if record.error is not None:
                 message = record.error.text(call.seal_of(record))
@@ -239,6 +247,8 @@ def refusal(error: OnceError) -> Event:
             return Event.MISCONFIGURED
         case KeyMissing():
             return Event.KEY_MISSING
+        case CallerMissing():
+            return Event.CALLER_MISSING
         case StoreUnavailable():
             return Event.STORE_UNAVAILABLE
         case CallerUnverified():
@@ -249,6 +259,12 @@ def refusal(error: OnceError) -> Event:
             return Event.KEY_REUSED
         case _:
             return Event.REFUSED
+
+
+def _unavailable(record: Record) -> str:
+    """Return why *record*, which is complete, has no result."""
+    stored = record.stored if isinstance(record.stored, Unavailable) else Unavailable.UNAVAILABLE
+    return _UNAVAILABLE[stored]
 
 
 def _is_shared(call: Call, record: Record) -> bool:

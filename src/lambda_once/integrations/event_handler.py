@@ -141,7 +141,8 @@ class Route:
         except Misconfigured as error:
             self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
-        return found, self.identifier.call(event, kind, invocation)
+        route = app.context.get("_route")
+        return found, self.identifier.call(event, kind, invocation, getattr(route, "openapi_path", None))
 
     # ---------------------------------------------------------------- how the request ended
 

@@ -46,12 +46,15 @@ class Event(StrEnum):
     STORE_UNAVAILABLE = "once.store_unavailable", ERROR, "storeUnavailable"
     MISCONFIGURED = "once.misconfigured", ERROR, "misconfigured"  # table, permission, a callable key=
     KEY_MISSING = "once.key_missing", WARNING, "keyMissing"
+    CALLER_MISSING = "once.caller_missing", WARNING, "callerMissing"
     BAD_RECORD = "once.bad_record", ERROR, "badRecord"
     GIVEN_UP = "once.given_up", WARNING, "givenUp"  # on_give_up has taken a record of a stream, which goes on
     PROBE_FAILED = "once.probe_failed", ERROR, "probeFailed"
     POLICY_FAILED = "once.policy_failed", ERROR, "policyFailed"  # on_error raised, or returned no policy
     DISABLED = "once.disabled", WARNING, "disabled"
     UNSCOPED = "once.unscoped", WARNING  # once per environment
+    UNSCOPED_TENANT = "once.unscoped_tenant", WARNING  # once per decorator and environment
+    NOT_STORED = "once.not_stored", WARNING  # once per route and environment
     SHARED_NAME = "once.shared_name", ERROR  # once per function and environment
     NO_LAMBDA_CONTEXT = "once.no_lambda_context", WARNING
     NO_SERVICE = "once.no_service", WARNING
@@ -81,5 +84,5 @@ class Event(StrEnum):
 MUST_SURVIVE: Final = frozenset({Event.DONE, Event.FAILED})
 """Logged before the token is written: all that is known of the work if that write never lands."""
 
-SAMPLED: Final = frozenset({Event.KEY_MISSING})
+SAMPLED: Final = frozenset({Event.KEY_MISSING, Event.CALLER_MISSING})
 """Logged the first, second, fourth, eighth … time in an environment, and counted every time."""

@@ -173,6 +173,8 @@ def describe_result(stored: Stored) -> str:
             return f"its result is in {count} part{'' if count == 1 else 's'} beside the row"
         case Unavailable.FORGOTTEN:
             return "its result was forgotten"
+        case Unavailable.WITHHELD:
+            return "its response is not stored: it sets a cookie or says no-store, and no user is named"
         case Unavailable():
             return "its result could not be stored"
         case None:

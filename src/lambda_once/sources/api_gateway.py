@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import parse_qsl
 
+from lambda_once.core.results import Unavailable
 from lambda_once.sources.caller import Caller, cookies_of
 from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.source import Source, misplaced, source_of
@@ -103,6 +104,12 @@ def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str |
         query=_query(event, query),
         body=_body(event),
     )
+
+
+def route_of(event: Mapping[str, Any]) -> str | None:
+    """Return the path template of *event*, ``/orders/{id}``; None where the gateway knows no routes."""
+    found = event.get("routeKey") or event.get("resource")
+    return found.rpartition(" ")[2] if isinstance(found, str) and found else None
 
 
 def unit_of(
@@ -330,6 +337,7 @@ REPLAYED: Final = "Idempotent-Replayed"
 """The header that marks a stored response for the client."""
 
 _LOWEST, _HIGHEST = 100, 599
+_HEADER_FIELDS: Final = ("headers", "multiValueHeaders")
 
 
 def response_status(response: object, kind: Kind) -> int:
@@ -347,6 +355,48 @@ def response_status(response: object, kind: Kind) -> int:
     if isinstance(status, int) and not isinstance(status, bool) and _LOWEST <= status <= _HIGHEST:
         return status
     return HTTPStatus.BAD_GATEWAY.value
+
+
+def stored_of(response: object, *, named: bool) -> object:
+    """
+    Return what is stored of *response*, to a request without a key: those who send the same may be others.
+
+    It is an event's response or the form of an Event Handler's. One that sets a cookie or says ``no-store``
+    is for its own caller alone: if one is *named*, it is stored without its cookies; else it is withheld.
+    """
+    if not isinstance(response, Mapping):
+        return response
+    bare = _without_cookies(response)
+    if bare is response and not _says_no_store(response):
+        return response
+    return bare if named else Unavailable.WITHHELD
+
+
+def _without_cookies(response: Mapping[str, object]) -> Mapping[str, object]:
+    """Return *response* itself if it sets no cookie, else a copy that sets none."""
+    changed: dict[str, object] = {}
+    cookies = {"cookies"} if response.get("cookies") else set()
+    for field in _HEADER_FIELDS:
+        headers = response.get(field)
+        if isinstance(headers, Mapping):
+            others = {name: value for name, value in headers.items() if str(name).lower() != "set-cookie"}
+            if len(others) < len(headers):
+                changed[field] = others
+    if not (changed or cookies):
+        return response
+    return {name: value for name, value in {**response, **changed}.items() if name not in cookies}
+
+
+def _says_no_store(response: Mapping[str, object]) -> bool:
+    values = [
+        each
+        for field in _HEADER_FIELDS
+        for name, value in _items(response.get(field))
+        if str(name).lower() == "cache-control"
+        for each in (value if isinstance(value, list | tuple) else [value])
+    ]
+    directives = {part.strip().lower() for value in values for part in str(value).split(",")}
+    return "no-store" in directives
 
 
 def replayed(response: object, kind: Kind) -> object:

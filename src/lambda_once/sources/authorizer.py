@@ -62,13 +62,15 @@ class AuthorizerContext(NamedTuple):
             if name is None
             else "Pass the one that is the user's id, such as"
         )
-        line = self._line(name or "userId")
-        return f"the Lambda authorizer names no user; its context has {listed}. {way} {line}"
+        write = as_option("caller", self.path, name or "userId")
+        return f"the Lambda authorizer names no user; its context has {listed}. {way} {write}"
 
-    def _line(self, name: str) -> str:
-        if _PLAIN.fullmatch(name):
-            return f'caller="{self.path}.{name}"'
-        return f"caller={f'{self.path}.{json.dumps(name)}'!r}"
+
+def as_option(option: str, path: str, name: str) -> str:
+    """Return *option* with the expression that selects *name* below *path*, as it is written in Python."""
+    if _PLAIN.fullmatch(name):
+        return f'{option}="{path}.{name}"'
+    return f"{option}={f'{path}.{json.dumps(name)}'!r}"
 
 
 def context_of(context: object) -> AuthorizerContext | None:

@@ -29,10 +29,11 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
+from lambda_once.core.fields import LONGEST_NAME, printable
 from lambda_once.core.lifecycle import Presented
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.authorizer import AuthorizerContext, context_of
-from lambda_once.sources.envelopes import at_each
+from lambda_once.sources.authorizer import AuthorizerContext, as_option, context_of
+from lambda_once.sources.envelopes import at, at_each
 from lambda_once.sources.unit import MalformedRequest
 
 Values = Mapping[str, tuple[str, ...]]
@@ -62,6 +63,14 @@ class Origin(Enum):
 _APPLICATION: Final = frozenset({Origin.CERTIFICATE, Origin.API_KEY_ID, Origin.API_KEY, Origin.COOKIES})
 """Origins that identify an application or a browser, not reliably its user."""
 
+
+_SHARED: Final = _APPLICATION - {Origin.COOKIES}
+"""Origins that many users have in common, who each send their own content."""
+
+_NOBODY: Final = (
+    'the request names no caller, and unscoped= is "refuse": use an authorizer or caller=, '
+    "or caller=False if everyone who sends the same key may get the response"
+)
 
 _UNSCOPED: Final = (
     "the request identifies no user, at most an application (API key, certificate, cookie): "
@@ -102,6 +111,17 @@ class Caller(NamedTuple):
         return _APPLICATION.issuperset(self.origins)
 
     @property
+    def is_nobody(self) -> bool:
+        """Whether nothing joins the token and no credential is compared, and that was not declared."""
+        presented = None if self.presented is None else self.presented.credential
+        return not self.names and presented is None and self is not NO_CALLER
+
+    @property
+    def joins_as_user(self) -> bool:
+        """Whether a user or a browser joins the token: others who send the same get another one."""
+        return any(name.origin not in _SHARED for name in self.names)
+
+    @property
     def is_unproven(self) -> bool:
         """Whether users differ and nothing proves which one sent the request: no response is returned."""
         return self.presented is not None and not self.presented.proof
@@ -110,6 +130,11 @@ class Caller(NamedTuple):
     def advice(self) -> str | None:
         """What the developer can do about a refused duplicate, for the log."""
         return None if self.presented is None else self.presented.advice
+
+    @property
+    def refusal(self) -> str:
+        """What the developer can do about a request that `is_nobody`, for the log."""
+        return f"a response {self.advice}" if self.is_unproven else _NOBODY
 
     @property
     def warning(self) -> str | None:
@@ -184,6 +209,25 @@ def _of_authorizer(
 
 def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
     return Caller(tuple(name.origin for name in found), tuple(joins), presented)
+
+
+def tenant_scope(event: Mapping[str, object]) -> tuple[str, str] | None:
+    """
+    Return the name of a verified claim of *event* that names a tenant, and the ``scope=`` that selects it.
+
+    Entra's ``tid`` is none: every token has it, and ``iss`` contains it.
+    """
+    for path in _JWT:
+        claims = at(event, "requestContext", *path)
+        names = map(str, claims) if isinstance(claims, Mapping) else ()
+        claim = next(filter(_is_tenant, names), None)
+        if claim is not None:
+            return printable(claim), as_option("scope", ".".join(("requestContext", *path)), claim)
+    return None
+
+
+def _is_tenant(claim: str) -> bool:
+    return claim == "org_id" or (claim.startswith("custom:tenant") and len(claim) <= LONGEST_NAME)
 
 
 def cookies_of(event: Mapping[str, object], headers: Values) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from lambda_once.errors import (
+    CallerMissing,
     CallerUnverified,
     Held,
     InProgress,
@@ -121,6 +122,13 @@ _TABLE: Final = (
         "key-missing",
         "The request has no usable key",
         "Nothing was done. Send a key that is unique to this request.",
+    ),
+    _Row(
+        CallerMissing,
+        HTTPStatus.BAD_REQUEST,
+        "caller-missing",
+        "The request names no caller",
+        "Nothing was done. Send the request with credentials.",
     ),
     _Row(
         Held,

@@ -284,4 +284,4 @@ def _result_of(store: Store, record: Record) -> Any:
                 raise AssertionError(f"one of the {count} parts of its result is missing")
             return json.loads(unpack_chunks(parts))
         case _:
-            raise AssertionError("it is complete, but its result could not be stored")
+            raise AssertionError("it is complete, but its result is not stored")

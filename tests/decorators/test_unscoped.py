@@ -1,0 +1,317 @@
+"""``unscoped="refuse"`` refuses requests that name no caller; a tenant that joins nothing is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from ast import literal_eval
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.event_handler import (
+    ALBResolver,
+    APIGatewayHttpResolver,
+    APIGatewayRestResolver,
+    VPCLatticeResolver,
+)
+
+from lambda_once import Misconfigured, Once
+from lambda_once.sources.unit import MalformedRequest
+from tests.decorators.rig import Rig, in_memory
+from tests.sources.samples import Json, alb, http, rest
+from tests.sources.test_caller import (
+    ALICE,
+    ARN,
+    basic,
+    by_lattice,
+    jwt,
+    oidc,
+    rest_by,
+    sent,
+    with_certificate,
+)
+
+KEY = "idempotency-key"
+MISSING = (400, "urn:lambda-once:caller-missing")
+Ask = Callable[[Json], Any]
+Face = Callable[[Rig, Any, list[int]], Ask]
+
+
+def handled(rig: Rig, options: Any, ran: list[int]) -> Ask:
+    """A whole handler under the decorator."""
+
+    @rig.once.api_gateway(**options)
+    def handler(_event: Json) -> Json:
+        ran.append(1)
+        return {"statusCode": 200}
+
+    return lambda event: handler(event, rig.context())
+
+
+def handled_async(rig: Rig, options: Any, ran: list[int]) -> Ask:
+    """An async handler."""
+
+    @rig.once.api_gateway(**options)
+    async def handler(_event: Json) -> Json:
+        ran.append(1)
+        return {"statusCode": 200}
+
+    return lambda event: handler(event, rig.context())
+
+
+def _resolver(event: Json) -> Any:
+    if "raw_path" in event:
+        return VPCLatticeResolver()
+    if "elb" in event["requestContext"]:
+        return ALBResolver()
+    return APIGatewayRestResolver() if "resource" in event else APIGatewayHttpResolver()
+
+
+def _as_powertools_reads_it(event: Json) -> Json:
+    """Powertools 3.29 takes the query for a part of Lattice's path."""
+    return {**event, "raw_path": event["raw_path"].partition("?")[0]} if "raw_path" in event else event
+
+
+def routed(rig: Rig, options: Any, ran: list[int]) -> Ask:
+    """A route of an Event Handler."""
+
+    def ask(event: Json) -> Any:
+        app = _resolver(event)
+
+        @app.post("/orders/5/pay", middlewares=[rig.once.route(**options)])  # type: ignore[untyped-decorator]
+        def pay() -> Json:
+            ran.append(1)
+            return {}
+
+        return app.resolve(_as_powertools_reads_it(event), rig.context())
+
+    return ask
+
+
+def routed_async(rig: Rig, options: Any, ran: list[int]) -> Ask:
+    """An async route."""
+
+    def ask(event: Json) -> Any:
+        app = _resolver(event)
+
+        @app.post("/orders/5/pay", middlewares=[rig.once.route(async_resolver=True, **options)])  # type: ignore[untyped-decorator]
+        async def pay() -> Json:
+            ran.append(1)
+            return {}
+
+        return asyncio.run(app.resolve_async(_as_powertools_reads_it(event), rig.context()))
+
+    return ask
+
+
+FACES = [handled, handled_async, routed, routed_async]
+
+
+def problem(answer: Any) -> Any:
+    """The status and type of an answer that is a problem."""
+    return answer["statusCode"], json.loads(answer["body"])["type"]
+
+
+def keyed(event: Json) -> Json:
+    """The same request under a key."""
+    many = (
+        {"multiValueHeaders": {**event["multiValueHeaders"], KEY: ["1"]}}
+        if "multiValueHeaders" in event
+        else {}
+    )
+    return {**event, "headers": {**event["headers"], KEY: "1"}, **many}
+
+
+NOBODY: list[tuple[str, Json]] = [
+    ("HTTP API", http()),
+    ("HTTP API, with a key", keyed(http())),
+    ("REST API", keyed(rest())),
+    ("load balancer", keyed(alb())),
+    ("cookies beside a key do not join", keyed(http(cookies=["session=a"]))),
+    ("signed anew each time", keyed(sent("AWS4-HMAC-SHA256 Credential=a"))),
+    ("a constant of a Lambda authorizer", keyed(rest_by({"principalId": "user"}))),
+]
+SOMEBODY: list[tuple[str, Json]] = [
+    ("JWT authorizer", http(authorizer={"jwt": {"claims": ALICE}})),
+    ("a JWT that nothing verified", keyed(sent(f"Bearer {jwt(ALICE)}"))),
+    ("an opaque token beside a key is compared", keyed(sent("Bearer a"))),
+    ("Basic", sent(f"Basic {basic('alice', 'a')}")),
+    ("API key", keyed(sent(x_api_key="k"))),
+    ("API key id", keyed(rest_by(apiKeyId="app"))),
+    ("certificate", keyed(with_certificate(http()))),
+    ("cookies", http(cookies=["session=a"])),
+    ("VPC Lattice", keyed(by_lattice(f"Principal={ARN}; Type=AWS_IAM"))),
+    ("load balancer's user", keyed(alb(x_amzn_oidc_data=oidc()))),
+]
+
+
+@in_memory
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("event", [row[1] for row in NOBODY], ids=[row[0] for row in NOBODY])
+def test_a_request_of_nobody_is_refused(rig: Rig, event: Json, face: Face) -> None:
+    """With 400, before anything is acquired; without the option it runs."""
+    ran: list[int] = []
+    assert problem(face(rig, {"unscoped": "refuse"}, ran)(event)) == MISSING
+    assert (ran, rig.store.wished) == ([], [])
+    assert rig.events() == ["once.caller_missing"]
+    assert face(rig, {}, ran)(event)["statusCode"] == 200
+    assert ran == [1]
+
+
+@in_memory
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("event", [row[1] for row in SOMEBODY], ids=[row[0] for row in SOMEBODY])
+def test_a_request_of_somebody_runs(rig: Rig, event: Json, face: Face) -> None:
+    """A user or an application joins the token, or a credential is compared."""
+    ran: list[int] = []
+    assert face(rig, {"unscoped": "refuse"}, ran)(event)["statusCode"] == 200
+    assert ran == [1]
+
+
+@in_memory
+@pytest.mark.parametrize("face", FACES)
+def test_whatever_is_declared_or_unprotected_is_not_refused(rig: Rig, face: Face) -> None:
+    """caller=False says that it is intended; a request without a token needs no caller."""
+    ran: list[int] = []
+    strict = {"unscoped": "refuse"}
+    assert face(rig, {**strict, "caller": False}, ran)(keyed(http()))["statusCode"] == 200
+    assert face(rig, {**strict, "without_key": "run"}, ran)(http())["statusCode"] == 200
+    assert face(rig, {**strict, "methods": ["PUT"]}, ran)(http())["statusCode"] == 200
+    assert ran == [1, 1, 1]
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("event", "advice"),
+    [
+        (keyed(http()), "use an authorizer or caller=, or caller=False"),
+        (
+            keyed(rest_by({"principalId": "user", "userId": "s3cret"})),
+            'its context has userId. Pass .* caller="requestContext.authorizer.userId"',
+        ),
+    ],
+)
+def test_the_log_has_what_to_do(rig: Rig, event: Json, advice: str) -> None:
+    """And the client learns nothing of it."""
+    answer = handled(rig, {"unscoped": "refuse"}, [])(event)
+    assert "caller=" not in answer["body"]
+    (details,) = rig.reported
+    assert details.error == "CallerMissing"
+
+    assert re.search(advice, str(details.reason))
+    assert "s3cret" not in str(details)
+
+
+@in_memory
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("caller", ["cookies.session", lambda event: event.get("nobody")])
+def test_a_caller_that_selects_nothing_is_missing(rig: Rig, caller: Any, face: Face) -> None:
+    """The key is there, and what is not is named."""
+    ran: list[int] = []
+    assert problem(face(rig, {"caller": caller}, ran)(keyed(http()))) == MISSING
+    assert ran == []
+    assert rig.events() == ["once.caller_missing"]
+
+
+def _malformed(_: Json) -> str:
+    raise MalformedRequest("The header x-user is forged.")
+
+
+@in_memory
+def test_a_caller_that_is_malformed_is_a_bad_request(rig: Rig) -> None:
+    """A function that verifies the caller may say what is wrong."""
+    answer = handled(rig, {"caller": _malformed}, [])(keyed(http()))
+    assert problem(answer) == (400, "urn:lambda-once:bad-request")
+    assert "forged" in answer["body"]
+
+
+@in_memory
+def test_once_may_refuse_for_all(rig: Rig) -> None:
+    """A decorator may allow again what `Once` refuses."""
+    rig.once = rig.new(unscoped="refuse")
+    ran: list[int] = []
+    assert problem(handled(rig, {}, ran)(keyed(http()))) == MISSING
+    assert problem(routed(rig, {}, ran)(keyed(http()))) == MISSING
+    assert handled(rig, {"unscoped": "warn"}, ran)(keyed(http()))["statusCode"] == 200
+
+
+def test_other_decorators_take_no_callers() -> None:
+    """`Once` has it for its HTTP decorators."""
+    queues: Any = Once(service="shop", table="tokens", unscoped="refuse").sqs
+    with pytest.raises(Misconfigured, match="unknown option unscoped"):
+        queues(unscoped="refuse")
+
+
+# ------------------------------------------------------------------ tenants
+
+
+def by_jwt(**claims: str) -> Json:
+    """A request to an HTTP API with a JWT authorizer."""
+    return keyed(http(authorizer={"jwt": {"claims": ALICE | claims}}))
+
+
+def by_cognito(**claims: str) -> Json:
+    """A request to a REST API with a Cognito authorizer."""
+    return keyed(rest_by({"claims": ALICE | {name.replace("__", ":"): claims[name] for name in claims}}))
+
+
+TENANTS: list[tuple[Json, str]] = [
+    (by_jwt(org_id="s3cret"), 'the claim org_id pass scope="requestContext.authorizer.jwt.claims.org_id"'),
+    (
+        by_cognito(custom__tenant_id="s3cret"),
+        "the claim custom:tenant_id pass scope='requestContext.authorizer.claims.\"custom:tenant_id\"'",
+    ),
+]
+
+
+def _tenant_lines(out: str) -> list[str]:
+    return [json.loads(each)["reason"] for each in out.splitlines() if "once.unscoped_tenant" in each]
+
+
+@in_memory
+@pytest.mark.parametrize(("event", "advice"), TENANTS)
+def test_a_tenant_that_does_not_join_is_logged_once(
+    rig: Rig, capsys: pytest.CaptureFixture[str], event: Json, advice: str
+) -> None:
+    """For each decorator, with the claim's name, the line to write, and no value."""
+    for ask in (handled(rig, {"name": "one"}, []), handled(rig, {"name": "two"}, [])):
+        ask(event)
+        ask(event)
+    out = capsys.readouterr().out
+    assert len(_tenant_lines(out)) == 2
+    assert all(reason.endswith(advice) for reason in _tenant_lines(out))
+    assert "s3cret" not in out
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("event", "options"),
+    [
+        (by_jwt(), {}),
+        (by_jwt(tid="s3cret"), {}),
+        (by_jwt(org_id="acme"), {"scope": "requestContext.authorizer.jwt.claims.org_id"}),
+        (by_jwt(org_id="acme"), {"caller": "requestContext.authorizer.jwt.claims.[org_id, sub]"}),
+        (by_jwt(org_id="acme"), {"caller": False}),
+        (keyed(sent(f"Bearer {jwt(ALICE | {'org_id': 'acme'})}")), {}),
+    ],
+)
+def test_there_is_no_hint(rig: Rig, capsys: pytest.CaptureFixture[str], event: Json, options: Any) -> None:
+    """No tenant, one that joins, one that is declared, or a claim that nothing has verified."""
+    handled(rig, options, [])(event)
+    assert _tenant_lines(capsys.readouterr().out) == []
+
+
+@in_memory
+@pytest.mark.parametrize(("event", "advice"), TENANTS)
+def test_the_line_that_is_logged_works(rig: Rig, event: Json, advice: str) -> None:
+    """Pasted, it tells the tenants apart."""
+    scope = literal_eval(advice.partition("scope=")[2])
+    ran: list[int] = []
+    ask = handled(rig, {"scope": scope}, ran)
+    ask(event)
+    other = json.loads(json.dumps(event).replace("s3cret", "another"))
+    ask(other)
+    ask(other)
+    assert ran == [1, 1]
