@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,16 @@ from lambda_once.explain import disclosure as predictions
 from lambda_once.explain.disclosure import disclosure, replies
 from lambda_once.explain.senders import Altered, Sender, sent_by
 from lambda_once.integrations.event_handler import Route
+from lambda_once.sources.api_gateway import header_values
+from lambda_once.sources.caller import Origin, caller_of
 from lambda_once.sources.problems import Problem
 from tests.explain.recorded import (
+    BEARER,
     GOLDEN,
     RECORDED,
+    SIGNED,
     Till,
+    by_rest,
     happens,
     identifier_of,
     keyed,
@@ -34,7 +40,7 @@ from tests.explain.recorded import (
     table,
 )
 from tests.sources.samples import Json, http
-from tests.sources.test_caller import ALICE, ARN, basic, jwt
+from tests.sources.test_caller import ALICE, ARN, basic, jwt, with_certificate
 
 USER = "requestContext.authorizer.lambda.userId"
 
@@ -65,6 +71,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "a key that is not stable": {"key": lambda event: event["requestContext"].get("requestId")},
     "no fingerprint": {"fingerprint": False},
     "a tenant": {"scope": "requestContext.authorizer.lambda.tenant"},
+    "a key without a canonical form": {"key": lambda _: object()},
     "a problem of one's own": {"problem": lambda problem: problem},
 }
 
@@ -155,6 +162,64 @@ def test_it_happens_to_a_route_too(options: dict[str, Any]) -> None:
         assert predicted(identifier, event) == happens(new, identifier, event)
 
 
+# ------------------------------------------------------------------ any mixture of credentials
+
+AUTHORIZATIONS = (None, BEARER, "Bearer opaque", f"Basic {basic('alice', 'secret')}", SIGNED)
+VERIFIED: tuple[Json | None, ...] = (
+    None,
+    {"jwt": {"claims": ALICE}},
+    {"iam": {"userArn": ARN}},
+    {"lambda": {"principalId": "u-1"}},
+    {"lambda": {"userId": "u-1"}},
+    {"principalId": "user"},
+)
+BESIDE = (None, "x-api-key", "apiKeyId", "cookie", "clientCert")
+
+
+def _mixed(authorization: str | None, authorizer: Json | None, beside: tuple[str | None, ...]) -> Json:
+    """A request through a REST API with some of all credentials."""
+    headers = {"Authorization": authorization, "x-api-key": "k-1", "cookie": "session=a"}
+    wanted = {"Authorization", *beside}
+    event = by_rest(authorizer, {name: text for name, text in headers.items() if text and name in wanted})
+    if "apiKeyId" in beside:
+        event["requestContext"]["identity"] |= {"apiKey": "k-1", "apiKeyId": "id-1"}
+    return with_certificate(event) if "clientCert" in beside else event
+
+
+MIXED = [
+    _mixed(authorization, authorizer, beside)
+    for authorization, authorizer, beside in product(AUTHORIZATIONS, VERIFIED, combinations(BESIDE, 2))
+]
+
+
+@pytest.mark.parametrize("form", [keyed, deepcopy], ids=["key", "no key"])
+def test_what_is_predicted_of_a_mixture_happens(form: Callable[[Json], Json]) -> None:
+    """Whatever credentials come together, by the real decorator."""
+    assert _differences({}, {str(n): form(event) for n, event in enumerate(MIXED)}) == []
+
+
+@pytest.mark.parametrize("form", [keyed, deepcopy], ids=["key", "no key"])
+def test_whoever_is_named_shares_nothing(form: Callable[[Json], Json]) -> None:
+    """
+    Where a user's name or credential is in the request, no other user and no forger gets the response.
+
+    The exception is documented: users for whom a Lambda authorizer returns one principal, and who send no
+    Authorization.
+    """
+    identifier, shared = identifier_of(Till(plain())), 0
+    for event in map(form, MIXED):
+        caller = caller_of(event, header_values(event), hashed=True)
+        found = predicted(identifier, event)
+        to = {who for who in Sender if found[who] == "response" and not who.is_first_caller}
+        if caller.is_unscoped:
+            shared += bool(to)
+        elif to:
+            assert to == {Sender.SAME_NAME}
+            assert Origin.LAMBDA_AUTHORIZER in caller.origins
+            assert not {Origin.CLAIMS, Origin.BASIC, Origin.AUTHORIZATION} & {*caller.origins}
+    assert shared > 0, "the test would pass for a prediction that nobody shares anything"
+
+
 # ------------------------------------------------------------------ the senders
 
 
@@ -208,6 +273,13 @@ def test_a_verified_claim_of_another_user() -> None:
     )
 
 
+def test_a_forged_header_has_a_place() -> None:
+    """Also in an event that has none."""
+    event = http(authorizer={"jwt": {"claims": ALICE}})
+    found = _of(Sender.FORGED, {**event, "headers": None})
+    assert found["headers"]["authorization"].startswith("Bearer ")
+
+
 def test_a_refreshed_token_names_the_same_user() -> None:
     """Token and claims are later; the name stays."""
     event = _of(Sender.REFRESHED, RECORDED["HTTP API, JWT authorizer"])
@@ -231,6 +303,7 @@ def test_a_refreshed_token_names_the_same_user() -> None:
         ),
         (http(headers={"authorization": "a"}, cookies=["a=b"]), Sender.OTHER_COOKIES, "would be the same"),
         (http(headers={"authorization": "Bearer a, Bearer b"}), Sender.FORGED, "no name"),
+        ({**http(), "headers": None}, Sender.FORGED, "no name"),
     ],
 )
 def test_what_is_not_applicable_says_why(event: Json, sender: Sender, why: str) -> None:
@@ -390,7 +463,8 @@ def test_a_handler_and_a_route(run: Run, function: str) -> None:
     ran = run(function, keyed(RECORDED["HTTP API, JWT not verified"]), "--as", "all")
     assert ran.exit_code == 0, ran.output
     assert "422 other-credentials" in ran.stdout
-    assert "Nobody else than the first caller gets the response. A retry of the first caller" in ran.stdout
+    assert "Nobody but the first caller gets the response. A retry of the first caller does" in ran.stdout
+    assert "either (refreshed)." in ran.stdout
 
 
 def test_declared_is_no_finding(run: Run) -> None:

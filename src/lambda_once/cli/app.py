@@ -121,7 +121,7 @@ def app(ctx: click.Context, /, **shared: Any) -> None:
     Find overdue and held tokens, and resolve them.
 
     These options may also follow the command. Credentials and region are those of the AWS CLI.
-    Exit code: 0 success; 1 a token is overdue or held, none was found, a write was refused, or two events
-    differ; 2 bad input or no table.
+    Exit code: 0 success; 1 a token is overdue or held, none was found, a write was refused, two events
+    differ, or a response goes to somebody else; 2 bad input or no table.
     """
     ctx.default_map = shared_defaults(COMMANDS, shared)

@@ -498,9 +498,12 @@ def _verdict(replied: Replies) -> tuple[str, str]:
     """Return who else gets the response and what to do about it, and its style."""
     found = replied.disclosure
     if found is None:
-        own = [each for each in replied.each if each.sender.is_first_caller and each.gets is Gets.REFUSED]
-        note = " A retry of the first caller does not always get it, either." if own else ""
-        return f"Nobody else than the first caller gets the response.{note}", "green"
+        own = [each for each in replied.each if each.sender.is_first_caller]
+        without = ", ".join(
+            each.sender.value for each in own if each.gets not in (Gets.RESPONSE, Gets.NOTHING)
+        )
+        note = f" A retry of the first caller does not always get it, either ({without})." if without else ""
+        return f"Nobody but the first caller gets the response.{note}", "green"
     to = ", ".join(sender.value for sender in found.to)
     if found.declared:
         return f"Others get the response, as declared ({to}): {found.advice}.", "yellow"

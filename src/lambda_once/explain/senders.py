@@ -117,6 +117,8 @@ class _Request:
 
     def write(self, name: str, text: str) -> None:
         """Add one value of the header *name*, in the form of each place."""
+        if not any(True for _ in self._headers()):
+            self.event["headers"] = {}
         for place in ("headers", "multiValueHeaders"):
             headers = self.event.get(place)
             if isinstance(headers, dict):
