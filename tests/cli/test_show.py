@@ -230,8 +230,11 @@ def test_where_there_is_no_result(shop: Shop) -> None:
     shop.begin("orders/charge/lost")
     shop.end("orders/charge/lost", Complete(Unavailable.UNAVAILABLE))
     shop.begin("orders/charge/busy")
+    shop.begin("orders/charge/private")
+    shop.end("orders/charge/private", Complete(Unavailable.WITHHELD))
     for key, why in {
         "held": "it is held",
+        "private": "it was not stored: it sets a cookie or says no-store, and no user is named",
         "busy": "it is in progress",
         "declined": "an error is stored",
         "lost": "it could not be stored when the work was done",

@@ -34,7 +34,7 @@ from lambda_once import (
 )
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Decider, Decision, Record, Resolve
-from lambda_once.core.results import INLINE_LIMIT, PART_LIMIT, Inline, Parts
+from lambda_once.core.results import INLINE_LIMIT, PART_LIMIT, Inline, Parts, Unavailable
 from lambda_once.core.writes import Complete, Release, resolving
 from lambda_once.engine.outcome import OutcomeState
 from lambda_once.stores.contract import Written
@@ -262,6 +262,26 @@ def test_a_result_that_was_not_stored_is_unavailable(rig: Rig) -> None:
     assert (outcome.state, outcome.error) == ("complete", None)
     with pytest.raises(ResultUnavailable, match="could not be stored"):
         _ = outcome.result
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (Unavailable.UNAVAILABLE, "could not be stored"),
+        (Unavailable.FORGOTTEN, "was erased by `lambda-once forget`"),
+        (Unavailable.WITHHELD, 'sets a cookie or says no-store.*without_key="run"'),
+    ],
+)
+def test_a_result_that_is_not_there_is_not_none(rig: Rig, why: Unavailable, words: str) -> None:
+    """Each reason has its own words, for who asks and for a duplicate."""
+    charge(rig)
+    store: Any = rig.store.sound
+    store.records = {token: row._replace(stored=why) for token, row in store.records.items()}
+    with pytest.raises(ResultUnavailable, match=words):
+        _ = rig.once.outcome(5, name="charge").result
+    with pytest.raises(ResultUnavailable, match=words):
+        charge(rig)
 
 
 @on_every_store

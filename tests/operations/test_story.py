@@ -82,6 +82,10 @@ def test_every_row_has_a_story_in_the_order_of_time(
         (Parts(1), "its result is in 1 part beside the row"),
         (Parts(3), "its result is in 3 parts beside the row"),
         (Unavailable.UNAVAILABLE, "its result could not be stored"),
+        (
+            Unavailable.WITHHELD,
+            "its response is not stored: it sets a cookie or says no-store, and no user is named",
+        ),
     ],
 )
 def test_a_result_is_described_by_kind_and_size(stored: Stored, message: str) -> None:
