@@ -37,7 +37,9 @@ RECORDED: dict[str, Json] = {
         headers={"authorization": BEARER},
         authorizer={"jwt": {"claims": ALICE | {"exp": "1795169520"}, "scopes": None}},
     ),
-    "REST API, Cognito": by_rest({"claims": ALICE | {"email": "a@b.example"}}, {"Authorization": BEARER}),
+    "REST API, Cognito": by_rest(
+        {"claims": ALICE | {"email": "a@b.example", "custom:tenant": "acme"}}, {"Authorization": BEARER}
+    ),
     "REST API, IAM": by_rest(headers={"Authorization": SIGNED}, userArn=ARN, caller="AROA:s", accessKey="A"),
     "REST API, API key": by_rest(headers={"x-api-key": "k-1"}, apiKey="k-1", apiKeyId="id-1"),
     "HTTP API, x-api-key alone": http(headers={"x-api-key": "k-1"}),

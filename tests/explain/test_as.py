@@ -70,6 +70,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "key=": {"key": "orderId"},
     "a key that is not stable": {"key": lambda event: event["requestContext"].get("requestId")},
     "no fingerprint": {"fingerprint": False},
+    "nobody is refused": {"unscoped": "refuse"},
+    "a tenant of Cognito": {"scope": 'requestContext.authorizer.claims."custom:tenant"'},
     "a tenant": {"scope": "requestContext.authorizer.lambda.tenant"},
     "a key without a canonical form": {"key": lambda _: object()},
     "a problem of one's own": {"problem": lambda problem: problem},
@@ -357,6 +359,12 @@ def _found(event: Json, *senders: Sender, **options: Any) -> Any:
             "select the id of the user",
         ),
         (http(headers={"x-user": "u"}), {"caller": 'headers."x-user"'}, ["forged"], "any client can send"),
+        (
+            RECORDED["REST API, Cognito"],
+            {},
+            ["other-tenant"],
+            """scope='requestContext.authorizer.claims."custom:tenant"'""",
+        ),
     ],
 )
 def test_a_disclosure_has_the_line_to_write(
@@ -373,6 +381,9 @@ def test_a_disclosure_has_the_line_to_write(
     ("event", "options"),
     [
         (keyed(RECORDED["HTTP API, cookies"]), {"caller": "cookies.session"}),
+        (http(), {"unscoped": "refuse"}),
+        (keyed(RECORDED["HTTP API, cookies"]), {"unscoped": "refuse"}),
+        (RECORDED["REST API, Cognito"], {"scope": 'requestContext.authorizer.claims."custom:tenant"'}),
         (RECORDED["REST API, API key"], {"caller": "requestContext.identity.apiKeyId"}),
         (
             RECORDED["Lambda authorizer, no header"],
@@ -381,10 +392,11 @@ def test_a_disclosure_has_the_line_to_write(
     ],
 )
 def test_the_line_cures_it(event: Json, options: dict[str, Any]) -> None:
-    """What the advice says, written: nobody else gets the response, and the first caller does."""
+    """What the advice says, written: nobody else gets the response; the first caller does, if it is named."""
     assert _found(event) is not None
     assert _found(event, **options) is None
-    assert predicted(identifier_of(Till(plain(**options))), event)[Sender.SAME] == "response"
+    expected = "400" if "unscoped" in options else "response"
+    assert predicted(identifier_of(Till(plain(**options))), event)[Sender.SAME] == expected
 
 
 def test_a_declaration_is_named() -> None:

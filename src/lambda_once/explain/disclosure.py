@@ -27,7 +27,7 @@ from lambda_once.errors import KeyReused, Misconfigured, OnceError, OtherCaller
 from lambda_once.explain.senders import Sender, sent_by
 from lambda_once.sources import api_gateway
 from lambda_once.sources.authorizer import context_of
-from lambda_once.sources.caller import Origin, caller_of
+from lambda_once.sources.caller import Origin, caller_of, tenant_scope
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -173,6 +173,9 @@ def _completed(found: Identification, now: datetime) -> Record:
 def _advice(selector: object, event: Mapping[str, Any], to: Sequence[Sender]) -> str:
     if selector is False:
         return "caller=False declares that all callers of a key are one"
+    tenant = tenant_scope(event) if Sender.OTHER_TENANT in to else None
+    if tenant is not None:
+        return f"users are told apart, their tenants are not: for the claim {tenant[0]} pass {tenant[1]}"
     if selector is not None:
         return _OF_HEADER if Sender.FORGED in to and Sender.OTHER_USER not in to else _OF_SELECTOR
     authorizer = context_of(event.get("requestContext"))

@@ -22,7 +22,7 @@ from lambda_once.core.keys import Selector
 from lambda_once.errors import OnceError
 from lambda_once.sources.api_gateway import header_values
 from lambda_once.sources.authorizer import CONSTANTS, context_of
-from lambda_once.sources.caller import Caller, Name, Origin, caller_of
+from lambda_once.sources.caller import Caller, Name, Origin, caller_of, is_tenant
 
 Event = dict[str, Any]
 Change = Callable[[str], str]
@@ -36,6 +36,7 @@ class Sender(Enum):
     NOBODY = "nobody"
     SAME_NAME = "same-name"
     OTHER_USER = "other-user"
+    OTHER_TENANT = "other-tenant"
     OTHER_KEY = "other-key"
     OTHER_COOKIES = "other-cookies"
     FORGED = "forged"
@@ -224,6 +225,13 @@ def _other_user(request: _Request) -> _Way:
     return "another user, with credentials of their own", why
 
 
+def _other_tenant(request: _Request) -> _Way:
+    for claims in _claims_in(request.context.get("authorizer")):
+        _replace(claims, tuple(filter(is_tenant, map(str, claims))), _other)
+    why = None if request.has_changed else "no verified claim names a tenant"
+    return "the same user for another tenant", why
+
+
 def _other_key(request: _Request) -> _Way:
     request.change({"x-api-key": _other})
     identity = request.context.get("identity")
@@ -274,6 +282,7 @@ _WAYS: Final[Mapping[Sender, Callable[[_Request], _Way]]] = {
     Sender.NOBODY: _nobody,
     Sender.SAME_NAME: _same_name,
     Sender.OTHER_USER: _other_user,
+    Sender.OTHER_TENANT: _other_tenant,
     Sender.OTHER_KEY: _other_key,
     Sender.OTHER_COOKIES: _other_browser,
     Sender.FORGED: _forged,

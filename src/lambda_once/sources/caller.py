@@ -220,13 +220,14 @@ def tenant_scope(event: Mapping[str, object]) -> tuple[str, str] | None:
     for path in _JWT:
         claims = at(event, "requestContext", *path)
         names = map(str, claims) if isinstance(claims, Mapping) else ()
-        claim = next(filter(_is_tenant, names), None)
+        claim = next(filter(is_tenant, names), None)
         if claim is not None:
             return printable(claim), as_option("scope", ".".join(("requestContext", *path)), claim)
     return None
 
 
-def _is_tenant(claim: str) -> bool:
+def is_tenant(claim: str) -> bool:
+    """Whether *claim*, a name, is that of the user's tenant."""
     return claim == "org_id" or (claim.startswith("custom:tenant") and len(claim) <= LONGEST_NAME)
 
 
