@@ -59,6 +59,32 @@ def test_a_sealed_token_shows_no_content(shop: Shop) -> None:
     assert ran.stderr == "no result: it is sealed: only a function with its seal= can open it\n"
 
 
+def test_what_a_decision_gave_is_named(shop: Shop) -> None:
+    """`seal_required=True` does not refuse it, though nobody sealed it; each decision has its line, too."""
+    given = "given or accepted by a decision"
+    shop.hold(TOKEN)
+    shop.run("resolve", TOKEN, "--done", "--by", "ann", "--because", "seen at the bank", "--yes")
+    shown = shop.run("show", TOKEN).stdout
+    assert f"complete; its result is null, {given}" in shown
+    assert "ann (identity unverified) resolved it as done" in shown
+    shop.run("resolve", TOKEN, "--failed", "--force", "--by", "ann", "--because", "no", "--yes")
+    ran = shop.run("resolve", TOKEN, "--keep", "9d", "--by", "ann", "--because", "later", "--dry-run")
+    assert f"the error Failed, {given}" in ran.output
+    shop.complete("orders/charge/6", '"paid"')
+    assert given not in shop.run("show", "orders/charge/6").stdout
+
+
+def test_what_a_decision_kept_sealed_is_not_named(shop: Shop) -> None:
+    """A seal is opened, and needs no decision."""
+    seal = Seal(lambda data, _: data, lambda sealed, _: sealed, TOKEN)
+    shop.begin(TOKEN)
+    shop.end(TOKEN, Complete(pack("5", seal)))
+    shop.run("resolve", TOKEN, "--done", "--force", "--by", "ann", "--because", "kept", "--yes")
+    shown = shop.run("show", TOKEN).stdout
+    assert "ann (identity unverified) resolved it as done" in shown
+    assert "given or accepted" not in shown
+
+
 def test_a_sealed_error_shows_its_kind(shop: Shop) -> None:
     """The message is not printed, in no form."""
     seal = Seal(lambda data, _: data, lambda sealed, _: sealed, TOKEN)

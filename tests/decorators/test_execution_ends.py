@@ -17,8 +17,10 @@ from aws_durable_execution_sdk_python.config import Duration, StepConfig
 from aws_durable_execution_sdk_python.retries import RetryPresets
 
 from lambda_once import HOLD, RELEASE, STORE, GiveUp, InProgress, Misconfigured, OnceError, RetryLater
-from lambda_once.core.lifecycle import State
+from lambda_once.core.clock import Deadline
+from lambda_once.core.lifecycle import Resolve, State
 from lambda_once.core.writes import Write
+from lambda_once.operations.decisions import Author, decided
 from tests.decorators.counted import Counted
 from tests.decorators.durable_shop import HOUR, ORDER, Killed, Shop
 from tests.decorators.rig import in_memory
@@ -266,6 +268,19 @@ def test_a_sealed_result_while_the_key_service_is_down(shop: Shop) -> None:
     shop.rig.once = shop.rig.new(seal=(backwards, unseal))
     assert shop.of.run("second", ORDER).value == {"replayed": {"charged": 1}}
     assert next(down, None) is False
+
+
+def test_a_required_seal(shop: Shop) -> None:
+    """Plain text in the row is refused by a second execution; what a person accepted is replayed."""
+    shop.rig.once = shop.rig.new()
+    shop.suspends = False
+    shop.of.run("first", ORDER)
+    shop.rig.once = shop.rig.new(seal=(backwards, backwards), seal_required=True)
+    assert shop.of.run("second", ORDER).error == "lambda_once.errors.ResultUnavailable"
+    row, now = shop.rig.row(), shop.rig.clock.now()
+    accepted = decided(row, Resolve.DONE, Author("ann", "read it"), now)
+    shop.rig.store.write([accepted], Deadline(shop.rig.clock, now + HOUR))
+    assert shop.of.run("third", ORDER).value == {"replayed": {"charged": 1}}
 
 
 def test_a_completion_found_while_the_key_service_is_down(shop: Shop) -> None:

@@ -70,7 +70,7 @@ def _end(record: Record) -> list[Moment]:
             took = ""
             if record.actual_completion is not None and not is_resolved(record):
                 took = f" after {duration_text(record.actual_completion - record.created)}"
-            return [Moment(record.actual_completion, f"complete{took}; {describe_result(record.stored)}")]
+            return [Moment(record.actual_completion, f"complete{took}; {describe_outcome(record)}")]
         case State.HELD:
             return [Moment(record.actual_completion, f"held for manual review{error}")]
         case State.RELEASED:
@@ -156,9 +156,15 @@ def _after_lapse(record: Record) -> str:
     return "the next delivery runs"
 
 
+GIVEN: Final = "given or accepted by a decision"
+"""Of an outcome that ``seal_required=True`` does not refuse, though nobody sealed it (`Record.is_given`)."""
+
+
 def describe_outcome(record: Record) -> str:
-    """Return what a complete row stores: the kind and the size of its result, or its error."""
-    return describe_result(record.stored) if record.error is None else f"the error {record.error.kind}"
+    """Return what a complete row stores: kind and size of its result, or its error; and if it is given."""
+    what = describe_result(record.stored) if record.error is None else f"the error {record.error.kind}"
+    is_closed = isinstance(record.stored, Inline) and is_sealed(record.stored.data)
+    return f"{what}, {GIVEN}" if record.is_given and not is_closed else what
 
 
 def describe_result(stored: Stored) -> str:
