@@ -117,6 +117,18 @@ def test_a_table_is_read_once_by_whatever_names(shop: Account) -> None:
     assert [function.resource for function in found.functions] == [FUNCTION, "refunds"]
 
 
+def test_a_table_is_asked_for_by_the_arn_that_names_it(shop: Account) -> None:
+    """By its name, a table of another account would be taken for one of this account."""
+    shop.table()
+    asked: set[str] = set()
+    shop.client("dynamodb").meta.events.register(
+        "before-parameter-build.dynamodb", lambda params, **_: asked.add(params["TableName"])
+    )
+    (table,) = shop.read(tables=[arn("dynamodb", f"table/{TABLE}")]).tables
+    assert asked == {table.arn}
+    assert table.ttl == "ttl"
+
+
 def test_recovery_protection_and_a_policy_of_the_table_are_seen(shop: Account) -> None:
     """And a time to live that is off."""
     shop.whole()

@@ -404,7 +404,7 @@ def _tables(
     for name in dict.fromkeys(names):
         answer = _named(asking, f"table {name}", "dynamodb", "describe_table", TableName=name)
         if answer is not None:
-            table = _table(asking, answer["Table"], is_used=bool(functions))
+            table = _table(asking, name, answer["Table"], is_used=bool(functions))
             found |= {name: table, table.resource: table}
     missing: list[str] = []
     for name in _named_by(asking, functions):
@@ -416,7 +416,7 @@ def _tables(
             missing.append(name)
             continue
         if answer is not None:
-            found[name] = _table(asking, answer["Table"], is_used=True)
+            found[name] = _table(asking, name, answer["Table"], is_used=True)
     return tuple({table.arn: table for table in found.values()}.values()), tuple(missing)
 
 
@@ -432,12 +432,16 @@ def _named_by(asking: _Asking, functions: Sequence[Function]) -> Iterator[str]:
             asking.note(NotChecked(function.resource, f"its table: it has no {TABLE}; pass --table"))
 
 
-def _table(asking: _Asking, found: Answer, *, is_used: bool) -> Table:
-    """Return the table of an answer to DescribeTable; its policy is read if it *is_used* by a function."""
+def _table(asking: _Asking, asked: str, found: Answer, *, is_used: bool) -> Table:
+    """
+    Return the table of an answer to DescribeTable; its policy is read if it *is_used* by a function.
+
+    *asked* is its ARN where it is another account's: by its name this account's would answer.
+    """
     name, arn = found["TableName"], found["TableArn"]
     types = {each["AttributeName"]: each["AttributeType"] for each in found["AttributeDefinitions"]}
-    ttl = asking.one(name, "dynamodb", "describe_time_to_live", TableName=name)
-    backups = asking.one(name, "dynamodb", "describe_continuous_backups", TableName=name)
+    ttl = asking.one(name, "dynamodb", "describe_time_to_live", TableName=asked)
+    backups = asking.one(name, "dynamodb", "describe_continuous_backups", TableName=asked)
     return Table(
         resource=name,
         name=name,
