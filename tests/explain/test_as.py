@@ -399,6 +399,17 @@ def test_the_line_cures_it(event: Json, options: dict[str, Any]) -> None:
     assert predicted(identifier_of(Till(plain(**options))), event)[Sender.SAME] == expected
 
 
+def test_a_refusal_has_its_problem() -> None:
+    """Status and type are those of the answer: a caller is missing, or it is another one."""
+    identifier = identifier_of(Till(plain(unscoped="refuse")))
+    event = keyed(RECORDED["HTTP API, opaque bearer"])
+    found = replies(identifier, event, [Sender.NOBODY, Sender.OTHER_USER])
+    assert [each.problem and (each.problem.status, each.problem.type) for each in found] == [
+        (400, "urn:lambda-once:caller-missing"),
+        (422, "urn:lambda-once:other-credentials"),
+    ]
+
+
 def test_a_declaration_is_named() -> None:
     """caller=False says that all callers are one: everybody gets it, and that is no finding."""
     found = _found(keyed(RECORDED["HTTP API, Basic"]), caller=False)
