@@ -183,7 +183,7 @@ def _decoded(part: str) -> bytes:
 
 def _check_time(part: Mapping[str, Any], now: float) -> None:
     until = part.get("exp")
-    if not isinstance(until, int | float) or isinstance(until, bool) or not until > now:
+    if not isinstance(until, int | float) or not until > now:  # not: NaN is later than nothing
         _refuse("has expired")
 
 
