@@ -7,7 +7,9 @@ import json
 import socket
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from lambda_once import CallerUnverified, Misconfigured
 from lambda_once.core.clock import SystemClock
+from lambda_once.dynamodb import client
 from lambda_once.integrations import alb as subject
 from lambda_once.integrations.alb import KEPT, LARGEST_KEY, LONGEST, MOST_FETCHES, MOST_KEYS, alb_user
 from lambda_once.sources.unit import MalformedRequest
@@ -340,6 +343,36 @@ def test_a_key_is_fetched_once_a_day(rig: Rig, shop: Shop, server: KeyServer, ba
     balancer.keys.clear()
     refused(shop, data, "was signed with an unknown key")
     assert server.asked == [f"/keys/{KID}"] * 2
+
+
+LONG = 4_000_000_000
+"""A time that the machine's clock does not reach either."""
+
+
+def test_first_requests_at_once_fetch_one_key(server: KeyServer, balancer: LoadBalancer) -> None:
+    """More of them than a minute has requests: an environment may serve many invocations."""
+    user = alb_user(signer=ARN, keys=server.address)
+    many = 3 * MOST_FETCHES
+    together = Barrier(many)
+
+    def first(n: int) -> str:
+        event = alb(x_amzn_oidc_data=balancer.data(exp=LONG, claims={"sub": f"user {n}"}))
+        together.wait()
+        return user(event)["sub"]
+
+    with ThreadPoolExecutor(many) as pool:
+        assert [*pool.map(first, range(many))] == [f"user {n}" for n in range(many)]
+    assert server.asked == [f"/keys/{KID}"]
+
+
+def test_a_forked_process_awaits_no_thread_of_its_parent(server: KeyServer, balancer: LoadBalancer) -> None:
+    """Threads are not forked: what was under way would never be answered, nor a lock given back."""
+    user: Any = alb_user(signer=ARN, keys=server.address)
+    user._keys._asking[KID] = Future()
+    user._keys._lock.acquire()
+    assert user._keys in client._OF_THIS_PROCESS
+    user._keys._forget()  # what each of them does in a forked process
+    assert user(alb(x_amzn_oidc_data=balancer.data(exp=LONG, claims={"sub": "alice"})))["sub"] == "alice"
 
 
 def test_a_new_key_is_fetched(shop: Shop, server: KeyServer, balancer: LoadBalancer) -> None:

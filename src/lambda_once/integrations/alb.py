@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from urllib.parse import SplitResult, urlsplit
 
 from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline, SystemClock
+from lambda_once.dynamodb.client import forget_in_child
 from lambda_once.dynamodb.tls import Certificates, bundle_of
 from lambda_once.dynamodb.transport import in_thread
 from lambda_once.errors import CallerUnverified, Misconfigured
@@ -39,6 +41,8 @@ from lambda_once.sources.caller import OIDC_DATA, base64url, oidc_data
 from lambda_once.sources.unit import MalformedRequest
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from jwt.algorithms import Algorithm
 
 LONGEST: Final = 16 * 1024
@@ -207,7 +211,7 @@ class _Known(NamedTuple):
 
 
 class _Keys:
-    """The public keys under *address*. A write replaces what is remembered, so no lock is needed."""
+    """The public keys under *address*. Safe from several threads, which await one request for one key."""
 
     def __init__(self, address: SplitResult, algorithm: Algorithm) -> None:
         self._address = address
@@ -215,6 +219,13 @@ class _Keys:
         self._certificates = Certificates(bundle_of(os.environ))
         self._known: dict[str, _Known] = {}
         self._asked: deque[datetime] = deque(maxlen=MOST_FETCHES)
+        self._forget()
+        forget_in_child(self)
+
+    def _forget(self) -> None:
+        """Leave requests under way to the process that this one was forked from: threads are not forked."""
+        self._asking: dict[str, Future[tuple[int, bytes]]] = {}
+        self._lock = threading.Lock()
 
     def have_signed(self, jwt: _Jwt, deadline: Deadline) -> bool:
         """
@@ -225,14 +236,21 @@ class _Keys:
         now = deadline.clock.now()
         known = self._known.get(jwt.kid)
         if known is None or known.until <= now:
-            known = _Known(self._fetched(jwt.kid, deadline), now + KEPT)
-            others = [each for each in self._known.items() if each[0] != jwt.kid]
-            self._known = dict([*others, (jwt.kid, known)][-MOST_KEYS:])
+            known = self._fetched(jwt.kid, deadline, now)
         return self._algorithm.verify(jwt.signed, known.key, jwt.signature)
 
-    def _fetched(self, kid: str, deadline: Deadline) -> Any:
-        self._count(deadline.clock.now())
-        status, body = self._answer(kid, deadline)
+    def _fetched(self, kid: str, deadline: Deadline, now: datetime) -> _Known:
+        try:
+            key = self._key_in(*self._answer(kid, deadline, now))
+            known = _Known(key, now + KEPT)
+            with self._lock:
+                others = [each for each in self._known.items() if each[0] != kid]
+                self._known = dict([*others, (kid, known)][-MOST_KEYS:])
+        finally:
+            self._asking.pop(kid, None)
+        return known
+
+    def _key_in(self, status: int, body: bytes) -> Any:
         if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:
             _refuse("was signed with an unknown key")  # S3 answers 403 for what is not there
         if status != HTTPStatus.OK or len(body) > LARGEST_KEY:
@@ -242,19 +260,24 @@ class _Keys:
         except Exception as error:
             raise _unverified("the response is no public key of P-256") from error
 
+    def _answer(self, kid: str, deadline: Deadline, now: datetime) -> tuple[int, bytes]:
+        """Return status and body. In a thread: nothing else bounds the look-up of a name, or slow bytes."""
+        seconds = min(ANSWER, deadline.before_final())
+        try:
+            with self._lock:
+                if kid not in self._asking:
+                    self._count(now)
+                    self._asking[kid] = in_thread(partial(self._get, kid))
+                asking = self._asking[kid]
+            return asking.result(seconds)
+        except (OSError, HTTPException, RuntimeError) as error:  # the last: no thread can be started
+            raise _unverified(f"{type(error).__name__} within {seconds:.1f} s") from error
+
     def _count(self, now: datetime) -> None:
         """Raise `CallerUnverified` if the requests of this minute are used up."""
         if len(self._asked) == MOST_FETCHES and abs(now - self._asked[0]) < _MINUTE:
             raise _unverified(f"there were {MOST_FETCHES} requests within a minute", _MINUTE.total_seconds())
         self._asked.append(now)
-
-    def _answer(self, kid: str, deadline: Deadline) -> tuple[int, bytes]:
-        """Return status and body. In a thread: nothing else bounds the look-up of a name, or slow bytes."""
-        seconds = min(ANSWER, deadline.before_final())
-        try:
-            return in_thread(partial(self._get, kid)).result(seconds)
-        except (OSError, HTTPException, RuntimeError) as error:  # the last: no thread can be started
-            raise _unverified(f"{type(error).__name__} within {seconds:.1f} s") from error
 
     def _get(self, kid: str) -> tuple[int, bytes]:
         at = self._address
