@@ -17,7 +17,7 @@ ATTRIBUTES: Final = "dynamodb:Attributes"
 SELECT: Final = "dynamodb:Select"
 ARN: Final = "arn:aws:dynamodb:eu-central-1:123456789012:table/tokens"
 """What `limit` takes every table for."""
-_VARIABLE: Final = re.compile(r"\$\{([\w.]+)\}")
+_VARIABLE: Final = re.compile(r"\$\{([\w.:]+)\}")
 
 
 def listed(value: Any) -> list[Any]:

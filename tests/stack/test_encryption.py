@@ -13,7 +13,7 @@ import pytest
 from lambda_once.check.policies import permits, statements
 from lambda_once.check.rules import findings
 from lambda_once.check.templates import read
-from tests.kit.iam import listed
+from tests.kit.iam import filled, listed
 
 from .conftest import REGION, ROOT, Template, deploy
 from .named import ALARM, of_type, target
@@ -24,6 +24,7 @@ KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:receipts.fifo"
 SEND = ("kms:GenerateDataKey", "kms:Decrypt")
 STORE = ("kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:GenerateDataKey", "kms:DescribeKey")
+PSEUDO = {"AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::Partition": "aws"}
 KEYED = {
     "AWS::DynamoDB::Table": "KMSMasterKeyId",
     "AWS::Logs::LogGroup": "KmsKeyId",
@@ -114,27 +115,9 @@ def _notified(alarm: dict[str, Any]) -> set[str]:
 def key_policy() -> list[dict[str, Any]]:
     """Return the statements of examples/infrastructure/key.yaml as they are in one region and account."""
     (key,) = of_type(parsed(ROOT / "examples" / "infrastructure" / "key.yaml"), "AWS::KMS::Key").values()
-    resolved = filled(key["KeyPolicy"]["Statement"])
+    resolved = filled(key["KeyPolicy"]["Statement"], PSEUDO)
     assert isinstance(resolved, list)
     return resolved
-
-
-def filled(value: Any) -> Any:
-    """Return *value* with the pseudo parameters' values."""
-    pseudo = {"AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::Partition": "aws"}
-    match value:
-        case {"Ref": name} if name in pseudo:
-            return pseudo[name]
-        case {"Fn::Sub": str(text)}:
-            for name, each in pseudo.items():
-                text = text.replace(f"${{{name}}}", each)
-            return text
-        case dict():
-            return {key: filled(each) for key, each in value.items()}
-        case list():
-            return [filled(each) for each in value]
-        case _:
-            return value
 
 
 def refused(policy: list[dict[str, Any]], use: Use) -> list[str]:
@@ -309,7 +292,7 @@ def test_twin_a_queue_without_the_policy_is_seen(translated: Template) -> None:
 
 def test_alarms_of_this_account_notify_the_topic(translated: Template) -> None:
     """The policy that a topic has from AWS is gone: without this statement no alarm would reach anybody."""
-    (allowing, _) = filled(policies_of(translated, "SNS::Topic")["Notices"])
+    (allowing, _) = filled(policies_of(translated, "SNS::Topic")["Notices"], PSEUDO)
     assert allowing["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     read = statements({"Statement": [allowing]})
     for account, answer in ((ACCOUNT, True), (STRANGER, False)):
