@@ -147,12 +147,12 @@ def predicted(identifier: HttpIdentifier, event: Json) -> dict[Sender, str]:
     return {each.sender: in_words(each) for each in replies(identifier, event, Sender)}
 
 
-def happens(new: Callable[[], Till], identifier: HttpIdentifier, event: Json) -> dict[Sender, str]:
-    """What each sender gets in reality, each after a first request in a table of its own."""
-    found: dict[Sender, str] = {}
+def happens(till: Till, event: Json) -> dict[Sender, str]:
+    """What each sender gets in reality, each after a first request in an empty table."""
+    selector, found = identifier_of(till).caller_selector, dict[Sender, str]()
     for sender in Sender:
-        sent = sent_by(sender, event, identifier.caller_selector).event
-        till = new()
+        sent = sent_by(sender, event, selector).event
+        till.store.records.clear()
         till.ask(deepcopy(event))
         found[sender] = "-" if sent is None else till.ask(sent)
     return found

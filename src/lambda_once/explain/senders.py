@@ -13,7 +13,6 @@ import json
 import re
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from copy import deepcopy
 from enum import Enum
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
@@ -76,7 +75,7 @@ class _Request:
 
     def __init__(self, event: Mapping[str, Any], selector: Selector | Literal[False]) -> None:
         self.first = event
-        self.event: Event = deepcopy(dict(event))
+        self.event: Event = _copied(event)
         self.declared = selector is not None and selector is not False
         self.caller = _caller(event)
         names = header_values(event)
@@ -383,9 +382,17 @@ def _replace(found: dict[str, Any], names: Container[str], change: Callable[[Any
     found.update({name: change(value) for name, value in found.items() if name in names})
 
 
+def _copied(found: Any, levels: int = 5) -> Any:
+    """Return a copy of the mappings in *found* that are altered: claims are four levels below the event."""
+    if not isinstance(found, Mapping) or not levels:
+        return found
+    return {name: _copied(each, levels - 1) for name, each in found.items()}
+
+
 def _each(found: object, change: Change) -> object:
+    """Change a text, or each text in a list."""
     if isinstance(found, list):
-        return [_each(each, change) for each in found]
+        return [change(each) if isinstance(each, str) else each for each in found]
     return change(found) if isinstance(found, str) else found
 
 
