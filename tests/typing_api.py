@@ -427,6 +427,7 @@ def probe(lapsed: Lapsed, order: Order) -> Done[Receipt] | Answer:
 Once(on_error=lambda error: RELEASE if error.args else HOLD, on_lapse=probe)
 Once(tracer=trace.get_tracer("shop"))
 Once(tracer=Tracer())
+Once(seal=(lambda data, _: data, lambda data, _: data), seal_required=True)
 Once(tracer="shop")  # type: ignore[arg-type]
 Once(seal=(lambda data, token: data + token.encode(), lambda sealed, _: sealed))
 Once(seal=(lambda _, token: token, lambda sealed, _: sealed))  # type: ignore[arg-type, return-value]

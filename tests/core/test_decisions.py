@@ -93,3 +93,20 @@ def test_no_watchdog_drives_out_a_person() -> None:
     made = [BY_ANN, *[RELEASED] * 30]
     assert BY_ANN not in made[-MOST_DECISIONS:]
     assert _after(made) == (BY_ANN, RELEASED._replace(times=30))
+
+
+def test_the_decision_that_gave_the_outcome_stays() -> None:
+    """While the row has its attempt id, whatever is decided beside it; the others go, the oldest first."""
+    given = BY_ANN._replace(how=Resolve.DONE, because="given")
+    kept = [BY_ANN._replace(how=Resolve.KEEP, because=str(n)) for n in range(12)]
+    assert [each.because for each in _after([given, *kept])] == ["given", *map(str, range(3, 12))]
+    long = [each._replace(by="ü" * 64, because="ü" * 128, caller="arn" * 85) for each in kept]
+    found = _after([given, *long])
+    assert (found[0], found[-1]) == (given, long[-1])
+    assert len(found) < MOST_DECISIONS
+
+
+def test_a_decision_that_gave_an_earlier_outcome_goes() -> None:
+    """Under another attempt id than the last decision has, it gave nothing that is there."""
+    given = BY_ANN._replace(how=Resolve.DONE, attempt_id="d0")
+    assert given not in _after([given, *[BY_ANN] * MOST_DECISIONS])

@@ -140,9 +140,15 @@ class Replayer:
         try:
             return self._error(call, record, course, because)
         except Sealed as sealed:
-            unavailable = self._error(call, record, Course.RESULT_UNAVAILABLE, str(sealed))
-            unavailable.__cause__ = sealed
-            return unavailable
+            return self._unreadable(call, record, sealed)
+
+    def _unreadable(self, call: Call, record: Record, problem: Corrupt) -> OnceError:
+        """Report and return that what *record* stores cannot be read: it was altered, or a key is missing."""
+        because = str(problem) if isinstance(problem, Sealed) else f"is unavailable: {problem}"
+        call.report(Event.RESULT_UNAVAILABLE, record, reason=f"the stored result {because}")
+        unavailable = self._error(call, record, Course.RESULT_UNAVAILABLE, because)
+        unavailable.__cause__ = problem
+        return unavailable
 
     def _error(self, call: Call, record: Record, course: Course, because: str | None) -> OnceError:
         at = f"token {call.token}"
@@ -204,8 +210,7 @@ class Replayer:
         try:
             return call.codec.load(self._text(call, record))
         except Corrupt as unreadable:
-            because = str(unreadable) if isinstance(unreadable, Sealed) else f"is unavailable: {unreadable}"
-            raise self.error(call, record, Course.RESULT_UNAVAILABLE, because) from unreadable
+            raise self._unreadable(call, record, unreadable) from unreadable
 
     def _text(self, call: Call, record: Record, *, again: bool = True) -> str:
         """Return the JSON of *record*'s result; *again*: or of a successor's. Raises Corrupt."""
