@@ -9,6 +9,7 @@ from tests.docs.pages import BESIDE_TESTS, PAGES, ROOT, anchors, links, named
 from tests.guarantees.test_twins import TWINS
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
+THREATS = ROOT / "docs" / "threat-model.md"
 SITE = ROOT / "release" / "site" / "zensical.toml"
 _TEST = re.compile(r"`(test_\w+(?:\[\w+\])?)`")
 _DEFINED = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
@@ -47,12 +48,22 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert sorted(named_pages) == sorted(named(page) for page in [*PAGES[1:], *BESIDE_TESTS])
 
 
-def test_the_tests_that_the_guarantees_name_exist() -> None:
+@pytest.mark.parametrize("page", [GUARANTEES, THREATS], ids=named)
+def test_the_tests_that_a_page_names_exist(page: Path) -> None:
     """Each is somewhere in tests/ under the name that the page gives."""
     files = (ROOT / "tests").rglob("test_*.py")
     defined = {name for file in files for name in _DEFINED.findall(file.read_text(encoding="utf-8"))}
-    named_tests = set(_TEST.findall(GUARANTEES.read_text(encoding="utf-8")))
+    named_tests = set(_TEST.findall(page.read_text(encoding="utf-8")))
+    assert named_tests
     assert named_tests - defined - {f"test_twin[{twin}]" for twin in TWINS} == set()
+
+
+def test_each_threat_names_what_shows_that_it_fails() -> None:
+    """What is not prevented is no row: the page has it under "Accepted"."""
+    lines = THREATS.read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| might try")]
+    assert len(rows) > 20
+    assert [row for row in rows if not _TEST.search(row.rpartition(" | ")[2])] == []
 
 
 def test_the_guarantees_name_every_row_of_the_table_of_twins() -> None:
