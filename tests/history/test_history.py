@@ -106,7 +106,8 @@ def test_a_copy_is_sealed(shop: Shop) -> None:
     """What was copied is opened for the next duplicate, and not to be read in the token table."""
     till = Till()
     answer = shop.old(till.charge)(EVENT)
-    new = shop.new(till.charge, seal=(lambda data, _: data[::-1], lambda sealed, _: sealed[::-1]))
+    seal = (lambda data, _: data[::-1], lambda sealed, _: sealed[::-1])
+    new = shop.new(till.charge, seal=seal, seal_required=True)
     assert new(EVENT) == new(EVENT) == answer
     (row,) = [item for item in shop.client.scan(TableName=shop.tokens)["Items"] if "attempt" in item]
     assert row["result"]["B"].startswith(b"sealed:")
