@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,10 +16,14 @@ from aws_lambda_powertools.event_handler import (
 )
 from aws_lambda_powertools.shared.cookies import Cookie
 
-from lambda_once import STORE, Done
+from lambda_once import STORE, Done, StoreUnavailable
+from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Unavailable
+from lambda_once.core.writes import Write
+from lambda_once.stores.contract import Unanswered, WriteAnswer
 from tests.decorators.rig import Rig, in_memory, on_every_store
+from tests.kit.frail import FrailStore
 from tests.sources.samples import Json, alb, http, rest
 from tests.sources.test_caller import ALICE, jwt, rest_by, sent, with_certificate
 
@@ -281,6 +286,32 @@ def test_a_transaction_stores_no_more(rig: Rig) -> None:
     assert handler(http(), rig.context())["headers"] == RESPONSES[0][1]["headers"]
     assert problem(handler(http(), rig.context())) == UNAVAILABLE
     assert SECRET not in stored(rig)
+
+
+class LosesTransactions(FrailStore):
+    """A store that writes a transaction, and whose answer is lost."""
+
+    def transact(
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
+        super().transact(finish, items, deadline)
+        return Unanswered("ReadTimeoutError")
+
+
+@in_memory
+@pytest.mark.parametrize("event", [http(), NAMED[0][1]])
+def test_a_lost_answer_costs_the_first_client_nothing(rig: Rig, event: Json) -> None:
+    """The row is its own, and has less than its response."""
+    rig.use_store(LosesTransactions)
+
+    @rig.once.api_gateway(name="sign in")
+    def handler(_event: Json) -> Any:
+        with suppress(StoreUnavailable):
+            rig.once.current().transact([], RESPONSES[0][1])
+        return RESPONSES[0][1]
+
+    assert handler(event, rig.context())["headers"] == RESPONSES[0][1]["headers"]
+    assert SECRET not in str(handler(event, rig.context()))
 
 
 @in_memory

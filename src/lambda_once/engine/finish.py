@@ -275,7 +275,7 @@ class Finisher:
                 # Our own earlier write, whose response was lost: a transaction's, after which work raised.
                 ownership.finished = _FINISHED[ours.state]
                 ownership.report(ownership.finished, reason="written earlier; only the response was lost")
-                if error is None:
+                if error is None and ownership.call.stored_of(finish.value) is finish.value:
                     return self._outcome_of(ownership, ours)
             case Refused(Record() as successor):
                 ownership.call.report(Event.FENCED, successor, error=error)
