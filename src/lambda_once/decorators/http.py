@@ -116,12 +116,12 @@ class HttpIdentifier:
         if self._settings.scope is None and Origin.JWT_AUTHORIZER in found.caller.origins:
             self._warn_of_tenant(event, identifier.name)
         call = identifier.call(found.unit, invocation, arguments=(event,))
-        if warning is not None or found.caller is NO_CALLER:
-            call = call._replace(separate=False)
-        if found.hashed:
-            at = f"{method} {route or source.route_of(event) or '(any path)'}"
-            call = call._replace(stored_of=partial(self._stored_of, found.caller, at, identifier.name))
-        return call
+        separate = warning is None and found.caller is not NO_CALLER
+        if not found.hashed:
+            return call if separate else call._replace(separate=False)
+        at = (method, route or source.route_of(event) or "(any path)")
+        kept = partial(self._stored_of, identifier, found.caller, at)
+        return call._replace(separate=separate, stored_of=kept)
 
     def _warn_of_tenant(self, event: Mapping[str, Any], name: str) -> None:
         """Log a verified claim of *event* that names the tenant, which its caller does not contain."""
@@ -131,7 +131,9 @@ class HttpIdentifier:
             reason = f"users are told apart, their tenants are not: for the claim {claim} pass {scope}"
             self._runtime.warn_once(Event.UNSCOPED_TENANT, reason, name, of=self)
 
-    def _stored_of(self, caller: Caller, at: str, name: str, response: object) -> object:
+    def _stored_of(
+        self, identifier: Identifier, caller: Caller, at: tuple[str, str], response: object
+    ) -> object:
         """Return what is stored of *response* to a request without a key, of *caller*, *at* a route."""
         is_body = self._error_in is None and not (isinstance(response, dict) and "statusCode" in response)
         if is_body:  # the shorthand of payload 2.0: it has no headers
@@ -139,10 +141,10 @@ class HttpIdentifier:
         kept = source.stored_of(response, named=caller.joins_as_user)
         if kept is Unavailable.WITHHELD:
             reason = (
-                f"{at}: the response sets a cookie or says no-store, and no user is named: it is not stored, "
-                'and duplicates get 409. Pass without_key="run", or exclude the route'
+                f"{' '.join(at)}: the response sets a cookie or says no-store, and no user is named: it is "
+                'not stored, and duplicates get 409. Pass without_key="run", or exclude the route'
             )
-            self._runtime.warn_once(Event.NOT_STORED, reason, name, of=(self, at))
+            self._runtime.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, at))
         return kept
 
     def read(

@@ -219,10 +219,11 @@ def tenant_scope(event: Mapping[str, object]) -> tuple[str, str] | None:
     """
     for path in _JWT:
         claims = at(event, "requestContext", *path)
-        names = map(str, claims) if isinstance(claims, Mapping) else ()
-        claim = next(filter(is_tenant, names), None)
-        if claim is not None:
-            return printable(claim), as_option("scope", ".".join(("requestContext", *path)), claim)
+        names = claims if isinstance(claims, dict) else ()
+        tenants = [name for name in names if is_tenant(name)]
+        if tenants:
+            scope = as_option("scope", ".".join(("requestContext", *path)), tenants[0])
+            return printable(tenants[0]), scope
     return None
 
 
