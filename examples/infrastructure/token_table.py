@@ -90,6 +90,10 @@ class TokenTable(NestedStack):
                 )
             )
 
+    def grant_listing(self, operators: iam.IGrantable) -> None:
+        """Allow *operators*, a group or a role, to list and show tokens, without results and errors."""
+        self._attach("TokenListing", operators)
+
     def grant_operation(self, operators: iam.IGrantable) -> None:
         """Allow *operators*, a group or a role, to use the command line."""
         self._attach("TokenOperation", operators)

@@ -100,9 +100,9 @@ def _permits(statements: Sequence[Statement], asked: Asked, resource: str | None
     return answer
 
 
-def limit(client: Any, statements: Sequence[Statement]) -> list[str]:
-    """Deny *client* from now on what *statements* do not allow; return the list of what was denied."""
-    denied: list[str] = []
+def limit(client: Any, statements: Sequence[Statement], denied: list[str] | None = None) -> list[str]:
+    """Deny *client* from now on what *statements* do not allow; return *denied*, which lists what was."""
+    denied = [] if denied is None else denied
 
     def ask(params: Mapping[str, Any], model: Any, **_: Any) -> None:
         for asked in _asked(model.name, params):

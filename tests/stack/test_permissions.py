@@ -295,7 +295,13 @@ def test_only_the_index_is_queried(translated: Template) -> None:
     """Query is allowed on the index alone, every other action on the table alone."""
     index = {"Fn::Sub": "${TokenTable.Arn}/index/byStatus"}
     for name, statement in statements(translated):
-        if name in ("TokenAccess", "TokenOperation", "WatchdogFunctionRole", "WatchdogSweeping"):
+        if name in (
+            "TokenAccess",
+            "TokenListing",
+            "TokenOperation",
+            "WatchdogFunctionRole",
+            "WatchdogSweeping",
+        ):
             queries = listed(statement["Action"]) == ["dynamodb:Query"]
             assert statement["Resource"] == (index if queries else TABLE), name
 

@@ -109,6 +109,7 @@ def list_command(
     Exit code: 0 no listed token is overdue, held or released, 1 one is, 2 a row cannot be read, bad input or
     no table.
     """
+    access.table.may_omit_outcome = wanted.error is None
     asked = frozenset(status for flag, status in FLAGS.items() if flags[flag])
     statuses = asked or (UNFINISHED if wanted.error is None else HELD)
     reads = statuses if consistent or wanted.error is not None else asked & _READ

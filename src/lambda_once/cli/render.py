@@ -224,7 +224,7 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
     """
     Return a row as JSON values: its own names, its token's parts, ages in seconds; of its result no content.
 
-    null: the row has none. A missing name: unknown, because only the index was read.
+    null: the row has none. A missing name: unknown, because only the index was read, or without the outcome.
     """
     record = entry.record
     name, status = parts_of(record.token), token_status(record, now)
@@ -243,11 +243,12 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
     }
     if not entry.is_whole:
         return row
+    row |= {**shown(record), "decisions": [_decision(each, record) for each in record.decisions]}
+    if record.omits_outcome:
+        return row
     error = record.error
     return row | {
-        **shown(record),
         "error": None if error is None else {"kind": error.kind, "message": error.message},
-        "decisions": [_decision(each, record) for each in record.decisions],
         "result": _result(record, parts_present),
     }
 

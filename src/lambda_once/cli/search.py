@@ -14,7 +14,6 @@ from lambda_once.cli.options import Access, with_table
 from lambda_once.cli.render import record_json, story_json, story_lines, tokens_at
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Corrupt, Sealed, Unavailable
-from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.decisions import LONGEST_RETENTION_DAYS, is_forgotten
 from lambda_once.operations.listing import readable
@@ -37,6 +36,7 @@ from lambda_once.operations.search import (
     table_size,
 )
 from lambda_once.operations.story import next_steps, short_memory, undoing
+from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import STUCK, Status, parts_of, token_status
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ PAGES_OF_FIND: Final = 2_000
 """About 2 GB, and 256,000 read units."""
 MOST_SHOWN: Final = 5
 """Names of functions that a warning has."""
+OMITTED: Final = "result and error were not read: dynamodb:GetItem is allowed for other attributes alone"
 PARTS_MISSING: Final = "WARNING: parts of its result are missing: a duplicate gets ResultUnavailable"
 
 
@@ -120,6 +121,7 @@ def show_command(access: Access, **options: Any) -> None:
         raise click.UsageError("--name requires --service or POWERTOOLS_SERVICE_NAME")
     if given.name is None and given.scope is not None:
         raise click.UsageError("--scope requires --service and --name")
+    access.table.may_omit_outcome = not given.result
     record = _of_function(access, given) or by_token(access.table, given.token) or _by_key(access, given)
     if given.result:
         _print_result(access, record)
@@ -201,7 +203,7 @@ def _in_the_whole_table(
     try:
         scanned = list(scan(table, exactly(given.token), most))
     except Misconfigured as error:
-        if not (known.records and isinstance(error.__cause__, Caught) and is_denied(error.__cause__)):
+        if not (known.records and was_denied(error)):
             raise
         _say_where(access, known, ": dynamodb:Scan is denied")
         return ()
@@ -211,7 +213,7 @@ def _in_the_whole_table(
     unread = [error for each in scanned for error in each.malformed]
     tokens = [record.token for each in scanned for record in each.records]
     rows = table.rows(tokens)
-    found = [readable(rows[token], unread) for token in tokens if token in rows]
+    found = [readable(rows[token], unread, table.record) for token in tokens if token in rows]
     malformed |= {error.token: error for error in unread}
     return tuple(record for record in found if record is not None)
 
@@ -237,6 +239,8 @@ def _print_story(access: Access, record: Record, given: ShowOptions) -> None:
     present = parts_present(access.table, record)
     rendered = story_lines(record, now, present, given.log_group) if output.is_table else ""
     output.one(story_json(record, now, present, given.log_group), rendered)
+    if record.omits_outcome:
+        output.say(OMITTED)
     warning = short_memory(record, timedelta(days=given.retention))
     if warning is not None:
         output.say(f"WARNING: {warning}")

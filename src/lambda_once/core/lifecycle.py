@@ -263,6 +263,8 @@ class Record(NamedTuple):
     Releases, take-overs and holds keep it, so that every attempt at one piece of work shows the next system
     the same key; the completion removes it, so that the same payload, once it is new work, shows another.
     """
+    omits_outcome: bool = False
+    """Whether result and error were left out, because the reader may not have them: both are None then."""
 
     def expired(self, now: datetime) -> bool:
         """

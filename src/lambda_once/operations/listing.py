@@ -18,7 +18,7 @@ from lambda_once.stores.index import partitions
 from lambda_once.stores.row import Entry, Item, record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lambda_once.core.lifecycle import Record
@@ -95,17 +95,19 @@ def confirmed(
                 yield entry
             elif (
                 item is not None
-                and (record := readable(item, malformed)) is not None
+                and (record := readable(item, malformed, table.record)) is not None
                 and token_status(record, now) is status
                 and (status is not Status.RELEASED or record.attempt_id == entry.record.attempt_id)
             ):
                 yield entry._replace(record=record)
 
 
-def readable(item: Item, malformed: list[Misconfigured]) -> Record | None:
+def readable(
+    item: Item, malformed: list[Misconfigured], read: Callable[[Item], Record] = record_of
+) -> Record | None:
     """Return the row *item*; None, and *malformed* gets the error, if it cannot be read."""
     try:
-        return record_of(item)
+        return read(item)
     except Misconfigured as unreadable:
         malformed.append(unreadable)
         return None

@@ -12,12 +12,12 @@ from lambda_once.core.canonical import NotCanonical, digest
 from lambda_once.core.keys import is_nothing
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
-from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
+from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import UNFINISHED, TokenName, is_auxiliary, parts_of
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import ROW, Item
+from lambda_once.stores.row import LISTED, Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ MOST_SIMILAR = 5
 MOST_NAMES = 1_000
 """Functions, with their scopes, under whose names a key is looked up before the whole table is read."""
 
-_READ = (*(each.name for each in ROW if each.shown), "lockToken", "status", "error", "decisions")
+_READ = (*LISTED, "error")
 _SHOWN = ", ".join((*(f"#{name}" for name in _READ),))
 _NAMES = {f"#{name}": name for name in _READ}
 
@@ -121,7 +121,7 @@ def _rows(
     forms = [_encoded(form) for form in sorted(keys_of(key), key=lambda form: (form != key, form))]
     tokens = [f"{prefix}/{form}" for prefix in prefixes for form in forms]
     rows = table.rows(tokens)
-    found = (readable(rows[token], malformed) for token in tokens if token in rows)
+    found = (readable(rows[token], malformed, table.record) for token in tokens if token in rows)
     return tuple(record for record in found if record is not None)
 
 
@@ -130,7 +130,7 @@ def parts_present(table: TokenTable, record: Record) -> int | None:
     if not isinstance(record.stored, Parts):
         return None
     keys = part_keys(record, record.stored.count)
-    return len(table.transport.items(keys, table.deadline(), record.token, only="lockToken"))
+    return len(table.transport.items(keys, table.deadline(), record.token, only=("lockToken",)))
 
 
 def parts_are_missing(record: Record, present: int | None) -> bool:
@@ -261,7 +261,7 @@ def table_size(table: TokenTable) -> TableSize | None:
     try:
         described = table.transport.asked("describe_table", {"TableName": table.name}, table.deadline(), None)
     except Misconfigured as wrong:
-        if isinstance(wrong.__cause__, Caught) and is_denied(wrong.__cause__):
+        if was_denied(wrong):
             return None
         raise
     return TableSize(described["Table"]["ItemCount"], described["Table"]["TableSizeBytes"])

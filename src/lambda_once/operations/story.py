@@ -63,6 +63,8 @@ def _beginning(record: Record, now: datetime) -> list[Moment]:
 
 def _end(record: Record) -> list[Moment]:
     error = "" if record.error is None else f": {record.error.kind}: {record.error.message}"
+    if record.omits_outcome:
+        error = "; its error was not read"
     match record.state:
         case State.COMPLETE if record.error is not None:
             return [Moment(record.actual_completion, f"failed for good{error}")]
@@ -125,16 +127,8 @@ def _memory(record: Record, now: datetime) -> list[Moment]:
 def outlook(record: Record, now: datetime) -> str:
     """Return one sentence: the state of the token, and what the next delivery of its key gets."""
     match token_status(record, now):
-        case Status.COMPLETE if record.expired(now):
-            return "done, but past its ttl: the next delivery runs again"
-        case Status.COMPLETE if record.error is not None:
-            return "failed for good: a duplicate gets the stored error"
-        case Status.COMPLETE if isinstance(record.stored, Unavailable):
-            return (
-                "done, but its result is not stored: a duplicate gets ResultUnavailable; on a queue, success"
-            )
         case Status.COMPLETE:
-            return "done: a duplicate gets the stored result"
+            return _when_complete(record, now)
         case Status.RELEASED if record.awaits_delivery:
             return "released by a decision, and not run since: the next delivery runs, if there is one"
         case Status.RELEASED:
@@ -147,6 +141,18 @@ def outlook(record: Record, now: datetime) -> str:
         case Status.IN_PROGRESS:
             left = duration_text(record.expected_completion - now)
             return f"in progress, {left} left of its lease: a duplicate is refused (InProgress)"
+
+
+def _when_complete(record: Record, now: datetime) -> str:
+    if record.expired(now):
+        return "done, but past its ttl: the next delivery runs again"
+    if record.omits_outcome:
+        return "done, or failed for good: a duplicate gets the stored result or error"
+    if record.error is not None:
+        return "failed for good: a duplicate gets the stored error"
+    if isinstance(record.stored, Unavailable):
+        return "done, but its result is not stored: a duplicate gets ResultUnavailable; on a queue, success"
+    return "done: a duplicate gets the stored result"
 
 
 def _after_lapse(record: Record) -> str:
@@ -162,6 +168,8 @@ GIVEN: Final = "given or accepted by a decision"
 
 def describe_outcome(record: Record) -> str:
     """Return what a complete row stores: kind and size of its result, or its error; and if it is given."""
+    if record.omits_outcome:
+        return "its result or error was not read"
     what = describe_result(record.stored) if record.error is None else f"the error {record.error.kind}"
     is_closed = isinstance(record.stored, Inline) and is_sealed(record.stored.data)
     return f"{what}, {GIVEN}" if record.is_given and not is_closed else what
@@ -257,6 +265,8 @@ def undoing(record: Record) -> str | None:
     stays; nothing brings back a result that was dropped, but the copy that was saved first.
     """
     last = record.standing
+    if record.omits_outcome:
+        return None  # it depends on the outcome
     if last is None or last.how is Resolve.FORGET or _BACK[last.before] == _OPTION.get(last.how):
         return None
     back = _BACK[last.before]

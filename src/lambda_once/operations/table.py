@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
-from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
+from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock
@@ -20,15 +20,17 @@ from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.names import configured_names, configured_shards
 from lambda_once.stores.requests import deletion, part_keys
-from lambda_once.stores.row import Item, record_of
+from lambda_once.stores.row import LISTED, Item, record_of
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.stores.transport import TokenTransport, unavailable
+from lambda_once.stores.transport import TokenTransport, projection, unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from lambda_once.core.writes import Write
     from lambda_once.stores.contract import WriteAnswer
+
+R = TypeVar("R")
 
 WATCHDOG_ROW = "lambda-once#watchdog"
 SWEEP_ROW = "lambda-once#sweep"
@@ -59,6 +61,10 @@ class TokenTable:
         self.transport = self.store.transport
         self.transport.is_patient = True
         self.index = StatusIndex(self.transport)
+        self.may_omit_outcome = False
+        """Whether rows may be read without result and error, where those are denied (TokenListing)."""
+        self.omits_outcome = False
+        """Whether they are."""
 
     def deadline(self, seconds: float = PATIENCE) -> Deadline:
         local = self.clock if self._corrected is None else self._corrected.local
@@ -77,12 +83,35 @@ class TokenTable:
 
     def read(self, token: str) -> Record | None:
         """Return the row of *token*, read consistently. Raises `StoreUnavailable` and `Misconfigured`."""
-        return self.store.read(token, self.deadline())
+        item = self._permitted(partial(self._row, token), partial(self._row, token, LISTED))
+        return None if item is None else self.record(item)
 
     def rows(self, tokens: Iterable[str], deadline: Deadline | None = None) -> dict[str, Item]:
         """Return the rows of *tokens* that exist, read consistently. Raises as `read`."""
         keys = [{"lockToken": {"S": token}} for token in dict.fromkeys(tokens)]
-        return self.transport.items(keys, deadline or self.deadline(), None) if keys else {}
+        read = partial(self.transport.items, keys, deadline or self.deadline(), None)
+        return self._permitted(read, partial(read, only=LISTED)) if keys else {}
+
+    def record(self, item: Item) -> Record:
+        """Read a row that was read last. Raises `Misconfigured` for one that this package did not write."""
+        return record_of(item)._replace(omits_outcome=self.omits_outcome)
+
+    def _row(self, token: str, only: Sequence[str] = ()) -> Item | None:
+        key = {"lockToken": {"S": token}}
+        request = {"TableName": self.name, "Key": key, "ConsistentRead": True, **projection(only)}
+        row: Item | None = self.transport.asked("get_item", request, self.deadline(), token).get("Item")
+        return row
+
+    def _permitted(self, whole: Callable[[], R], listed: Callable[[], R]) -> R:
+        """Return what *whole* reads; what *listed* does if that is denied, and may be left out."""
+        if not self.omits_outcome:
+            try:
+                return whole()
+            except Misconfigured as error:
+                if not (self.may_omit_outcome and was_denied(error)):
+                    raise
+            self.omits_outcome = True
+        return listed()
 
     def write(self, write: Write, deadline: Deadline | None = None) -> WriteAnswer:
         """Send *write*; `Refused`, with the row, if the row has changed since it was read."""
@@ -152,6 +181,11 @@ class Cursor:
         request = {"TableName": self._transport.table, "Key": self._key, "UpdateExpression": change} | values
         self._transport.asked("update_item", request, deadline, None)
         self._read = place
+
+
+def was_denied(error: Misconfigured) -> bool:
+    """Return whether AWS denied the request that *error* is about."""
+    return isinstance(error.__cause__, Caught) and is_denied(error.__cause__)
 
 
 def _no_table() -> str:

@@ -166,6 +166,8 @@ NAMES: Final = frozenset(
     {*(each.name for each in ROW), *OUTCOME, "status", "before", "decisions", "data", "place"}
 )
 """All attributes of a row, a part and a cursor, but the key: no key may have their names."""
+LISTED: Final = ("lockToken", "status", "decisions", *(each.name for each in ROW if each.shown))
+"""What operators see of a row beside its result and error: all that TokenListing of tokens.yaml allows."""
 GIVEN: Final = tuple((each.name, each.field, *each.type[:2]) for each in ROW if each.field in BROUGHT)
 """Name, field, letter and how it is written, of what an acquisition brings."""
 _REQUIRED: Final = tuple((each.name, each.field, each.type.read) for each in ROW if each.when is When.ALWAYS)

@@ -69,20 +69,16 @@ class TokenTransport(Transport):
             raise unavailable(token, failed.reason) from error
 
     def items(
-        self, keys: Sequence[Any], deadline: Deadline, token: str | None, only: str | None = None
+        self, keys: Sequence[Any], deadline: Deadline, token: str | None, only: Sequence[str] = ()
     ) -> dict[str, Any]:
         """
         Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`.
 
-        *only* is the attribute to return beside the key; None: all.
+        *only* are the attributes to return, the key among them; without any, all.
         """
-        options: dict[str, Any] = {}
-        if only is not None:
-            names = {f"#{only}": only}
-            options = {"ProjectionExpression": f"#{only}", "ExpressionAttributeNames": names}
         ask = partial(self.asked, deadline=deadline, token=token)
         try:
-            rows = batch_get(ask, self.table, keys, deadline, ConsistentRead=True, **options)
+            rows = batch_get(ask, self.table, keys, deadline, ConsistentRead=True, **projection(only))
         except Unprocessed as throttled:
             raise unavailable(token, "the rows could not all be read in time") from throttled
         return {row["lockToken"]["S"]: row for row in rows}
@@ -94,6 +90,12 @@ class TokenTransport(Transport):
         wrong = misconfigured(error, self.table, operation, token, self.shape, self.index, self.place)
         wrong.__cause__ = error  # it may be raised elsewhere
         return wrong
+
+
+def projection(only: Sequence[str]) -> dict[str, Any]:
+    """Return the part of a read that asks for these attributes; for all, if there are none."""
+    names = {f"#{name}": name for name in only}
+    return {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names} if names else {}
 
 
 def unavailable(token: str | None, reason: str) -> StoreUnavailable:
