@@ -41,7 +41,7 @@ TOKEN_ALARMS: Final = 13
 QUERY_ALARMS: Final = 19
 """Alarms of tokens.yaml and operations.yaml that are queries, each charged for the metrics that it finds."""
 SHOP_ALARMS: Final = 32
-"""Metrics that the alarms of template.yaml list."""
+"""Metrics that the alarms of alarms.yaml list."""
 
 
 class Prices(NamedTuple):

@@ -72,7 +72,7 @@ def test_without_filling_some_held_payments_do_not_ring() -> None:
 def test_the_alarms_that_are_priced_are_those_of_the_templates() -> None:
     """A listed metric is charged, and one that a query finds; each alarm has the one kind or the other."""
     listed = {name: len([each for each in alarm.queries if each.series]) for name, alarm in ALARMS.items()}
-    own = nested.parsed(ROOT / "template.yaml")["Resources"].keys()
+    own = nested.parsed(ROOT / "examples" / "infrastructure" / "alarms.yaml")["Resources"].keys()
     assert sum(count for name, count in listed.items() if name in own) == SHOP_ALARMS
     assert sum(count for name, count in listed.items() if name not in own) == TOKEN_ALARMS
     assert [count for name, count in listed.items() if name not in own].count(0) == QUERY_ALARMS

@@ -166,7 +166,7 @@ def test_twin_a_table_that_drifted_is_seen(tmp_path: Path, written: str, instead
         test_the_smallest_stack_has_that_table(parsed(changed))
 
 
-@pytest.mark.parametrize("file", ["tokens", "operations", "key", "network"])
+@pytest.mark.parametrize("file", ["tokens", "operations", "alarms", "key", "network"])
 def test_a_template_is_complete(file: str) -> None:
     """cfn-lint finds nothing, and every parameter is described, bounded and used."""
     path = FOLDER / f"{file}.yaml"
