@@ -32,7 +32,12 @@ KEYED = {
     "AWS::SQS::Queue": "KmsMasterKeyId",
 }
 """What holds data, and the property that names its key."""
-SERVICES = {"AWS::DynamoDB::Table": "dynamodb", "AWS::SNS::Topic": "sns", "AWS::SQS::Queue": "sqs"}
+SERVICES = {
+    "AWS::DynamoDB::Table": "dynamodb",
+    "AWS::Logs::LogGroup": "logs",
+    "AWS::SNS::Topic": "sns",
+    "AWS::SQS::Queue": "sqs",
+}
 """Those that ask for the key on behalf of the role that calls them."""
 
 
@@ -175,7 +180,7 @@ def test_the_key_lets_every_service_work_that_the_stack_needs(customers: Templat
     """On behalf of roles, and under their own names: logs, topics that feed a queue, alarms that notify."""
     found = list(uses(customers))
     assert {"sns.amazonaws.com", "cloudwatch.amazonaws.com"} == writers(customers)
-    assert len(found) == 6
+    assert len(found) == 7
     assert [(use, refused(key_policy(), use)) for use in found if refused(key_policy(), use)] == []
 
 
