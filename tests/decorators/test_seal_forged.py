@@ -412,6 +412,21 @@ def test_a_cipher_that_does_not_authenticate_binds_nothing(forger: Forger) -> No
     assert forger.works("5") == "of 6"
 
 
+def test_twin_a_cipher_that_opens_altered_bytes(forger: Forger) -> None:
+    """A flipped bit is another message: the cipher alone refuses it."""
+
+    def stream(data: bytes, _context: str) -> bytes:
+        return bytes(each ^ 90 for each in data)
+
+    forger.seal = (stream, stream)
+    forger.fails("5", "declined: owes 100")
+    sealed = bytes(forger.row("5")["error"]["M"]["sealed"]["B"])
+    altered = sealed[:-3] + bytes([sealed[-3] ^ ord("1") ^ ord("9")]) + sealed[-2:]
+    forger.alter("5", error=sealed_error("ValueError", {"B": altered}))
+    with pytest.raises(Exception, match="owes 900"):
+        forger.works("5")
+
+
 # -- faces
 
 

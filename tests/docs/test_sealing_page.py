@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -10,6 +11,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from moto import mock_aws
 
@@ -170,6 +172,21 @@ def test_a_duplicate_comes_back_while_kms_does_not_answer(shop: Shop, trouble: E
     shop.kms.fails = None
     assert other("1") == "receipt of 1"
     assert shop.ran == ["1"]
+
+
+def test_a_duplicate_comes_back_while_kms_cannot_be_reached(shop: Shop) -> None:
+    """By botocore's own errors: nothing listens there."""
+    shop.environment()("1")
+    other = shop.environment()
+    client = shop.kms.client
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = f"http://127.0.0.1:{server.getsockname()[1]}"
+    limits = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
+    shop.kms.client = boto3.client("kms", region_name=REGION, endpoint_url=closed, config=limits)
+    with pytest.raises(RetryLater, match="KMS did not answer"):
+        other("1")
+    shop.kms.client = client
+    assert other("1") == "receipt of 1"
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "DisabledException", "InvalidCiphertextException"])
