@@ -8,6 +8,7 @@ binds a seal to its place is in what is sealed.
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -109,12 +110,16 @@ class Forger:
         self.alter(target, **outcome)
 
     def is_refused(self, order: str, words: str) -> None:
-        """A duplicate of *order* gets an error without any of the data; the table stays, nothing runs."""
+        """A duplicate of *order* gets an error without any of the data, which is logged; nothing runs."""
         before, ran = self.items, len(self.ran)
         with pytest.raises(ResultUnavailable, match=words) as refused:
             self.works(order, returns="again")
         assert "EVIL" not in str(refused.value)
         assert (self.items, len(self.ran)) == (before, ran)
+        (reason,) = [each.reason for each in self.rig.reported if each.event == "once.result_unavailable"]
+        assert re.search(words, str(reason))
+        assert "EVIL" not in str(reason)
+        self.rig.reported.clear()
 
 
 @pytest.fixture
