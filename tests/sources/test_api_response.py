@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lambda_once.sources.api_gateway import REPLAYED, Kind, replayed, response_status
+from lambda_once.core.results import Unavailable
+from lambda_once.sources.api_gateway import REPLAYED, Kind, replayed, response_status, stored_of
 from lambda_once.sources.problems import Problem, respond
 
 SHORTHAND = (Kind.HTTP, Kind.FUNCTION_URL)
@@ -119,3 +123,54 @@ def test_a_problem_for_multi_value_headers() -> None:
         "Retry-After": ["2"],
     }
     assert "headers" not in response
+
+
+_TEXT = st.one_of(st.text(max_size=5), st.sampled_from(["no-store", "private, NO-STORE", "a=b; HttpOnly"]))
+_JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), _TEXT),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_TEXT, inner, max_size=3)),
+    max_leaves=5,
+)
+_NAMES = st.one_of(_TEXT, st.sampled_from(["Set-Cookie", "SET-COOKIE", "Cache-Control", "x"]))
+_RESPONSES = st.one_of(
+    _JSON,
+    st.fixed_dictionaries(
+        {"statusCode": st.just(200)},
+        optional={
+            "headers": st.one_of(_JSON, st.dictionaries(_NAMES, _JSON, max_size=3)),
+            "multiValueHeaders": st.one_of(_JSON, st.dictionaries(_NAMES, _JSON, max_size=3)),
+            "cookies": _JSON,
+            "body": _JSON,
+        },
+    ),
+)
+
+
+@given(_RESPONSES, st.booleans())
+def test_whatever_is_stored_sets_no_cookie(response: Any, named: bool) -> None:
+    """Of any JSON: the rest of it stays, the original is unchanged, and only a private one is withheld."""
+    before = deepcopy(response)
+    kept: Any = stored_of(response, named=named)
+    assert response == before
+    if kept is Unavailable.WITHHELD:
+        assert not named
+        return
+    if kept is response:
+        return
+    assert named
+    assert not kept.get("cookies")
+    assert kept.get("body") == response.get("body")
+    for field in ("headers", "multiValueHeaders"):
+        headers = kept.get(field)
+        if isinstance(headers, dict):
+            others = {name: text for name, text in response[field].items() if name.lower() != "set-cookie"}
+            assert headers == others
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    "response", [{"headers": {}}, {"cookies": []}, {"headers": {"x-set-cookie": "a"}}, None, "a"]
+)
+def test_what_is_not_private_is_stored_itself(response: object, *, named: bool) -> None:
+    """Not even copied."""
+    assert stored_of(response, named=named) is response
