@@ -243,7 +243,8 @@ def resolve_command(
 
     --result is what every duplicate gets in place of the work's result: it must match a handler's declared
     return type, and for a function of an API it is the whole response object,
-    {"statusCode": 200, "body": "..."}.
+    {"statusCode": 200, "body": "..."}. It is stored in plain text, and seal_required=True does not refuse it;
+    nor what a complete token has once --done accepted it: read it first (show --result).
 
     --failed stores an error of kind Failed whose message is --because: duplicates raise it as StoredError.
 
