@@ -237,6 +237,22 @@ def test_every_decorator_may_do_its_work_for_its_own_service_alone(decorator: st
         assert owner.scan(TableName="tokens")["Items"] == before
 
 
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_twin_without_the_condition_every_decorator_works_under_the_others_name(decorator: str) -> None:
+    """Its work runs as the other service's, and that service's callers get its outcome."""
+    delivery, runs = DECORATORS[decorator]
+    with mounted():
+        owner, client = tables.client(), tables.client()
+        create_table(owner, "tokens")
+        iam.limit(client, iam.unconditional(policy("TokenAccess", A)))
+        stranger, rightful = (
+            Shop(Once(table="tokens", client=each, service=B), SIZES["small"]) for each in (client, owner)
+        )
+        delivery(stranger)()
+        delivery(rightful)()
+        assert (len(stranger.done), rightful.done) == (runs, [])
+
+
 # -- names of services
 
 TEXT = st.text(min_size=1, max_size=300)
