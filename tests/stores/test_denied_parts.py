@@ -43,6 +43,8 @@ def test_parts_denied_twice_are_reported_once(line: Line) -> None:
     (warnings,) = line.parts_denied
     assert "BatchWriteItem on table" in warnings
     assert "is not allowed (AccessDeniedException)" in warnings
+    service = line.token(0).partition("/")[0]
+    assert f"the permission dynamodb:BatchWriteItem on the keys {service}/*#*#*, or set" in warnings
 
 
 @pytest.mark.parametrize(

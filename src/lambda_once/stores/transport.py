@@ -146,6 +146,6 @@ def _permission(operation: str, token: str | None) -> str:
     service = token.partition("/")[0]
     keys = f"{service}/*#*#*" if operation == "BatchWriteItem" else f"{service}/*"
     return (
-        f"give the function's role dynamodb:{operation} on the keys {keys}, or set POWERTOOLS_SERVICE_NAME "
-        "to the service whose keys it has"
+        f"give the function's role the permission dynamodb:{operation} on the keys {keys}, or set "
+        "POWERTOOLS_SERVICE_NAME to the service whose keys it has"
     )
