@@ -63,7 +63,7 @@ class Template:
         nested = path.parent / self._parsed["Resources"]["Tokens"]["Properties"]["Location"]
         self._table = _read(nested)["Resources"][TABLE]["Properties"]
         defaults = {name: parameter["Default"] for name, parameter in self._parsed["Parameters"].items()}
-        self._values: dict[str, Any] = {**defaults, **given}
+        self._values: dict[str, Any] = {"AWS::NoValue": None, **defaults, **given}
         if TABLE in given:
             self._values[NAME_OF_TABLE] = given[TABLE]
 
