@@ -98,6 +98,10 @@ class TokenTable(NestedStack):
         """Allow *operators*, a group or a role, to use the command line."""
         self._attach("TokenOperation", operators)
 
+    def grant_erasure(self, operators: iam.IGrantable) -> None:
+        """Allow *operators*, beside `grant_operation`, to delete tokens whose keys are personal data."""
+        self._attach("TokenErasure", operators)
+
     def _attach(self, policy: str, grantee: iam.IGrantable) -> None:
         arn = self._template.get_resource(policy).ref
         attached = iam.ManagedPolicy.from_managed_policy_arn(grantee, policy, arn)

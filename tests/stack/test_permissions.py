@@ -12,7 +12,7 @@ import pytest
 from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import Resolve, State
-from lambda_once.core.results import Chunks
+from lambda_once.core.results import Chunks, Inline
 from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.search import containing, scan, table_size
@@ -249,6 +249,23 @@ def test_operators_may_forget(deployed: Deployed, translated: Template) -> None:
     assert len(deleted) == 2
 
 
+def test_who_erases_may_delete_a_token(deployed: Deployed, translated: Template) -> None:
+    """By a policy of its own: no function and no other operator may."""
+    client = deployed.client("dynamodb")
+    table = TokenTable(deployed.outputs["TokenTableName"], client)
+    deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
+    assert isinstance(table.store.acquire([acquisition("erased", "a1")], deadline)[0], Won)
+    assert table.store.write([complete("erased", Inline("1"))], deadline) == [Written.WRITTEN]
+    record = table.read("orders/erased")
+    assert record is not None
+    calls = noted(client)
+    assert table.delete(record) is Written.WRITTEN
+    assert calls == allowed(translated, "TokenErasure")
+    deleting = {name for name, each in statements(translated) if calls & {*listed(each["Action"])}}
+    assert deleting & {"TokenAccess", "TokenListing", "TokenOperation", "WatchdogFunctionRole"} == set()
+    assert table.read("orders/erased") is None
+
+
 def test_the_watchdog_may_do_what_it_does(deployed: Deployed, translated: Template) -> None:
     """The actions allowed to it are those of its calls, as the sample stack sets it up."""
     assert allowed(translated, "WatchdogFunctionRole") == actions_of_a_run(deployed, sweep=False)
@@ -297,6 +314,7 @@ def test_only_the_index_is_queried(translated: Template) -> None:
     for name, statement in statements(translated):
         if name in (
             "TokenAccess",
+            "TokenErasure",
             "TokenListing",
             "TokenOperation",
             "WatchdogFunctionRole",

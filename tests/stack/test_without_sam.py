@@ -215,6 +215,7 @@ def test_the_construct_sets_functions_up(synthesis: tuple[Template, Template]) -
     assert named(role["ManagedPolicyArns"][-1]) == "TokenAccess"
     assert {name[:6]: [named(arn) for arn in group["ManagedPolicyArns"]] for name, group in groups} == {
         "OnCall": ["TokenOperation"],
+        "Privac": ["TokenErasure"],
         "Suppor": ["TokenListing"],
     }
 
