@@ -390,7 +390,11 @@ def test_a_wait_between_acquisition_and_completion(shop: Shop) -> None:
 
 
 def test_costs(counted: Counted) -> None:
-    """What docs/durable.md says: requests to the table and to Lambda, and durable operations."""
+    """
+    What docs/durable.md says: requests to the table and to Lambda, and durable operations.
+
+    The SDK's thread sends what is queued when it wakes up: on a busy machine one checkpoint more.
+    """
     rig = counted.rig
 
     def handle(event: Any, context: DurableContext) -> Any:
@@ -407,5 +411,9 @@ def test_costs(counted: Counted) -> None:
 
     with executions(handle) as of:
         whole = ["once.attempt", "once.acquire", "once.complete"]
-        assert cost("new") == (["UpdateItem", "UpdateItem"], 4, whole)
-        assert cost("duplicate") == (["UpdateItem"], 2, whole[:2])
+        calls, checkpoints, steps = cost("new")
+        assert (calls, steps) == (["UpdateItem", "UpdateItem"], whole)
+        assert checkpoints in (4, 5)
+        calls, checkpoints, steps = cost("duplicate")
+        assert (calls, steps) == (["UpdateItem"], whole[:2])
+        assert checkpoints in (2, 3)

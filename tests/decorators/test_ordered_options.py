@@ -199,6 +199,16 @@ def _seal(of: Ordered) -> None:
     assert sealed
 
 
+def _seal_required(of: Ordered) -> None:
+    """What an earlier handler stored without a seal is refused, and the work is not repeated."""
+    named = {"key": "order", "name": "charge"}
+    of.handler("key", **named)(A)
+    seal = (lambda text, _: text[::-1], lambda text, _: text[::-1])
+    of.handler("key", **named, seal=seal, seal_required=True)(A)
+    assert len(of.seen) == 1
+    assert Event.RESULT_UNAVAILABLE.value in of.rig.events()
+
+
 class Order(BaseModel):
     """What is read of a body."""
 
@@ -269,6 +279,7 @@ OPTIONS: dict[str, Callable[[Ordered], None]] = {
     "wait_for": _on_in_progress,
     "cache": _cache,
     "seal": _seal,
+    "seal_required": _seal_required,
     "log": _log,
     "model": _model,
     "concurrency": _concurrency,

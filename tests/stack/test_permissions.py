@@ -12,7 +12,7 @@ import pytest
 from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import Resolve, State
-from lambda_once.core.results import Chunks, Inline
+from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.search import containing, scan, table_size
@@ -255,7 +255,7 @@ def test_who_erases_may_delete_a_token(deployed: Deployed, translated: Template)
     table = TokenTable(deployed.outputs["TokenTableName"], client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
     assert isinstance(table.store.acquire([acquisition("erased", "a1")], deadline)[0], Won)
-    assert table.store.write([complete("erased", Inline("1"))], deadline) == [Written.WRITTEN]
+    assert table.store.write([complete("erased", None)], deadline) == [Written.WRITTEN]
     record = table.read("orders/erased")
     assert record is not None
     calls = noted(client)
