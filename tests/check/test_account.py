@@ -26,7 +26,7 @@ from lambda_once.check.deployment import (
     Queue,
     Table,
 )
-from lambda_once.check.policies import UNSEEN, permits
+from lambda_once.check.policies import LEADING_KEYS, UNSEEN, permits
 from lambda_once.check.rules import findings
 from lambda_once.errors import Misconfigured
 from tests.kit import elasticmq
@@ -289,6 +289,12 @@ def test_a_deployed_mistake_has_its_finding(
     assert codes(shop) == [found]
 
 
+def limited(keys: str) -> dict[str, Any]:
+    """Return the condition of the pages for these partition keys."""
+    test = {"ForAllValues:StringLike": {LEADING_KEYS: [keys]}, "Null": {LEADING_KEYS: "false"}}
+    return {"Condition": test}
+
+
 CRUD = [f"dynamodb:{each}" for each in ("GetItem", "DeleteItem", "PutItem", "Scan", "Query", "UpdateItem")]
 
 
@@ -306,10 +312,13 @@ CRUD = [f"dynamodb:{each}" for each in ("GetItem", "DeleteItem", "PutItem", "Sca
             ],
         ),
         (["P1", "P2", "P3"], [*TOKENS, {**TOKENS[0], "Action": "dynamodb:*", "Effect": "Deny"}]),
+        ([], [{**TOKENS[0], **limited("shop/*")}, {**TOKENS[1], **limited("shop/*#*#*")}, TOKENS[2]]),
+        (["P1", "P2"], [{**TOKENS[0], **limited("billing/*")}, *TOKENS[1:]]),
+        (["P3"], [TOKENS[0], {**TOKENS[1], **limited("billing/*#*#*")}, TOKENS[2]]),
     ],
 )
 def test_what_a_role_may_not_do_is_found(shop: Account, found: list[str], policies: list[Any]) -> None:
-    """SAM's DynamoDBCrudPolicy has no PartiQL, and may delete tokens."""
+    """SAM's DynamoDBCrudPolicy has no PartiQL, and may delete tokens; some roles are for another service."""
     shop.whole()
     shop.function("refunds", role=shop.role(*policies, name="refunds-role"))
     shop.mapping(arn("sqs", QUEUE), "refunds", **MAPPING)
