@@ -381,7 +381,7 @@ def answer_of_error(error: OnceError) -> Answer:
     }
 
 
-_NOT_CHECKPOINTED: Final = ("stored", "error", "decisions")
+_NOT_CHECKPOINTED: Final = ("stored", "error", "decisions", "omits_outcome")
 
 
 def answer_of_replay(call: Call, replayed: Replayed) -> Answer:
