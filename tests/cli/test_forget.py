@@ -209,6 +209,8 @@ def test_the_row_is_deleted_with_its_key(payments: Payments, result: Any) -> Non
     assert ran.exit_code == 0, output_of(ran)
     assert _stored(payments) == "[]"
     assert "duplicates RUN AGAIN" in output_of(ran)
+    assert f"{token}: deleted" in output_of(ran)
+    assert "→" not in output_of(ran)
     assert payments.ask("p-1") == result
     assert payments.asked == ["p-1", "p-1"]
 
@@ -234,7 +236,8 @@ def test_the_row_of_unfinished_work_is_not_deleted(payments: Payments, state: st
         assert payments.run("resolve", token, "--not-done", *SURE).exit_code == 0
     before = payments.row("p-1")
     ran = payments.run("forget", token, "--row", *SURE)
-    assert (ran.exit_code, "resolve it first" in output_of(ran)) == (1, True)
+    assert (ran.exit_code, f"it is {state}: deleted" in output_of(ran)) == (1, True)
+    assert "resolve it first" in output_of(ran)
     assert payments.row("p-1") == before
 
 

@@ -515,7 +515,8 @@ def test_terminal_escapes_in_errors_are_escaped(payments: Payments) -> None:
 @pytest.mark.parametrize(
     ("token", "expected"),
     [
-        ("shop/charge/p-9", "lambda-once show shop/charge/p-9 finds the token of a key"),
+        ("shop/charge/p-9", "lambda-once show p-9 finds the token of a key"),
+        ("shop/charge/a@b.example", "lambda-once show a@b.example finds"),
         ("p-9", "lambda-once show p-9 finds the token of a key"),
         ("shop/charge/p-1#a#0", "lambda-once show 'shop/charge/p-1#a#0' finds"),
         ("", "TOKEN is empty"),

@@ -258,7 +258,7 @@ def test_explain_a_refused_request(rig: Rig, options: Any, event: Any, message: 
 @pytest.mark.parametrize(
     ("options", "event", "named", "joins", "compared"),
     [
-        ({}, http(), "nothing", None, True),
+        ({}, http(), "nothing", None, False),
         ({}, sent(f"Bearer {jwt(ALICE)}"), "JWT in Authorization, unverified", "SHA-256 of the JWT", True),
         ({"key": "orderId"}, sent("Bearer s3cret"), "Authorization, whole", None, True),
         ({}, sent("Bearer s3cret"), "Authorization, whole", "SHA-256 of Authorization", True),
@@ -270,7 +270,8 @@ def test_explain_a_refused_request(rig: Rig, options: Any, event: Any, message: 
             True,
         ),
         ({}, sent(x_api_key="s3cret"), "x-api-key", "SHA-256 of x-api-key", True),
-        ({}, http(cookies=["session=s3cret"]), "the cookies", "SHA-256 of the cookies", True),
+        ({}, http(cookies=["session=s3cret"]), "the cookies", "SHA-256 of the cookies", False),
+        ({"key": "orderId"}, http(cookies=["session=s3cret"]), "the cookies", None, False),
         ({}, http(authorizer={"lambda": {"principalId": "alice"}}), "Lambda authorizer", "SHA-256 of", False),
         (
             {"caller": "cookies.session"},
@@ -286,7 +287,7 @@ def test_explain_a_refused_request(rig: Rig, options: Any, event: Any, message: 
             "SHA-256 of caller=",
             False,
         ),
-        ({}, rest_by(apiKeyId="alice"), "the id of the API key", "SHA-256 of the id of the API key", True),
+        ({}, rest_by(apiKeyId="alice"), "the id of the API key", "SHA-256 of the id of the API key", False),
         ({}, alb(x_amzn_oidc_data=oidc()), "x-amzn-oidc-data, unverified", "SHA-256 of x-amzn", True),
         ({"caller": False}, http(), "caller=False", None, False),
     ],
@@ -299,8 +300,9 @@ def test_the_source_of_the_caller_is_shown_and_not_the_caller(
     (explained,) = _explain(handler, event)
     assert named in str(explained.caller_from)
     assert (joins or "None") in str(explained.caller_joins)
-    assert (explained.identity.presented is not None) is compared
-    shown = f"{explained!r} {unit_json(explained, full=True)}"
+    printed = unit_json(explained, full=True)
+    assert printed["callerCompared"] is compared
+    shown = f"{explained!r} {printed}"
     for secret in ("alice", "s3cret", jwt(ALICE), basic("alice", "s3cret")):
         assert secret not in shown
 

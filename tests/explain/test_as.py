@@ -476,6 +476,9 @@ def order(event, context):
 @once.api_gateway(name="open", caller=False)
 def shared(event, context): ...
 
+@once.api_gateway(name="strict", unscoped="refuse")
+def refusing(event, context): ...
+
 @once.sqs
 def queue(record): ...
 
@@ -523,6 +526,42 @@ def test_a_handler_and_a_route(run: Run, function: str) -> None:
     assert "422 other-credentials" in ran.stdout
     assert "Nobody but the first caller gets the response. A retry of the first caller does" in ran.stdout
     assert "either (refreshed)." in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        ("HTTP API, nothing", "nothing; nothing of it joins the token; no credential is compared"),
+        ("HTTP API, JWT authorizer", "iss and sub; its SHA-256 joins the token"),
+        ("HTTP API, JWT not verified", "joins the token; a duplicate must present the same credential"),
+    ],
+)
+def test_what_is_compared_is_said(run: Run, recorded: str, said: str) -> None:
+    """Without a credential nothing is; what joins the token is not said twice."""
+    ran = run("order", keyed(RECORDED[recorded]))
+    assert said in " ".join(ran.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("function", "change", "said", "code"),
+    [
+        ("refusing", {}, "The request itself is refused: there is no response to get.", 1),
+        ("order", {"method": "GET"}, "The request runs unprotected: no response is stored.", 0),
+        ("order", {"authorizer": {"lambda": {"userId": "a"}}}, "Nobody gets the response, not even", 0),
+    ],
+)
+def test_where_there_is_no_response(run: Run, function: str, change: Json, said: str, code: int) -> None:
+    """It is not said that the first caller gets one."""
+    event = keyed(RECORDED["HTTP API, nothing"])
+    context = event["requestContext"]
+    if "method" in change:
+        context["http"]["method"] = change["method"]
+    else:
+        context.update(change)
+    ran = run(function, event, "--as", "all")
+    assert said in ran.stdout
+    assert "but the first caller" not in ran.stdout
+    assert ran.exit_code == code
 
 
 def test_declared_is_no_finding(run: Run) -> None:

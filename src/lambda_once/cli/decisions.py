@@ -41,7 +41,7 @@ from lambda_once.operations.decisions import (
 )
 from lambda_once.operations.search import by_token, parts_are_missing, parts_present
 from lambda_once.operations.story import describe_decision, describe_outcome
-from lambda_once.operations.tokens import is_request, token_status
+from lambda_once.operations.tokens import is_request, parts_of, token_status
 from lambda_once.stores.contract import Refused, Unanswered, Written
 
 if TYPE_CHECKING:
@@ -113,7 +113,10 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
         output.show(side_by_side({"as shown": before, "now": current}, now))
         _refuse(access, proposal, "the row has changed since it was shown", current)
     after = None if isinstance(write, Deletion) else after_write(before, write)
-    output.show(side_by_side({"before": before, "now": after}, now))
+    if after is None:
+        output.say(f"{before.token}: deleted")
+    else:
+        output.show(side_by_side({"before": before, "now": after}, now))
     _print_consequences(access, proposal)
     output.say(CACHES)
     _report(access, proposal, after, written=True)
@@ -125,9 +128,11 @@ def _row(access: Access, token: str) -> Record:
         raise click.UsageError("TOKEN is empty: pass a lock token")
     record = by_token(access.table, token)
     if record is None:
+        name = parts_of(token)
+        key = token if name is None else name.key
         raise Misconfigured(
             f"no token {token} in the table {access.table.name}: "
-            f"lambda-once show {quote(token)} finds the token of a key"
+            f"lambda-once show {quote(key)} finds the token of a key"
         )
     return record
 

@@ -302,7 +302,7 @@ def unit_json(unit: Explanation, *, full: bool) -> dict[str, Any]:
         "scope": _jsonable(unit.scope),
         "callerFrom": unit.caller_from,
         "callerJoins": unit.caller_joins,
-        "callerCompared": presented is not None,
+        "callerCompared": presented is not None and presented.is_compared,
         "callerAdvice": None if presented is None else presented.advice,
         "hashedFor": unit.hashed_for,
         "hashed": None if hashed is None else bounded(hashed.text, full=full),
@@ -386,7 +386,8 @@ def drawn(
         place = f"verdict, {n} of {len(comparisons)}" if len(comparisons) > 1 else "verdict"
         parts += [line((place, "bold")), *_comparison(comparison, full=full), ""]
     if replied is not None:
-        parts += [*_senders(replied), ""]
+        ((_, (unit,)),) = events  # one HTTP event
+        parts += [*_senders(replied, unit), ""]
     return Group(*parts[:-1])
 
 
@@ -419,13 +420,16 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
 def _caller(unit: Explanation) -> str:
     if unit.caller_from is None:
         return ""
-    joins = f"; {unit.caller_joins or 'nothing of it'} joins the token"
-    return f"{unit.caller_from}{joins}{_compared(unit.identity.presented)}"
+    whole = f"SHA-256 of {unit.caller_from}"
+    joins = "its SHA-256" if unit.caller_joins == whole else unit.caller_joins or "nothing of it"
+    return f"{unit.caller_from}; {joins} joins the token{_compared(unit.identity.presented)}"
 
 
 def _compared(presented: Presented | None) -> str:
     if presented is None:
         return ""
+    if not presented.is_compared:
+        return "; no credential is compared"
     if presented.proof:
         return "; a duplicate must present the same credential"
     return f"; nothing proves it, so a response {presented.advice}"
@@ -464,7 +468,7 @@ def _change(part: ComparedPart, *, full: bool) -> str:
     return f"{' → '.join(sides)}{'' if part.counts else ' (counts for nothing here)'}"
 
 
-def _senders(replied: Replies) -> Iterator[RenderableType]:
+def _senders(replied: Replies, unit: Explanation) -> Iterator[RenderableType]:
     """Yield a row for each sender, those that do not apply last, and the verdict."""
     rows = sorted(replied.each, key=lambda each: each.gets is Gets.NOTHING)
     shown = [(each.sender.value, *_reply(each), each.who) for each in rows]
@@ -474,7 +478,7 @@ def _senders(replied: Replies) -> Iterator[RenderableType]:
         ("gets", "who"),
     )
     yield ""
-    yield Paragraph(*_verdict(replied))
+    yield Paragraph(*_verdict(replied, unit))
 
 
 def _reply(reply: Reply) -> tuple[str, str]:
@@ -494,17 +498,27 @@ def _reply(reply: Reply) -> tuple[str, str]:
             assert_never(unreachable)
 
 
-def _verdict(replied: Replies) -> tuple[str, str]:
+def _verdict(replied: Replies, unit: Explanation) -> tuple[str, str]:
     """Return who else gets the response and what to do about it, and its style."""
     found = replied.disclosure
+    if unit.problem is not None:
+        return "The request itself is refused: there is no response to get.", "yellow"
+    if unit.unprotected is not None:
+        return "The request runs unprotected: no response is stored.", "yellow"
     if found is None:
-        own = [each for each in replied.each if each.sender.is_first_caller]
-        without = ", ".join(
-            each.sender.value for each in own if each.gets not in (Gets.RESPONSE, Gets.NOTHING)
-        )
-        note = f" A retry of the first caller does not always get it, either ({without})." if without else ""
-        return f"Nobody but the first caller gets the response.{note}", "green"
+        return _private(replied), "green"
     to = ", ".join(sender.value for sender in found.to)
     if found.declared:
         return f"Others get the response, as declared ({to}): {found.advice}.", "yellow"
     return f"Others get the response ({to}): {found.advice}.", "red"
+
+
+def _private(replied: Replies) -> str:
+    """Say that nobody else gets the response, and which retries of the first caller do not, either."""
+    own = [each for each in replied.each if each.sender.is_first_caller]
+    without = [each.sender for each in own if each.gets not in (Gets.RESPONSE, Gets.NOTHING)]
+    if Sender.SAME in without:
+        return "Nobody gets the response, not even the first caller."
+    names = ", ".join(sender.value for sender in without)
+    note = f" A retry of the first caller does not always get it, either ({names})." if names else ""
+    return f"Nobody but the first caller gets the response.{note}"

@@ -84,6 +84,11 @@ class Presented(NamedTuple):
     def __repr__(self) -> str:
         return "Presented(…)"
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether a row of this request has a mark, which a duplicate must match."""
+        return self.credential is not None or not self.proof
+
     def mark(self, salt: str) -> str | None:
         """
         Return the mark that a row stores: *salt*, an attempt id, and the HMAC under it. None without one.

@@ -12,7 +12,7 @@ from lambda_once.core.results import Inline, Parts, Unavailable, pack, utf8
 from lambda_once.core.writes import Change, Complete, End, Hold, Keep, Release, Write, resolving
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import confirmed, unfinished
-from lambda_once.operations.tokens import Filter, Status, token_status
+from lambda_once.operations.tokens import STATUS, Filter, Status, token_status
 from lambda_once.stores.contract import Refused, Unanswered, Written
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def delete_objection(record: Record) -> str | None:
     if record.state is State.COMPLETE:
         return None
     return (
-        f"it is {record.state.value}: deleted, its work could be done twice without a trace; "
+        f"it is {STATUS[record.state].words}: deleted, its work could be done twice without a trace; "
         "resolve it first (--done or --failed)"
     )
 
