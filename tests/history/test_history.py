@@ -11,8 +11,9 @@ import pytest
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 
-from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed
+from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed, RetryLater
 from lambda_once.core.clock import SystemClock
+from lambda_once.core.lifecycle import Resolve
 from lambda_once.core.writes import Complete
 from lambda_once.engine import lapsed
 from lambda_once.engine.history import Busy, Earlier, Vacant
@@ -245,6 +246,25 @@ def test_lapsed_work_is_held(shop: Shop) -> None:
             new(EVENT)
     assert till.charged == []
     assert shop.record() is None  # the token holds it from now on
+
+
+def test_what_was_forgotten_is_held_all_the_same(shop: Shop) -> None:
+    """Who erases the message of a released token has not asked what became of the old version's attempt."""
+    till = Till()
+
+    def unreachable(_: Any) -> None:
+        raise RetryLater("the bank of Ann Private does not answer")
+
+    with pytest.raises(RetryLater):
+        shop.new(unreachable, on_error=HOLD)(EVENT)
+    shop.begun(EVENT)
+    shop.lapse()
+    shop.decide(Resolve.FORGET)
+    with pytest.raises(Held, match="held for manual review"):
+        shop.new(till.charge, on_error=HOLD)(EVENT)
+    assert till.charged == []
+    shop.resolve(done=False)
+    assert shop.new(till.charge, on_error=HOLD)(EVENT) == {"charge": 1, "of": "o-1"}
 
 
 def test_twin_that_does_not_look_first(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

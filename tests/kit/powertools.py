@@ -150,10 +150,13 @@ class Shop:
 
     def resolve(self, *, done: bool) -> None:
         """Decide, as an operator, whether the work of the only token, which is held or lapsed, was *done*."""
+        self.decide(Resolve.DONE if done else Resolve.NOT_DONE)
+
+    def decide(self, how: Resolve) -> None:
+        """Decide *how* about the only token, as an operator."""
         (row,) = self.items(self.tokens)
-        held, now = record_of(row), SystemClock().now()
-        author = Author("operator", "asked the payment provider")
-        write = decided(held, Resolve.DONE if done else Resolve.NOT_DONE, author, now)
+        author, now = Author("operator", "asked the payment provider"), SystemClock().now()
+        write = decided(record_of(row), how, author, now)
         deadline = Deadline(SystemClock(), now + timedelta(days=1))
         assert DynamoDBStore(self.tokens, self.client).write([write], deadline) == [Written.WRITTEN]
 

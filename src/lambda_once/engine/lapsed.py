@@ -7,7 +7,7 @@ idempotency layer knows of the call.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, assert_never
 
 from lambda_once.core.clock import Waits, stamp
 from lambda_once.core.lifecycle import Course, Decider, Decision, Failure, OnLapse, Record, Resolve
@@ -151,10 +151,16 @@ def _found(ownership: Ownership, history: History, finisher: Finisher) -> Copy |
             assert_never(unreachable)
 
 
+_OF_OUTCOMES: Final = (Resolve.KEEP, Resolve.FORGET)
+"""Decisions about what a row stores, not about whether work was done."""
+
+
 def _is_decided(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> bool:
     """Whether an operator has resolved the token since *lapsed*: that decision stands."""
     row = finisher.store.read(ownership.token, ownership.call.invocation.deadline)
-    return row is not None and any(decision.at >= lapsed for decision in row.decisions)
+    # Who keeps or erases an outcome has not asked what became of the lapsed attempt.
+    decisions = () if row is None else row.decisions
+    return any(each.at >= lapsed and each.how not in _OF_OUTCOMES for each in decisions)
 
 
 def _in_progress(ownership: Ownership, finisher: Finisher, until: datetime | None) -> InProgress:
