@@ -14,12 +14,12 @@ from lambda_once.core.lifecycle import Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write
 from lambda_once.dynamodb.retry import Unprocessed
-from lambda_once.errors import Held, ResultUnavailable
+from lambda_once.errors import Held, Misconfigured, ResultUnavailable
 from lambda_once.operations import table as table_module
 from lambda_once.operations.decisions import FORGOTTEN, Author, decided
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Unanswered, Written
+from lambda_once.stores.contract import Refused, Unanswered, Written
 from lambda_once.stores.store import DynamoDBStore
 from tests.operations.payments import Declined, Payments, output_of, payments_at
 
@@ -352,6 +352,18 @@ def test_a_run_that_ends_after_the_parts_is_repeated(
     assert payments.run("forget", token, *SURE).exit_code == 0
     _is_erased(payments, before)
     assert payments.asked == ["p-1"]
+
+
+@pytest.mark.parametrize(("answer", "code"), [(Refused(None), 1), (Misconfigured("denied"), 2)])
+def test_parts_that_are_erased_before_a_refusal_are_named(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch, answer: Any, code: int
+) -> None:
+    """The row was changed meanwhile, or may not be deleted: its result is gone all the same."""
+    token = _charge(payments, LARGE)
+    monkeypatch.setattr(TokenTable, "delete", lambda _table, _record: answer)
+    ran = payments.run("forget", token, "--row", *SURE)
+    assert (ran.exit_code, "erased parts of its result: 1" in output_of(ran)) == (code, True)
+    assert isinstance(payments.ask("p-1"), ResultUnavailable)
 
 
 def test_parts_that_are_not_deleted_leave_the_row(

@@ -106,8 +106,8 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
         return
     if not consent.given(proposal.question):
         _refuse(access, proposal, "you declined", before)
-    if proposal.erases_parts:
-        access.table.erase_parts(before)
+    if proposal.erases_parts and (erased := access.table.erase_parts(before)):
+        output.say(f"erased parts of its result: {erased}")  # whatever becomes of the row
     if not is_written(access, write):
         current = access.table.read(before.token)
         output.show(side_by_side({"as shown": before, "now": current}, now))

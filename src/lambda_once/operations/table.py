@@ -133,9 +133,11 @@ class TokenTable:
             return Refused(record_of(item)) if item else Written.WRITTEN
         return Written.WRITTEN
 
-    def erase_parts(self, record: Record) -> None:
+    def erase_parts(self, record: Record) -> int:
         """
         Delete the parts of *record*'s result, before its row is written: afterwards nothing leads to them.
+
+        Returns how many there were.
 
         No other row leads to them, whatever has become of this one: a finished row is only ever kept for
         longer, or replaced, under another attempt id. Until it is written, a duplicate gets
@@ -143,7 +145,7 @@ class TokenTable:
         `Misconfigured`.
         """
         if not isinstance(record.stored, Parts):
-            return
+            return 0
         deadline = self.deadline()
         writes = [{"DeleteRequest": {"Key": key}} for key in part_keys(record, record.stored.count)]
         send = partial(self.transport.asked, deadline=deadline, token=record.token)
@@ -151,6 +153,7 @@ class TokenTable:
             batch_write(send, self.name, writes, deadline)
         except Unprocessed as throttled:
             raise unavailable(record.token, "not all parts were deleted in time") from throttled
+        return record.stored.count
 
 
 class Cursor:
