@@ -179,6 +179,7 @@ FORGED: list[tuple[str, Callable[[LoadBalancer], str | None], str]] = [
     ("four parts", lambda own: f"{own.data()}.x", "is not a JWT of a load balancer"),
     ("no base64", lambda own: f"!{own.data()}", "is not a JWT of a load balancer"),
     ("not ASCII", lambda own: f"é{own.data()}", "is not a JWT of a load balancer"),
+    ("claims no text", lambda own: own.data().replace(".", ".\ud800", 1), "is not a JWT of a load balancer"),
     ("too long", lambda own: own.data("a" * LONGEST), "is not a JWT of a load balancer"),
     ("deep", lambda own: f"{encoded(b'[' * 9000)}.{own.data()[-8:]}.x", "is not a JWT of a load balancer"),
     (
@@ -410,6 +411,22 @@ def test_few_keys_are_remembered(rig: Rig, shop: Shop, server: KeyServer, balanc
     balancer.keys[KID] = balancer.keys.pop(KID)
     shop.ask(balancer.data(exp=IN_TIME + 9_000, claims={"sub": "alice"}))
     assert len(server.asked) == MOST_KEYS + 2
+
+
+def test_keys_of_others_push_out_none_of_ours(
+    rig: Rig, shop: Shop, server: KeyServer, balancer: LoadBalancer
+) -> None:
+    """The server has the keys of all load balancers of the region: what they have not signed is forged."""
+    shop.ask(balancer.data(claims={"sub": "alice"}, exp=LONG))
+    forged = LoadBalancer().data(claims={"sub": "alice"}, exp=LONG)
+    for n in range(100, 100 + MOST_KEYS):
+        balancer.rotate(str(UUID(int=n)))  # in truth that of another load balancer
+        refused(shop, with_header(forged, kid=str(UUID(int=n))), "has a wrong signature")
+        rig.clock.advance(30)
+    balancer.keys[KID] = balancer.keys.pop(KID)
+    server.asked.clear()
+    assert is_replay(shop.ask(balancer.data(claims={"sub": "alice"}, exp=LONG)))
+    assert server.asked == []
 
 
 def unverified(shop: Shop, data: str, reason: str, **options: Any) -> None:

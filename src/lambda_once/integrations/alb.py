@@ -11,8 +11,9 @@ first: a forged one seldom reaches the key server, and then at a limited rate.
     the key of kid, remembered or fetched                unknown to the server 400; no answer 503
     signature, then iss and sub, not expired             else 400
 
-A key is remembered for a day. Whoever sends new kids costs `MOST_FETCHES` requests a minute, and delays a key
-that is new indeed until the next minute. Nothing here is logged but which check failed.
+A key that has verified a signature is remembered for a day. Whoever sends other kids costs `MOST_FETCHES`
+requests a minute, and delays a key that is new indeed until the next minute. Nothing here is logged but which
+check failed.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class _Jwt(NamedTuple):
     @classmethod
     def of(cls, data: str) -> _Jwt:
         """Return *data* in its parts. Raises `MalformedRequest`."""
-        parts = data.split(".") if len(data) <= LONGEST else []
+        parts = data.split(".") if len(data) <= LONGEST and data.isascii() else []
         if len(parts) != len(("header", "claims", "signature")):
             _refuse(_FORM)
         head, claims, signature = parts
@@ -235,20 +236,21 @@ class _Keys:
         """
         now = deadline.clock.now()
         known = self._known.get(jwt.kid)
-        if known is None or known.until <= now:
-            known = self._fetched(jwt.kid, deadline, now)
-        return self._algorithm.verify(jwt.signed, known.key, jwt.signature)
-
-    def _fetched(self, kid: str, deadline: Deadline, now: datetime) -> _Known:
+        if known is not None and known.until > now:
+            return self._algorithm.verify(jwt.signed, known.key, jwt.signature)
         try:
-            key = self._key_in(*self._answer(kid, deadline, now))
-            known = _Known(key, now + KEPT)
-            with self._lock:
-                others = [each for each in self._known.items() if each[0] != kid]
-                self._known = dict([*others, (kid, known)][-MOST_KEYS:])
+            key = self._key_in(*self._answer(jwt.kid, deadline, now))
+            has_signed = self._algorithm.verify(jwt.signed, key, jwt.signature)
+            if has_signed:  # the server has the keys of others, too: none of those takes the place of ours
+                self._remember(jwt.kid, _Known(key, now + KEPT))
         finally:
-            self._asking.pop(kid, None)
-        return known
+            self._asking.pop(jwt.kid, None)
+        return has_signed
+
+    def _remember(self, kid: str, known: _Known) -> None:
+        with self._lock:
+            others = [each for each in self._known.items() if each[0] != kid]
+            self._known = dict([*others, (kid, known)][-MOST_KEYS:])
 
     def _key_in(self, status: int, body: bytes) -> Any:
         if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:
