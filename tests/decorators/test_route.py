@@ -236,6 +236,72 @@ def test_async_routes(rig: Rig, answer: Any, status: int, state: State) -> None:
     assert header(second, "Idempotent-Replayed") == ("true" if state is State.COMPLETE else None)
 
 
+WHOLE = Response(201, "text/plain", "paid")
+GIVEN: list[tuple[str, Any, int, str]] = [
+    ("a body", {"paid": 5}, 200, '{"paid":5}'),
+    ("a body with a status", {"status": "paid"}, 200, '{"status":"paid"}'),
+    ("nothing", None, 200, "null"),
+    ("a body and a status", ({"paid": 5}, 201), 201, '{"paid":5}'),
+    ("a response", WHOLE, 201, "paid"),
+    ("as Lambda writes it", {"statusCode": 201, "body": "paid"}, 201, "paid"),
+]
+
+
+@pytest.mark.parametrize("way", ["complete", "transact"])
+@pytest.mark.parametrize(
+    ("result", "status", "body"), [row[1:] for row in GIVEN], ids=[row[0] for row in GIVEN]
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_route_completes_with_what_it_could_return(
+    rig: Rig, result: Any, status: int, body: str, way: str, *, is_async: bool
+) -> None:
+    """By the attempt, which its first caller and duplicates get, whatever it returns later."""
+    app, runs = APIGatewayHttpResolver(), []
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route(async_resolver=is_async)])
+    def pay(order_id: str) -> Json:
+        runs.append(order_id)
+        attempt = rig.once.current()
+        attempt.complete(result) if way == "complete" else attempt.transact([], result)
+        return {"another": "answer"}
+
+    def ask() -> Any:
+        context = rig.context(f"request-{len(runs)}")
+        return asyncio.run(app.resolve_async(HTTP, context)) if is_async else app.resolve(HTTP, context)
+
+    answers = [ask(), ask(), ask()]
+    assert [(answer["statusCode"], answer["body"]) for answer in answers] == [(status, body)] * 3
+    assert [header(answer, "Idempotent-Replayed") for answer in answers] == [None, "true", "true"]
+    assert runs == ["5"]
+
+
+@pytest.mark.parametrize("result", [({"broken": 1}, 500), Response(422, "text/plain", "no"), ({}, 404)])
+def test_a_route_that_completes_with_an_error_is_released(rig: Rig, result: Any) -> None:
+    """As one that returns it."""
+    app, runs = APIGatewayHttpResolver(), []
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route()])
+    def pay(order_id: str) -> Any:
+        runs.append(order_id)
+        return rig.once.current().complete(result)
+
+    statuses = [app.resolve(HTTP, rig.context(f"request-{len(runs)}"))["statusCode"] for _ in range(2)]
+    assert statuses == [result[1] if isinstance(result, tuple) else result.status_code] * 2
+    assert (rig.row().state, runs) == (State.RELEASED, ["5", "5"])
+
+
+def test_a_route_completes_in_private(rig: Rig) -> None:
+    """A cookie that is given to `complete` is no duplicate's, either, where the request has no key."""
+    app = APIGatewayHttpResolver()
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route()])
+    def pay(order_id: str) -> Any:
+        return rig.once.current().complete(Response(200, cookies=[Cookie("session", order_id)]))
+
+    first, second = (app.resolve(http(), rig.context(each)) for each in ("request-1", "request-2"))
+    assert (first["cookies"], second["statusCode"]) == (["session=5; Secure"], 409)
+
+
 def test_an_async_conflict(rig: Rig) -> None:
     """Two at once under resolve_async: the second gets 409."""
     app = APIGatewayHttpResolver()

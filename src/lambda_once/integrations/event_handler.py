@@ -7,7 +7,7 @@ import sys
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeGuard
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.settings import Settings
 
+_FORM: Final = frozenset({"status", "headers", "body"})
+"""What every `stored` form has."""
 _EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"
 
 
@@ -61,8 +63,8 @@ class FormCodec(Codec):
         super().__init__(Any)
 
     def dump(self, value: Any) -> str:
-        if not isinstance(value, Ended):  # of a probe
-            return super().dump(stored(value) if hasattr(value, "status_code") else value)
+        if not isinstance(value, Ended):  # of a probe, or what the route function completes with
+            return super().dump(value if _is_form(value) else stored(as_response(value)))
         if value.form is None:
             raise NotSerialisable("the route function has run, and its middlewares made no response of it")
         return super().dump(value.form)
@@ -84,7 +86,7 @@ class Route:
         self._runtime = runtime
         self._settings = settings
         self.identifier = HttpIdentifier(
-            "once.route", runtime, settings, "route", lambda ended: ended.error, FormCodec()
+            "once.route", runtime, settings, "route", self._error_in, FormCodec()
         )
 
     def middleware(self, app: Any, next_middleware: Any = None) -> Any:
@@ -197,6 +199,10 @@ class Route:
             error = self._error_of(service_response(watch.error))
             return Ended(form, error, raised=None if error is None and form is not None else left)
         raise watch.error
+
+    def _error_in(self, value: Any) -> BaseException | None:
+        """Return the error that *value* means: an `Ended`, or what the route function completes with."""
+        return value.error if isinstance(value, Ended) else self._error_of(revived(value))
 
     def _error_of(self, response: Any) -> ErrorResponse | None:
         status = int(response.status_code)
@@ -332,12 +338,19 @@ def stored(response: Response[Any]) -> dict[str, Any]:
     return form
 
 
-def revived(form: dict[str, Any]) -> Response[Any]:
+def _is_form(value: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping) and ("statusCode" in value or value.keys() >= _FORM)
+
+
+def revived(form: Any) -> Any:
     """
     Return the response of a `stored` *form*; its cookies are texts, as in Set-Cookie.
 
-    A probe or an operator may write it as Lambda does, ``{"statusCode": 200, "body": …}``.
+    A probe, an operator or the route function may write it as Lambda does,
+    ``{"statusCode": 200, "body": …}``; all else is what a route function returns.
     """
+    if not _is_form(form):
+        return as_response(form)
     from aws_lambda_powertools.event_handler import Response
 
     body = form.get("body")
