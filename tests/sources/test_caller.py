@@ -514,11 +514,20 @@ def test_one_credential_twice_is_one(event: Json) -> None:
     assert of(event, hashed=True) == of(sent("Bearer a"), hashed=True)
 
 
-@pytest.mark.parametrize("empty", ["", " ", "Bearer ", "Bearer , "])
-def test_an_empty_header_is_none(empty: str) -> None:
-    """Bearer without a token is a text of its own; nothing at all is no credential."""
-    assert of(sent(empty)).origins in ((), (Origin.AUTHORIZATION,))
-    assert of(sent(empty.strip()), hashed=True) == of(sent(empty), hashed=True)
+@pytest.mark.parametrize(
+    "empty",
+    ["", " ", "Bearer ", "bearer", "Bearer , ", "Bearer ,Bearer ", "Bearer  Bearer", "Basic", "DPoP "],
+)
+@pytest.mark.parametrize("hashed", [False, True])
+def test_an_empty_header_is_none(empty: str, *, hashed: bool) -> None:
+    """A client without a token often sends the scheme alone: all of them would be one caller."""
+    assert of(sent(empty), hashed=hashed) == of(sent(), hashed=hashed)
+    assert of(sent(empty), hashed=hashed).is_nobody
+
+
+def test_one_word_is_a_credential() -> None:
+    """Not every client sends a scheme."""
+    assert of(sent("s3cret")).origins == (Origin.AUTHORIZATION,)
 
 
 # ------------------------------------------------------------------ rule 4

@@ -386,7 +386,11 @@ class _Credential(NamedTuple):
 _SIGNING: Final = re.compile(r"aws4-.*|oauth|digest|hawk|hmac(-.*)?|signature", re.IGNORECASE)
 
 _ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
-"""Schemes whose credential has no comma: a comma means that the gateway has joined two headers."""
+"""
+Schemes whose credential has no comma: a comma means that the gateway has joined two headers.
+
+A client without a token often sends the scheme alone, which is no credential.
+"""
 
 
 def _authorization(headers: Values) -> _Credential | None:
@@ -417,7 +421,8 @@ def _authorizations(headers: Values) -> frozenset[tuple[str, str]]:
 
 def _split(raw: str) -> tuple[str, str]:
     first, _, rest = raw.strip().partition(" ")
-    return (first.lower(), rest.strip()) if rest else ("", first)
+    scheme = first.lower()
+    return (scheme, rest.strip()) if rest or scheme in _ONE_WORD else ("", first)
 
 
 def _joined(scheme: str, text: str) -> list[str]:
@@ -425,7 +430,7 @@ def _joined(scheme: str, text: str) -> list[str]:
     if scheme not in _ONE_WORD:
         return [text]
     parts = [part.strip() for part in text.split(",")]
-    return [part[len(scheme) :] if part.lower().startswith(f"{scheme} ") else part for part in parts]
+    return [part[len(scheme) :] if f"{part.lower()} ".startswith(f"{scheme} ") else part for part in parts]
 
 
 def _of_authorization(scheme: str, text: str) -> _Credential:
