@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from inspect import Parameter, signature
 from textwrap import dedent
 
 import pytest
@@ -43,6 +44,15 @@ def test_the_reference_has_the_own_options_of_each_decorator(decorator: str, whe
     assert row is not None
     every = {"name", "key", "scope", "fingerprint", "ignore"} | options_of(Where.ONCE)
     assert set(_NAME.findall(row[1])) == options_of(where) - every
+
+
+def test_the_reference_shows_every_argument_of_once() -> None:
+    """In the call at its head, which is run."""
+    call = re.search(r"^once = Once\(\n(.*?)^\)$", REFERENCE, re.MULTILINE | re.DOTALL)
+    assert call is not None
+    parameters = signature(lambda_once.Once).parameters.values()
+    own = {each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY}
+    assert set(re.findall(r"^    (\w+)=", call[1], re.MULTILINE)) == own | options_of(Where.ONCE)
 
 
 def test_the_table_of_problems_is_the_codes() -> None:
