@@ -404,6 +404,18 @@ def test_each_route_is_logged_once(rig: Rig, capsys: pytest.CaptureFixture[str])
 
 
 @in_memory
+def test_a_client_invents_no_methods_of_the_log(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is forwarded: each would be a line, and an entry that stays."""
+    ask, ran = works(rig, RESPONSES[0][1])
+    for n in range(9):
+        ask(alb() | {"httpMethod": f"S3CRET-{n}"})
+    ask(alb() | {"httpMethod": "delete"})
+    routes = [reason.partition(": ")[0] for reason in _lines(capsys.readouterr().out)]
+    assert routes == ["(any method) (any path)", "DELETE (any path)"]
+    assert len(ran) == 10
+
+
+@in_memory
 def test_a_route_is_named_by_its_rule(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """An API with one proxy route has its routes in the Event Handler."""
     app = APIGatewayHttpResolver()

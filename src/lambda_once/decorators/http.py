@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from http import HTTPMethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
@@ -119,7 +120,8 @@ class HttpIdentifier:
         separate = warning is None and found.caller is not NO_CALLER
         if not found.hashed:
             return call if separate else call._replace(separate=False)
-        at = (method, route or source.route_of(event) or "(any path)")
+        known = method if method in HTTPMethod.__members__ else "(any method)"  # a client's own text
+        at = (known, route or source.route_of(event) or "(any path)")
         kept = partial(self._stored_of, identifier, found.caller, at)
         return call._replace(separate=separate, stored_of=kept)
 
