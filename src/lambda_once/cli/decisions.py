@@ -446,7 +446,7 @@ _DELETED: Final = "RUN AGAIN, if any can still be delivered: by a queue, a redri
 @with_table
 def forget_command(access: Access, token: str, consent: Consent, *, row: bool, attempt: str | None) -> None:
     """
-    Erase what TOKEN stores: the result, the message of its error, checksums of the payload's fields.
+    Erase what TOKEN stores: result, message of its error, checksums of fields, reasons of decisions.
 
     The token stays, so nothing runs again: duplicates of completed work get ResultUnavailable. Shows the row,
     asks, and writes if the row has not changed since; who had it forgotten, and why, is kept on the row. A

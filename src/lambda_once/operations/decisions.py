@@ -221,9 +221,16 @@ def forget_objection(record: Record) -> str | None:
         lease = stamp(record.expected_completion)
         return f"it is in progress, with a lease until {lease}: forget it once it is finished, or resolve it"
     has_message = record.error is not None and record.error.message != FORGOTTEN
-    if stores_result(record) or has_message or record.fields is not None:
+    has_reason = any(_quotes(decision) for decision in record.decisions)
+    if stores_result(record) or has_message or has_reason or record.fields is not None:
         return None
-    return "it stores no result, no message and no checksums of fields"
+    return "it stores no result, no message, no checksums of fields and no reason of an earlier decision"
+
+
+def _quotes(decision: Decision) -> bool:
+    """Whether its reason may quote what is to be erased: a person's may, but not that of ``forget``."""
+    is_ours = decision.kind is not Decider.PERSON or decision.how is Resolve.FORGET
+    return not is_ours and decision.because != FORGOTTEN
 
 
 def delete_objection(record: Record) -> str | None:
