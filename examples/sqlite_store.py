@@ -56,6 +56,16 @@ class SqliteStore:
             self._db.execute("BEGIN IMMEDIATE")
             yield
 
+    @contextmanager
+    def _reading(self, token: str | None = None) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
+        except sqlite3.OperationalError as error:
+            raise StoreUnavailable(
+                f"the database did not answer ({error}); retry later", token=token
+            ) from error
+
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         return [self._acquire(acquisition) for acquisition in acquisitions]
 
@@ -83,19 +93,14 @@ class SqliteStore:
         return answer
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
-        try:
-            with self._lock:
-                return self._row(token)
-        except sqlite3.OperationalError as error:
-            raise StoreUnavailable(
-                f"the database did not answer ({error}); retry later", token=token
-            ) from error
+        with self._reading(token):
+            return self._row(token)
 
     def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
         if not isinstance(record.stored, Parts):
             return ()
         query = "SELECT data FROM parts WHERE token = ? AND write = ? ORDER BY n"
-        with self._lock:
+        with self._reading(record.token):
             found = tuple(data for (data,) in self._db.execute(query, (record.token, record.write_id)))
         return found if len(found) == record.stored.count else None
 
@@ -112,7 +117,7 @@ class SqliteStore:
         self, state: State, deadline: Deadline, before: datetime | None = None
     ) -> Iterator[Record]:
         query = "SELECT row FROM tokens WHERE state = ? AND lease < ? ORDER BY lease"
-        with self._lock:
+        with self._reading():
             found = self._db.execute(
                 query, (state.value, "~" if before is None else stamp(before))
             ).fetchall()

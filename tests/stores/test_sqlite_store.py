@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from examples.sqlite_store import SqliteStore
-from lambda_once import Once
+from lambda_once import Once, StoreUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete, Holder, Write, after_write
 from lambda_once.stores.contract import Refused, WriteAnswer, Written
 from lambda_once.testing import lambda_context
@@ -69,6 +70,26 @@ def test_a_once_runs_on_it(tmp_path: Path) -> None:
             once = Once(store=store, service="shop")
             with once.invocation(lambda_context()):
                 assert once.run_as("work", 5, work, 5) == 1
+
+
+def test_a_database_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+    """Whatever is read: the row, the parts of its result, or the list."""
+    path = str(tmp_path / "tokens.sqlite")
+    with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as rival:
+        world = World(store, SuiteRows(SUITE, store))
+        world.won()
+        assert world.finish(Complete(Chunks((b"one", b"1")))) == Written.WRITTEN
+        row = world.row()
+        store._db.execute("PRAGMA busy_timeout = 0")
+        rival.execute("BEGIN EXCLUSIVE")
+        reads: list[Callable[[], object]] = [
+            world.row,
+            lambda: world.chunks(row),
+            lambda: list(world.store.unfinished(State.HELD, world.deadline)),
+        ]
+        for read in reads:
+            with pytest.raises(StoreUnavailable, match="did not answer"):
+                read()
 
 
 # ------------------------------------------------------------------ negative twins

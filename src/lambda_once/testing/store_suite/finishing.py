@@ -29,6 +29,7 @@ FINISHES = {
     "complete": (PAID, State.COMPLETE),
     "stored error": (FAILED, State.COMPLETE),
     "sealed": (SEALED, State.COMPLETE),
+    **{each.value: (Complete(each), State.COMPLETE) for each in Unavailable},
     "held": (HELD, State.HELD),
     "held, sealed": (HELD_SEALED, State.HELD),
     "released": (RELEASED, State.RELEASED),
