@@ -21,6 +21,7 @@ from aws_lambda_powertools.shared.cookies import Cookie
 
 from lambda_once import HOLD, ErrorResponse
 from lambda_once.core.lifecycle import State
+from lambda_once.engine.replay import Replayed
 from tests.decorators.rig import Rig
 from tests.decorators.test_api import KEY, URL
 from tests.sources.samples import alb, http, rest
@@ -234,6 +235,30 @@ def test_async_routes(rig: Rig, answer: Any, status: int, state: State) -> None:
     assert second["statusCode"] == status
     assert len(runs) == (1 if state is State.COMPLETE else 2)
     assert header(second, "Idempotent-Replayed") == ("true" if state is State.COMPLETE else None)
+
+
+def test_on_replay_gets_a_response_of_the_event_handler(rig: Rig) -> None:
+    """As middlewares do, which may alter it or return another answer of a route."""
+
+    def dressed(response: Response[Any], replayed: Replayed) -> Any:
+        assert response.status_code == 200
+        response.headers["x-state"] = replayed.record.state.value
+        return response
+
+    orders = Orders(rig, APIGatewayHttpResolver, on_replay=dressed)
+    first, second = orders.ask(HTTP), orders.ask(HTTP)
+    assert header(first, "x-state") is None
+    assert (header(second, "x-state"), header(second, "Idempotent-Replayed")) == ("complete", "true")
+    assert second["body"] == first["body"]
+
+
+def test_on_replay_may_answer_as_a_route_does(rig: Rig) -> None:
+    """A body and a status."""
+    orders = Orders(rig, APIGatewayHttpResolver, on_replay=lambda *_: ({"already": True}, 208))
+    orders.ask(HTTP)
+    second = orders.ask(HTTP)
+    assert (second["statusCode"], second["body"]) == (208, '{"already":true}')
+    assert header(second, "Idempotent-Replayed") == "true"
 
 
 WHOLE = Response(201, "text/plain", "paid")

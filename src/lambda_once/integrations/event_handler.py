@@ -229,7 +229,8 @@ class Route:
             return outcome.response
         if not isinstance(outcome, Replayed):
             return revived(outcome)
-        response = revived(apply_on_replay(self._settings, outcome))
+        replayed = outcome._replace(result=revived(outcome.result))
+        response = revived(apply_on_replay(self._settings, replayed))
         response.headers[REPLAYED] = "true"
         return response
 
