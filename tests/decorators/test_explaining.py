@@ -289,6 +289,13 @@ def test_explain_a_refused_request(rig: Rig, options: Any, event: Any, message: 
         ),
         ({}, rest_by(apiKeyId="alice"), "the id of the API key", "SHA-256 of the id of the API key", False),
         ({}, alb(x_amzn_oidc_data=oidc()), "x-amzn-oidc-data, unverified", "SHA-256 of x-amzn", True),
+        (
+            {"caller": 'headers."x-user"'},
+            http(headers={"x-user": "alice"}),
+            """caller='headers."x-user"'""",
+            "SHA-256",
+            False,
+        ),
         ({"caller": False}, http(), "caller=False", None, False),
     ],
 )

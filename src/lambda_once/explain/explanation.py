@@ -323,7 +323,8 @@ def _caller(caller: Caller, selector: object) -> dict[str, Any]:
 
 def _selector(option: str, selector: object) -> str:
     if isinstance(selector, str):
-        return f'{option}="{selector}"'
+        quote = "'" if '"' in selector else '"'
+        return f"{option}={quote}{selector}{quote}"
     return f"{option}= the callable {getattr(selector, '__qualname__', type(selector).__qualname__)}"
 
 
