@@ -467,6 +467,18 @@ def test_another_payload_is_refused(shop: Shop) -> None:
     assert till.charged == ["o-1"]
 
 
+def test_a_token_that_was_deleted_comes_back(shop: Shop) -> None:
+    """The record of the history stays, result included: who erases a person's data deletes it there, too."""
+    till = Till()
+    new = shop.new(till.charge)
+    assert new(EVENT) == {"charge": 1, "of": "o-1"}
+    (token,) = shop.items(shop.tokens)
+    shop.client.delete_item(TableName=shop.tokens, Key={"lockToken": token["lockToken"]})
+    assert new(EVENT) == {"charge": 1, "of": "o-1"}
+    assert till.charged == ["o-1"]
+    assert len(shop.items(shop.tokens)) == 1
+
+
 def test_reading_only(shop: Shop) -> None:
     """``writes=False`` replays what the old version did, and writes nothing."""
     till = Till()
