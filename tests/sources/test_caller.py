@@ -516,11 +516,25 @@ def test_one_credential_twice_is_one(event: Json) -> None:
 
 @pytest.mark.parametrize(
     "empty",
-    ["", " ", "Bearer ", "bearer", "Bearer , ", "Bearer ,Bearer ", "Bearer  Bearer", "Basic", "DPoP "],
+    [
+        "",
+        " ",
+        "Bearer ",
+        "bearer",
+        "Bearer , ",
+        "Bearer ,Bearer ",
+        "Bearer  Bearer",
+        "Basic",
+        "DPoP ",
+        "Bearer null",
+        "bearer undefined",
+        "undefined",
+        "Token null",
+    ],
 )
 @pytest.mark.parametrize("hashed", [False, True])
 def test_an_empty_header_is_none(empty: str, *, hashed: bool) -> None:
-    """A client without a token often sends the scheme alone: all of them would be one caller."""
+    """The scheme alone, or the text of a variable: all clients without a token would be one caller."""
     assert of(sent(empty), hashed=hashed) == of(sent(), hashed=hashed)
     assert of(sent(empty), hashed=hashed).is_nobody
 

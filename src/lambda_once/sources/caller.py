@@ -389,8 +389,11 @@ _ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
 """
 Schemes whose credential has no comma: a comma means that the gateway has joined two headers.
 
-A client without a token often sends the scheme alone, which is no credential.
+Alone such a scheme is no credential.
 """
+
+_NO_TOKEN: Final = frozenset({"", "null", "undefined"})
+"""What clients without a token send in its place, all the same: JavaScript's texts of no value."""
 
 
 def _authorization(headers: Values) -> _Credential | None:
@@ -415,7 +418,7 @@ def _authorizations(headers: Values) -> frozenset[tuple[str, str]]:
         for raw in headers.get("authorization", ())
         for scheme, text in [_split(raw)]
         for part in _joined(scheme, text)
-        if part.strip()
+        if part.strip() not in _NO_TOKEN
     )
 
 
