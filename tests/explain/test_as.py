@@ -531,7 +531,7 @@ def test_a_handler_and_a_route(run: Run, function: str) -> None:
 @pytest.mark.parametrize(
     ("recorded", "said"),
     [
-        ("HTTP API, nothing", "nothing; nothing of it joins the token; no credential is compared"),
+        ("HTTP API, nothing", "nothing names the caller; no credential is compared"),
         ("HTTP API, JWT authorizer", "iss and sub; its SHA-256 joins the token"),
         ("HTTP API, JWT not verified", "joins the token; a duplicate must present the same credential"),
     ],

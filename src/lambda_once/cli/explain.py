@@ -22,7 +22,7 @@ from lambda_once.decorators.http import HttpIdentifier
 from lambda_once.errors import Misconfigured
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict, compared
 from lambda_once.explain.disclosure import Disclosure, Gets, Reply, disclosure, replies
-from lambda_once.explain.explanation import Explanation, Protected, explain, identifier_of
+from lambda_once.explain.explanation import NOBODY, Explanation, Protected, explain, identifier_of
 from lambda_once.explain.senders import Sender
 from lambda_once.integrations.event_handler import Route
 
@@ -420,6 +420,8 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
 def _caller(unit: Explanation) -> str:
     if unit.caller_from is None:
         return ""
+    if unit.caller_from == NOBODY:
+        return f"{NOBODY} names the caller{_compared(unit.identity.presented)}"
     whole = f"SHA-256 of {unit.caller_from}"
     joins = "its SHA-256" if unit.caller_joins == whole else unit.caller_joins or "nothing of it"
     return f"{unit.caller_from}; {joins} joins the token{_compared(unit.identity.presented)}"

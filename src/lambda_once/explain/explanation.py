@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from lambda_once.core.fields import Printed
     from lambda_once.sources.records import EventRecord
 
+NOBODY: Final = "nothing"
+"""What named the caller where there is neither a name nor a credential."""
 _UNIDENTIFIED: Final = Identification()
 _EVENT_ID = "the id of the EventBridge event: its detail is empty, or AWS itself is its source"
 
@@ -316,7 +318,7 @@ def _caller(caller: Caller, selector: object) -> dict[str, Any]:
     words = _NAMED_BY | ({} if selector is None else {Origin.OPTION: _selector("caller", selector)})
     joins = [words[name.origin] for name in caller.names]
     return {
-        "caller_from": "; ".join(words[origin] for origin in caller.origins) or "nothing",
+        "caller_from": "; ".join(words[origin] for origin in caller.origins) or NOBODY,
         "caller_joins": f"SHA-256 of {', and '.join(joins)}" if joins else None,
     }
 
