@@ -206,13 +206,29 @@ def test_the_log_has_what_to_do(rig: Rig, event: Json, advice: str) -> None:
 
 @in_memory
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("caller", ["cookies.session", lambda event: event.get("nobody")])
+@pytest.mark.parametrize(
+    "caller",
+    [
+        "cookies.session",
+        lambda event: event.get("nobody"),
+        lambda event: {"iss": "", "sub": event.get("nobody")},
+    ],
+)
 def test_a_caller_that_selects_nothing_is_missing(rig: Rig, caller: Any, face: Face) -> None:
     """The key is there, and what is not is named."""
     ran: list[int] = []
     assert problem(face(rig, {"caller": caller}, ran)(keyed(http()))) == MISSING
     assert ran == []
     assert rig.events() == ["once.caller_missing"]
+
+
+@in_memory
+def test_a_caller_that_has_anything_is_one(rig: Rig) -> None:
+    """An issuer may be unknown; 0 is a name."""
+    ran: list[int] = []
+    for found in ({"iss": None, "sub": "alice"}, {"sub": 0}, 0):
+        handled(rig, {"caller": lambda _, found=found: found}, ran)(keyed(http()))
+    assert len(ran) == 3
 
 
 def _malformed(_: Json) -> str:

@@ -8,7 +8,7 @@ from http import HTTPMethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
-from lambda_once.core.keys import Selector, select, select_from
+from lambda_once.core.keys import Selector, is_nothing, select, select_from
 from lambda_once.core.results import Unavailable
 from lambda_once.decorators.handlers import (
     apply_on_replay,
@@ -199,11 +199,14 @@ def _selected(
     try:
         if isinstance(selector, str):
             return given(select(selector, source.seen_for_caller(request, event), "caller"))
-        return given(select_from(selector, (event,), {}, "caller"))
+        found = select_from(selector, (event,), {}, "caller")
     except BadRequest:
         raise
     except KeyMissing as error:
         raise CallerMissing(str(error)) from None
+    if isinstance(found, dict) and all(map(is_nothing, found.values())):
+        raise CallerMissing("the caller is missing: caller= returned names, and no value of any")
+    return given(found)
 
 
 def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
