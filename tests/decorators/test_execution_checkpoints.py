@@ -153,7 +153,8 @@ def test_a_large_replay_is_read_from_the_row_that_it_was_of(rig: Rig) -> None:
     with enter(rig, Resumed(rig, GOLDEN[name])) as attempt:
         assert (attempt.replayed, attempt.result) == (True, "large")
     put(rig, record._replace(stored=Inline('"another"'), write_id="f" * 32))
-    with pytest.raises(ResultUnavailable), enter(rig, Resumed(rig, GOLDEN[name])):
+    gone = "its result is no longer in the table: it was forgotten or resolved, or has expired"
+    with pytest.raises(ResultUnavailable, match=gone), enter(rig, Resumed(rig, GOLDEN[name])):
         pass
 
 

@@ -404,6 +404,9 @@ def answer_of_replay(call: Call, replayed: Replayed) -> Answer:
     }
 
 
+_GONE: Final = "is no longer in the table: it was forgotten or resolved, or has expired"
+
+
 def outcome_of(engine: Engine, call: Call, answer: Answer) -> Replayed:
     """Return the outcome in *answer*, or raise its error."""
     if "error" in answer:
@@ -414,7 +417,7 @@ def outcome_of(engine: Engine, call: Call, answer: Answer) -> Replayed:
     try:
         found = engine.store.read(call.token, call.invocation.deadline)
         if found is None or found.write_id != record.write_id or found.attempt_id != record.attempt_id:
-            raise engine.replayer.error(call, record, Course.RESULT_UNAVAILABLE)
+            raise engine.replayer.error(call, record, Course.RESULT_UNAVAILABLE, _GONE)
         return engine.replayer.replay_or_raise(call, found, Course.REPLAY)
     except RetryLater as error:  # outside a step it is the invocation that is retried
         raise InvocationError(str(error)) from error
