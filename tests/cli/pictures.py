@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from lambda_once.cli import render
+from lambda_once.cli import lists, render
 from lambda_once.cli.app import app
 from lambda_once.core.lifecycle import Failure
 from lambda_once.core.writes import Hold, Release
@@ -107,7 +107,8 @@ def drawn(picture: Picture) -> str:
             highlight=False,
             emoji=False,
         )
-        patch.setattr(render, "console", lambda **_: console)
+        for module in (render, lists):  # imported before: a first import under the patch would keep it
+            patch.setattr(module, "console", lambda **_: console)
         patch.setattr(render.Output, "say", lambda _, text: console.print(Text(text, style="dim")))
         with on_strict(patch) as shop:
             picture.prepare(shop)
