@@ -24,6 +24,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -42,8 +43,6 @@ from lambda_once.sources.caller import OIDC_DATA, base64url, oidc_data
 from lambda_once.sources.unit import MalformedRequest
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from jwt.algorithms import Algorithm
 
 LONGEST: Final = 16 * 1024
@@ -211,6 +210,10 @@ class _Known(NamedTuple):
     until: datetime
 
 
+_Asking = Future[tuple[int, bytes]]
+"""A request to the key server, which is awaited by all that need its key."""
+
+
 class _Keys:
     """The public keys under *address*. Safe from several threads, which await one request for one key."""
 
@@ -225,7 +228,7 @@ class _Keys:
 
     def _forget(self) -> None:
         """Leave requests under way to the process that this one was forked from: threads are not forked."""
-        self._asking: dict[str, Future[tuple[int, bytes]]] = {}
+        self._asking: dict[str, _Asking] = {}
         self._lock = threading.Lock()
 
     def have_signed(self, jwt: _Jwt, deadline: Deadline) -> bool:
@@ -235,17 +238,36 @@ class _Keys:
         Raises `MalformedRequest` for a key that the server does not have, `CallerUnverified` without one.
         """
         now = deadline.clock.now()
-        known = self._known.get(jwt.kid)
-        if known is not None and known.until > now:
-            return self._algorithm.verify(jwt.signed, known.key, jwt.signature)
+        found = self._found(jwt.kid, now)
+        if isinstance(found, _Known):
+            return self._algorithm.verify(jwt.signed, found.key, jwt.signature)
         try:
-            key = self._key_in(*self._answer(jwt.kid, deadline, now))
+            key = self._key_in(*_awaited(found, deadline))
             has_signed = self._algorithm.verify(jwt.signed, key, jwt.signature)
             if has_signed:  # the server has the keys of others, too: none of those takes the place of ours
                 self._remember(jwt.kid, _Known(key, now + KEPT))
         finally:
-            self._asking.pop(jwt.kid, None)
+            self._is_answered(jwt.kid, found)
         return has_signed
+
+    def _found(self, kid: str, now: datetime) -> _Known | _Asking:
+        """Return the key, or the request for it that is under way; it ends once the key is remembered."""
+        try:
+            with self._lock:
+                known = self._known.get(kid)
+                if known is not None and known.until > now:
+                    return known
+                if kid not in self._asking:
+                    self._count(now)
+                    self._asking[kid] = in_thread(partial(self._get, kid))
+                return self._asking[kid]
+        except RuntimeError as error:
+            raise _unverified("no thread can be started") from error
+
+    def _is_answered(self, kid: str, asking: _Asking) -> None:
+        with self._lock:
+            if self._asking.get(kid) is asking:
+                del self._asking[kid]
 
     def _remember(self, kid: str, known: _Known) -> None:
         with self._lock:
@@ -262,19 +284,6 @@ class _Keys:
         except Exception as error:
             raise _unverified("the response is no public key of P-256") from error
 
-    def _answer(self, kid: str, deadline: Deadline, now: datetime) -> tuple[int, bytes]:
-        """Return status and body. In a thread: nothing else bounds the look-up of a name, or slow bytes."""
-        seconds = min(ANSWER, deadline.before_final())
-        try:
-            with self._lock:
-                if kid not in self._asking:
-                    self._count(now)
-                    self._asking[kid] = in_thread(partial(self._get, kid))
-                asking = self._asking[kid]
-            return asking.result(seconds)
-        except (OSError, HTTPException, RuntimeError) as error:  # the last: no thread can be started
-            raise _unverified(f"{type(error).__name__} within {seconds:.1f} s") from error
-
     def _count(self, now: datetime) -> None:
         """Raise `CallerUnverified` if the requests of this minute are used up."""
         if len(self._asked) == MOST_FETCHES and abs(now - self._asked[0]) < _MINUTE:
@@ -290,6 +299,15 @@ class _Keys:
             connection.request("GET", f"{at.path.rstrip('/')}/{kid}")
             response = connection.getresponse()
             return response.status, response.read(LARGEST_KEY + 1)
+
+
+def _awaited(asking: _Asking, deadline: Deadline) -> tuple[int, bytes]:
+    """Return status and body. Of a thread: nothing else bounds the look-up of a name, or slow bytes."""
+    seconds = min(ANSWER, deadline.before_final())
+    try:
+        return asking.result(seconds)
+    except (OSError, HTTPException) as error:
+        raise _unverified(f"{type(error).__name__} within {seconds:.1f} s") from error
 
 
 def _unverified(reason: str, retry_after: float | None = None) -> CallerUnverified:
