@@ -57,7 +57,7 @@ USUAL: Final[Weights] = MappingProxyType(
         Fate.SERVER_ERROR_WRITTEN: 10,
         Fate.THROTTLED: 15,
         Fate.THROUGHPUT_EXCEEDED: 15,
-        Fate.PARTLY_THROTTLED: 30,
+        Fate.PARTLY_THROTTLED: 90,  # of batches alone, which are few
         Fate.KILLED_BEFORE: 15,
         Fate.KILLED_AFTER: 15,
         Fate.PAUSED_BEFORE: 8,
