@@ -228,6 +228,7 @@ def _end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = False  # `close` waits for the ghosts
+    request_queue_size = 128  # of 5, workers that connect at once find it full, and wait a second
     proxy: Proxy
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -75,6 +75,7 @@ class Host(ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
+    request_queue_size = 128  # of 5, threads that connect at once find it full, and wait a second
 
     def __init__(self, answer: Answer = nothing, context: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Connection)

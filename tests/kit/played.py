@@ -56,6 +56,7 @@ class _Server(ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
+    request_queue_size = 128  # of 5, threads that connect at once find it full, and wait a second
     play: Play
 
 
