@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once import NOT_DONE, InProgress, MemoryStore, Once
+from lambda_once import NOT_DONE, Fenced, InProgress, MemoryStore, Once
 from lambda_once.core import writes
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record
@@ -61,7 +61,7 @@ def test_at_most_one_attempt_holds_a_token() -> None:
 def test_twin_without_the_condition_all_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """An acquisition that asks nothing lets several run."""
     monkeypatch.setattr(writes, "_may_take", lambda *_: True)
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, Fenced)):  # several ran, and one may have lost its token to another
         _sixteen_at_once(MemoryStore())
 
 
@@ -85,7 +85,7 @@ def test_twin_without_the_condition_all_run_in_dynamodb(
 ) -> None:
     """A condition that every row meets lets several run."""
     monkeypatch.setattr(requests, "ABSENT", "attribute_not_exists(nothing)")
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, Fenced)):  # several ran, and one may have lost its token to another
         _sixteen_at_once(engine_table)
 
 
