@@ -393,12 +393,14 @@ def test_costs(counted: Counted) -> None:
     """
     What docs/durable.md says: requests to the table and to Lambda, and durable operations.
 
-    The SDK's thread sends what is queued when it wakes up: on a busy machine one checkpoint more.
+    The SDK's thread sends what is queued when it wakes up, on a busy machine in two parts: the fewest
+    checkpoints of a few executions count.
     """
     rig = counted.rig
+    keys: list[int] = []
 
     def handle(event: Any, context: DurableContext) -> Any:
-        with rig.once.execution(context, key=5, name="pay", lease=HOUR) as attempt:
+        with rig.once.execution(context, key=keys[-1], name="pay", lease=HOUR) as attempt:
             of.suspend(context)
             return attempt.result if attempt.replayed else attempt.complete(1)
 
@@ -411,9 +413,12 @@ def test_costs(counted: Counted) -> None:
 
     with executions(handle) as of:
         whole = ["once.attempt", "once.acquire", "once.complete"]
-        calls, checkpoints, steps = cost("new")
-        assert (calls, steps) == (["UpdateItem", "UpdateItem"], whole)
-        assert checkpoints in (4, 5)
-        calls, checkpoints, steps = cost("duplicate")
-        assert (calls, steps) == (["UpdateItem"], whole[:2])
-        assert checkpoints in (2, 3)
+        fewest: list[tuple[int, int]] = []
+        for key in range(5):
+            keys.append(key)
+            calls, new, steps = cost(f"new {key}")
+            assert (calls, steps) == (["UpdateItem", "UpdateItem"], whole)
+            calls, duplicate, steps = cost(f"duplicate {key}")
+            assert (calls, steps) == (["UpdateItem"], whole[:2])
+            fewest.append((new, duplicate))
+        assert [min(each) for each in zip(*fewest, strict=True)] == [4, 2]

@@ -44,6 +44,8 @@ def _sixteen_at_once(store: Store) -> None:
             return handler({"order": 5}, lambda_context())
         except InProgress:
             return "in progress"
+        except Fenced:
+            return "fenced"
         finally:
             refused.release()
 
@@ -61,7 +63,7 @@ def test_at_most_one_attempt_holds_a_token() -> None:
 def test_twin_without_the_condition_all_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """An acquisition that asks nothing lets several run."""
     monkeypatch.setattr(writes, "_may_take", lambda *_: True)
-    with pytest.raises((AssertionError, Fenced)):  # several ran, and one may have lost its token to another
+    with pytest.raises(AssertionError):
         _sixteen_at_once(MemoryStore())
 
 
@@ -85,7 +87,7 @@ def test_twin_without_the_condition_all_run_in_dynamodb(
 ) -> None:
     """A condition that every row meets lets several run."""
     monkeypatch.setattr(requests, "ABSENT", "attribute_not_exists(nothing)")
-    with pytest.raises((AssertionError, Fenced)):  # several ran, and one may have lost its token to another
+    with pytest.raises(AssertionError):
         _sixteen_at_once(engine_table)
 
 
