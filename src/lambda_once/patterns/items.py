@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
-from functools import lru_cache
-from math import isfinite
+from collections.abc import Set as AbstractSet
+from decimal import Context, Decimal, Inexact, Overflow, Subnormal
 from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
@@ -18,53 +17,72 @@ Values = dict[str, Any]
 
 DIGITS: Final = 38
 """The most significant digits of a number (DynamoDB developer guide, "Number")."""
+LEVELS: Final = 32
+"""How deep values may be nested, from the attribute on (the same, "Quotas": attributes)."""
+
+_NUMBERS: Final = Context(prec=DIGITS, Emin=-130, Emax=125, traps=[Inexact, Overflow, Subnormal])
 
 
 def typed(value: object) -> dict[str, Any]:
     """
     Return *value* as an attribute. A float is the decimal that it prints as, and comes back as that.
 
-    Raises `Misconfigured` for what DynamoDB cannot store: NaN, infinity, an empty set, another class.
+    Raises `Misconfigured` for what DynamoDB cannot store: NaN, an empty set, 33 levels, another class.
     """
     try:
-        attribute: dict[str, Any] = _serializer().serialize(_exact(value))
-    except (TypeError, ArithmeticError, RecursionError) as error:
+        return _typed(value)
+    except TypeError as error:
         kind = type(value).__name__
         raise Misconfigured(f"a value of type {kind} cannot be stored: {error}") from None
-    return attribute
 
 
-def _exact(value: object) -> object:
-    """Return *value* with decimals for floats. Raises TypeError for what only boto3 takes."""
-    if isinstance(value, float):
-        return decimal_of(value)
-    if isinstance(value, Mapping):
-        return {name: _exact(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_exact(each) for each in value]
-    if isinstance(value, set | frozenset):
-        if not value:
-            raise TypeError("an empty set; leave it out")
-        return {_exact(each) for each in value}
-    if isinstance(value, Decimal) and value == -Decimal("Infinity"):
-        raise TypeError("Infinity and NaN not supported")
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return _shortened(value)
-    return value
+def _typed(value: object, level: int = 1) -> dict[str, Any]:  # noqa: C901  (one case a type)
+    """Return *value* as an attribute. Not by boto3's serializer: its import takes 150 ms of a cold start."""
+    if level > LEVELS:
+        raise TypeError(f"it is nested in more than {LEVELS} levels")
+    match value:
+        case None:
+            return {"NULL": True}
+        case bool():
+            return {"BOOL": value}
+        case str():
+            return {"S": value}
+        case int() | float() | Decimal():
+            return {"N": _number_text(value)}
+        case bytes() | bytearray():
+            return {"B": bytes(value)}
+        case list() | tuple():
+            return {"L": [_typed(each, level + 1) for each in value]}
+        case Mapping() if all(isinstance(name, str) for name in value):
+            return {"M": {name: _typed(each, level + 1) for name, each in value.items()}}
+        case set() | frozenset():
+            return _typed_set(value)
+        case _ if type(value).__module__ == "boto3.dynamodb.types":  # Binary, what boto3's resources read
+            return {"B": bytes(value)}  # type: ignore[call-overload]
+    raise TypeError(f"DynamoDB has no type for {type(value).__name__}")
 
 
-def _shortened(number: int | Decimal) -> int | Decimal:
-    """Return *number* without the zeros at its end if it is too long for boto3: 10**38 has one digit."""
-    exact = Decimal(number)
-    if not exact.is_finite() or len(exact.as_tuple().digits) <= DIGITS:
-        return number
-    return exact.normalize(Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN))
+def _typed_set(values: AbstractSet[object]) -> dict[str, Any]:
+    members = [_typed(each) for each in values]
+    kinds = {kind for each in members for kind in each}
+    if len(kinds) != 1 or not kinds <= {"S", "N", "B"}:
+        raise TypeError("a set has text, numbers or bytes, of one kind; leave out an empty set")
+    (kind,) = kinds
+    return {f"{kind}S": list(dict.fromkeys(each[kind] for each in members))}  # 1.1 and Decimal("1.1") are one
+
+
+def _number_text(number: float | Decimal) -> str:
+    exact = decimal_of(number) if isinstance(number, float) else Decimal(number)
+    if not exact.is_finite():
+        raise TypeError("Infinity and NaN are no numbers here")
+    try:
+        return str(_NUMBERS.plus(exact))
+    except ArithmeticError:
+        raise TypeError(f"a number has {DIGITS} digits at most, and is from 1E-130 to 9.9…E+125") from None
 
 
 def decimal_of(number: float) -> Decimal:
-    """Return the decimal that *number* prints as. Raises TypeError for NaN and infinity."""
-    if not isfinite(number):
-        raise TypeError("Infinity and NaN not supported")
+    """Return the decimal that *number* prints as."""
     return Decimal(float.__repr__(number))
 
 
@@ -72,6 +90,8 @@ def typed_item(values: Mapping[str, object]) -> Item:
     """Return *values* as an item. Raises `Misconfigured`, which names the attribute."""
     item: Item = {}
     for name, value in values.items():
+        if not isinstance(name, str):
+            raise Misconfigured(f"attribute {name!r}: a name is text")
         try:
             item[name] = typed(value)
         except Misconfigured as error:
@@ -119,10 +139,3 @@ def _number(text: str) -> int | Decimal:
     """Return the number that DynamoDB writes as *text*, whatever the decimal context is."""
     number = Decimal(text)
     return int(number) if number == number.to_integral_value() else number
-
-
-@lru_cache(maxsize=1)
-def _serializer() -> Any:
-    from boto3.dynamodb.types import TypeSerializer
-
-    return TypeSerializer()

@@ -27,7 +27,7 @@ Each result, and `Conflict`, has ``values``: the known attributes of the current
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from lambda_once.errors import GiveUp, RetryLater
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from lambda_once.patterns.items import Values
+
+
+_E = TypeVar("_E")
+_C = TypeVar("_C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,14 @@ class Refused:
     """The floors of this write."""
 
 
+class Page(NamedTuple, Generic[_E, _C]):
+    """Some of the items of a partition, in the order of their sort keys."""
+
+    items: list[_E]
+    cursor: _C | None
+    """Where the next page begins; None: there is none."""
+
+
 class Conflict(RetryLater):
     """The item is not as expected but has ``values``, empty if there is none. Nothing was written."""
 
@@ -91,7 +103,12 @@ class TooFarAhead(RetryLater):
     """
 
     def __init__(
-        self, message: str, *, stamp: int | None = None, now: datetime | None = None, **known: Any
+        self,
+        message: str,
+        *,
+        stamp: int | Decimal | None = None,
+        now: datetime | None = None,
+        **known: Any,
     ) -> None:
         super().__init__(message, **known)
         self.stamp = stamp

@@ -40,6 +40,8 @@ class PatternTable:
 
     def key_of(self, values: Mapping[str, object]) -> Values:
         """Return the key attributes of *values*. Raises `Misconfigured` where one is missing or not a key."""
+        if not isinstance(values, Mapping):
+            raise Misconfigured(f"give a mapping of attributes, not a {type(values).__name__}")
         for name in self.key:
             if name not in values:
                 raise Misconfigured(f"key attribute {name!r} is missing: the key is {', '.join(self.key)}")
@@ -47,9 +49,10 @@ class PatternTable:
 
     def just_key(self, values: Mapping[str, object]) -> Values:
         """Return *values* as a key. Raises `Misconfigured` also for other attributes."""
-        if extra := sorted(values.keys() - set(self.key)):
+        key = self.key_of(values)
+        if extra := sorted(map(str, values.keys() - key.keys())):
             raise Misconfigured(f"{', '.join(extra)}: not in the key, which is {', '.join(self.key)}")
-        return self.key_of(values)
+        return key
 
     def key_item(self, values: Mapping[str, object]) -> Item:
         """Return `just_key` as an item."""

@@ -131,8 +131,8 @@ def in_turns(ground: Ground, *options: dict[str, Any], rounds: int = 60) -> list
     table, clock, held = ground.table(), FakeClock(), []
     ledgers = [Ledger(table, ground.client, clock=clock, **each) for each in options]
     for n in range(rounds):
-        assert ledgers[n % len(ledgers)].add("c", {"n": 1}, id=f"m{n}") == Applied()
-        assert ledgers[(n + 1) % len(ledgers)].add("c", {"n": 1}, id=f"m{n}") == Duplicate()
+        assert isinstance(ledgers[n % len(ledgers)].add("c", {"n": 1}, id=f"m{n}"), Applied)
+        assert isinstance(ledgers[(n + 1) % len(ledgers)].add("c", {"n": 1}, id=f"m{n}"), Duplicate)
         clock.advance(16 * 3600)
         held.append(ids_of(ground, table))
     return held
@@ -176,15 +176,14 @@ def test_the_longer_window_holds(ground: Ground) -> None:
     """An id is remembered for the longest window that writes to its item, by any writer."""
     table, clock = ground.table(), FakeClock()
     short, long = (Ledger(table, ground.client, window=each, clock=clock) for each in (DAY, 10 * DAY))
-    assert long.add("c", {"n": 1}, id="long") == Applied()
-    assert short.add("c", {"n": 1}, id="short") == Applied()
+    assert isinstance(long.add("c", {"n": 1}, id="long"), Applied)
+    assert isinstance(short.add("c", {"n": 1}, id="short"), Applied)
     clock.advance(10 * 86_400 - 60)
-    assert short.add("c", {"n": 1}, id="m") == Applied()
-    assert [each.add("c", {"n": 1}, id=name) for each in (short, long) for name in ("short", "long")] == [
-        Duplicate()
-    ] * 4
+    assert isinstance(short.add("c", {"n": 1}, id="m"), Applied)
+    again = [each.add("c", {"n": 1}, id=name) for each in (short, long) for name in ("short", "long")]
+    assert [type(each) for each in again] == [Duplicate] * 4
     clock.advance(86_400)
-    assert short.add("c", {"n": 1}, id="short") == Applied()
+    assert isinstance(short.add("c", {"n": 1}, id="short"), Applied)
 
 
 def test_only_relayout_narrows(ground: Ground) -> None:
@@ -194,13 +193,13 @@ def test_only_relayout_narrows(ground: Ground) -> None:
     long.add("c", {"n": 1}, id="old")
     clock.advance(5 * 86_400)
     short.add("c", {"n": 1}, id="new")
-    assert short.add("c", {"n": 1}, id="old") == Duplicate()
+    assert isinstance(short.add("c", {"n": 1}, id="old"), Duplicate)
     short.relayout("c")
     short.relayout("c")
-    assert short.add("c", {"n": 1}, id="new") == Duplicate()
-    assert short.add("c", {"n": 1}, id="old") == Applied()
+    assert isinstance(short.add("c", {"n": 1}, id="new"), Duplicate)
+    assert isinstance(short.add("c", {"n": 1}, id="old"), Applied)
     clock.advance(3 * 86_400)
-    assert short.add("c", {"n": 1}, id="new") == Applied()
+    assert isinstance(short.add("c", {"n": 1}, id="new"), Applied)
     assert short.get("c") == {"n": 4}
     short.relayout("absent")
 
@@ -223,5 +222,5 @@ def test_relayout_loses_no_id_that_comes_in_meanwhile(ground: Ground) -> None:
 
     Ledger(table, Between(), window=DAY, clock=clock).relayout("c")
     short = Ledger(table, ground.client, window=DAY, clock=clock)
-    assert [short.add("c", {"n": 1}, id=name) for name in ("m1", "m2")] == [Duplicate()] * 2
+    assert all(short.has("c", name) for name in ("m1", "m2"))
     assert ledger_module.FORMS > 1

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -44,6 +44,7 @@ class Skewed:
 
 
 Added = Applied | Duplicate | Refused
+R = TypeVar("R")
 
 
 def hurried(ground: Ground, threads: int, updates: int, shards: int) -> tuple[int, list[Added]]:
@@ -81,7 +82,7 @@ def _hurried(table: str, sound: Any, threads: int, updates: int, shards: int) ->
     return values["balance"], results_of_all
 
 
-def until_answered(call: Callable[[], Added]) -> Added:
+def until_answered(call: Callable[[], R]) -> R:
     """Call again, as a queue delivers again, while there is no answer."""
     while True:
         with suppress(StoreUnavailable):
@@ -140,7 +141,7 @@ def test_a_burst_is_remembered(ground: Ground) -> None:
     """Ten times the planned ids within the window, and each is still known."""
     points = Ledger(ground.table(), ground.client, window=WINDOW, buckets=5, clock=FakeClock())
     results_of_all = burst(points, planned=3)
-    assert results_of_all == [Applied()] * 30 + [Duplicate()] * 30
+    assert [type(each) for each in results_of_all] == [Applied] * 30 + [Duplicate] * 30
     assert points.get("c") == {"balance": 30}
 
 
@@ -200,7 +201,7 @@ class Schedule:
         now, before = self.true.now(), self.counted.get(name)
         entry = self.dice.choice(self.writers).add("c", {"balance": 1}, id=name)
         age = None if before is None else now - before
-        if entry == Applied():
+        if isinstance(entry, Applied):
             if age is not None and age <= WINDOW:
                 self.wrong.append(f"{name} counted again after {age}")
             self.counted[name] = now
@@ -261,7 +262,7 @@ def test_clocks_that_are_apart_have_an_allowance(
         true.advance(WINDOW.total_seconds() - 0.1)
         again.append(fast.add(key, {"balance": 1}, id="m1"))
         true.advance(1)
-    assert (again == [Duplicate()] * 21) is allowed
+    assert all(isinstance(each, Duplicate) for each in again) is allowed
 
 
 def test_a_slow_writer_joins_the_time_of_the_item(ground: Ground) -> None:
@@ -270,13 +271,11 @@ def test_a_slow_writer_joins_the_time_of_the_item(ground: Ground) -> None:
     fast = Ledger(table, ground.client, window=WINDOW, buckets=4, clock=Skewed(true))
     slow = Ledger(table, ground.client, window=WINDOW, buckets=4, clock=Skewed(true, -timedelta(hours=3)))
     for n in range(4):
-        assert fast.add("c", {"balance": 1}, id=f"m{n}") == Applied()
-        assert slow.add("c", {"balance": 1}, id=f"m{n}") == Duplicate()
-        assert slow.add("c", {"balance": 1}, id=f"slow{n}") == Applied()
+        assert isinstance(fast.add("c", {"balance": 1}, id=f"m{n}"), Applied)
+        assert isinstance(slow.add("c", {"balance": 1}, id=f"m{n}"), Duplicate)
+        assert isinstance(slow.add("c", {"balance": 1}, id=f"slow{n}"), Applied)
         true.advance(15)
-    assert [fast.add("c", {"balance": 1}, id=f"{who}{n}") for n in range(4) for who in ("m", "slow")] == [
-        Duplicate()
-    ] * 8
+    assert all(fast.has("c", f"{who}{n}") for n in range(4) for who in ("m", "slow"))
     assert fast.get("c") == {"balance": 8}
 
 
@@ -286,10 +285,21 @@ def test_a_name_that_comes_round_is_empty(ground: Ground) -> None:
     layout = layout_for(WINDOW, 4)
     points = Ledger(table, ground.client, window=WINDOW, buckets=4, clock=clock)
     for n in range(5):
-        assert points.add("c", {"balance": 1}, id=f"m{n}") == Applied()
+        assert isinstance(points.add("c", {"balance": 1}, id=f"m{n}"), Applied)
         clock.advance(layout.width / 1000 * NAMES)
     stored = ground.client.get_item(TableName=table, Key={"pk": {"S": "c"}})["Item"]
     assert [len(each["BS"]) for each in stored.values() if "BS" in each] == [1]
+
+
+def test_a_name_that_comes_round_with_ids_is_rearranged(ground: Ground) -> None:
+    """The oldest live bucket of an idle item has the name that is written to next."""
+    clock = FakeClock()
+    points = Ledger(ground.table(), ground.client, window=WINDOW, buckets=2, clock=clock)
+    width = layout_for(WINDOW, 2).width / 1_000
+    for name, buckets in (("m1", 0), ("m2", 1), ("m3", NAMES - 1)):
+        clock.advance(buckets * width)
+        assert points.add("c", {"n": 1}, id=name) != Duplicate({"n": 1})
+    assert points.get("c") == {"n": 3}
 
 
 def test_an_id_may_come_again_after_an_idle_time(ground: Ground) -> None:
@@ -298,7 +308,7 @@ def test_an_id_may_come_again_after_an_idle_time(ground: Ground) -> None:
     points = Ledger(ground.table(), ground.client, window=WINDOW, buckets=4, clock=clock)
     points.add("c", {"balance": 1}, id="m1")
     clock.advance(layout_for(WINDOW, 4).width / 1000 * (NAMES + 1))
-    assert points.add("c", {"balance": 1}, id="m1") == Applied()
+    assert isinstance(points.add("c", {"balance": 1}, id="m1"), Applied)
 
 
 # -- another window
@@ -315,14 +325,11 @@ def test_another_window_keeps_what_is_remembered(ground: Ground) -> None:
     clock.advance(30)
     with_window(60).add("c", {"balance": 1}, id="m2")
     for seconds in (3600, 20, 86400, 20, 60):
-        assert with_window(seconds).add("c", {"balance": 1}, id="m2") == Duplicate()
-        assert with_window(seconds).add("c", {"balance": 1}, id=f"w{seconds}") in (
-            Applied(),
-            Duplicate(),
-        )
+        assert isinstance(with_window(seconds).add("c", {"balance": 1}, id="m2"), Duplicate)
+        with_window(seconds).add("c", {"balance": 1}, id=f"w{seconds}")
         clock.advance(2)
     clock.advance(24 * 3600 * 2)
-    assert with_window(60).add("c", {"balance": 1}, id="m2") == Applied()
+    assert isinstance(with_window(60).add("c", {"balance": 1}, id="m2"), Applied)
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -345,9 +352,9 @@ def test_a_new_arrangement_loses_no_id(
             return ground.client.update_item(**request)
 
     new = Ledger(table, Between(), window=10 * WINDOW, buckets=4, clock=clock)
-    assert new.add("c", {"balance": 1}, id="m3") == Applied()
+    assert isinstance(new.add("c", {"balance": 1}, id="m3"), Applied)
     late = Ledger(table, ground.client, window=10 * WINDOW, buckets=4, clock=clock)
-    assert late.add("c", {"balance": 1}, id="m2") == (Duplicate() if guarded else Applied())
+    assert late.has("c", "m2") is guarded
 
 
 # -- late copies
@@ -421,7 +428,7 @@ def test_takings_race_for_what_is_there(engine: Ground) -> None:
     points.add("c", {"balance": 25}, id="m")
 
     def take(n: int) -> bool:
-        return points.add("c", {"balance": -1}, id=f"m{n}", floor={"balance": 0}) == Applied()
+        return isinstance(points.add("c", {"balance": -1}, id=f"m{n}", floor={"balance": 0}), Applied)
 
     with ThreadPoolExecutor(40) as pool:
         assert sum(pool.map(take, range(40))) == 25
@@ -449,7 +456,7 @@ def test_changes_race_and_none_is_lost(engine: Ground) -> None:
 
 def test_changes_without_their_condition_lose_one(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """What came between reading and writing is overwritten."""
-    monkeypatch.setattr(ledger_requests, "is_as_expected", lambda *_: "")
+    monkeypatch.setattr(ledger_requests, "as_seen", lambda *_: "attribute_exists(pk)")
     numbers = Ledger(ground.table(), ground.client, window=WINDOW, buckets=4, clock=FakeClock())
 
     def count(values: dict[str, Any]) -> dict[str, object]:

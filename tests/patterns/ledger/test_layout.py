@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.units import size_of
 from lambda_once.core.clock import epoch_milliseconds
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger.layout import (
@@ -75,15 +76,19 @@ def test_bucket_counts(ids: int | None, buckets: int) -> None:
     assert bucket_count(ids) == buckets
 
 
-def test_what_else_an_item_holds() -> None:
-    """The names of the buckets and four stamps; the other modules of the ledger take the figures from it."""
-    assert item_overhead(32) == 32 * BUCKET_BYTES + 30
+@given(WINDOWS, BUCKETS, TIMES)
+def test_what_else_an_item_holds(window: timedelta, buckets: int, at: datetime) -> None:
+    """The names of the buckets and three stamps, with a time of 13 digits in ms."""
+    layout = layout_for(window, buckets)
+    stamps = {"bt": layout.number(at), "bl": layout.written, "bv": 10**13 - 1}
+    size = size_of({name: {"N": str(each)} for name, each in stamps.items()})
+    assert size <= item_overhead(buckets) - buckets * BUCKET_BYTES <= size + 8
 
 
 def test_names_of_its_own() -> None:
-    """B with a number and four stamps are the ledger's, whatever else begins with b is not."""
+    """B with a number, three stamps and ttl are the ledger's, whatever else begins with b is not."""
     taken = ledger_table("points", ("pk",)).taken
-    assert taken == {"pk", "bt", "bw", "bl", "bv", *map(bucket_name, range(NAMES))}
+    assert taken == {"pk", "bt", "bl", "bv", "ttl", *map(bucket_name, range(NAMES))}
     assert not taken & {"b", "balance", "bx", "b1x", "xb1", "bt1", "B1"}
 
 

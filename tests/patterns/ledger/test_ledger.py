@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from lambda_once.core.clock import epoch_milliseconds
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import plain_item
@@ -51,42 +53,41 @@ def test_the_request_is_a_value() -> None:
     write = LedgerWrite(
         table=ledger_table("points", ("pk",)),
         key={"pk": {"S": "c"}},
-        digest=b"12345678",
+        ids=frozenset({b"12345678"}),
         layout=Layout(width=1000, buckets=2),
         amounts={"balance": -5},
         floor={"balance": 0},
         sets={"last": "today"},
-        expected={},
     )
-    request = adding(write, 64)
+    request = adding(write, 64, FakeClock().now())
     spare = ", ".join(f"b{n}" for n in range(1, 63))
     assert request == {
         "TableName": "points",
         "Key": {"pk": {"S": "c"}},
         "UpdateExpression": (
-            f"SET bt = :v7, bw = :v8, bl = :v9, #n1 = :v10 ADD b0 :v0, bv :v12, #n0 :v11 REMOVE {spare}"
+            "SET bt = :v6, bl = :v7, #n1 = :v8, bv = if_not_exists(bv, :v9) + :v10 "
+            f"ADD b0 :v0, #n0 :v11 REMOVE {spare}"
         ),
         "ConditionExpression": (
-            "(attribute_not_exists(bt) AND attribute_not_exists(bw) AND attribute_not_exists(bl) "
-            "AND attribute_not_exists(bv) OR (bw = :v1 AND bl = :v3 "
-            "AND bt <= :v2 AND (bt >= :v4 OR attribute_not_exists(b0)))) "
-            "AND NOT (contains(b63, :v5) OR contains(b0, :v5)) AND #n0 >= :v6"
+            "(attribute_not_exists(bt) AND attribute_not_exists(bl) "
+            "AND attribute_not_exists(bv) OR (bl = :v2 "
+            "AND bt <= :v1 AND (bt >= :v3 OR attribute_not_exists(b0)))) "
+            "AND NOT (contains(b63, :v4) OR contains(b0, :v4)) AND #n0 >= :v5"
         ),
         "ExpressionAttributeNames": {"#n0": "balance", "#n1": "last"},
         "ExpressionAttributeValues": {
             ":v0": {"BS": [b"12345678"]},
-            ":v1": {"N": "1000"},
-            ":v2": {"N": "64"},
-            ":v3": {"N": "100002"},
-            ":v4": {"N": "2"},
-            ":v5": {"B": b"12345678"},
-            ":v6": {"N": "5"},
-            ":v7": {"N": "64"},
-            ":v8": {"N": "1000"},
-            ":v9": {"N": "100002"},
-            ":v10": {"S": "today"},
+            ":v1": {"N": "64"},
+            ":v2": {"N": "100002"},
+            ":v3": {"N": "2"},
+            ":v4": {"B": b"12345678"},
+            ":v5": {"N": "5"},
+            ":v6": {"N": "64"},
+            ":v7": {"N": "100002"},
+            ":v8": {"S": "today"},
+            ":v9": {"N": "1795169520000"},
+            ":v10": {"N": "1"},
             ":v11": {"N": "-5"},
-            ":v12": {"N": "1"},
         },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
@@ -96,8 +97,8 @@ def test_an_id_counts_once(ground: Ground) -> None:
     """The same id again is a duplicate, another one is not, and the sum is read without the ids."""
     points = ledger(ground)
     assert points.get("c") is None
-    assert points.add("c", {"balance": 10, "count": 1}, id="m1") == Applied()
-    assert points.add("c", {"balance": 10, "count": 1}, id="m1") == Duplicate()
+    assert isinstance(points.add("c", {"balance": 10, "count": 1}, id="m1"), Applied)
+    assert isinstance(points.add("c", {"balance": 10, "count": 1}, id="m1"), Duplicate)
     points.add("c", {"balance": Decimal("2.5"), "count": 1}, id=b"m2", set={"last": "m2"})
     assert points.get("c") == {"balance": Decimal("12.5"), "count": 2, "last": "m2"}
 
@@ -105,9 +106,9 @@ def test_an_id_counts_once(ground: Ground) -> None:
 def test_each_key_has_its_own_ids(ground: Ground) -> None:
     """One id may count for two keys; text and its UTF-8 are one id."""
     points = ledger(ground)
-    assert points.add("c", {"balance": 1}, id="é") == Applied()
-    assert points.add("d", {"balance": 1}, id="é") == Applied()
-    assert points.add("c", {"balance": 1}, id="é".encode()) == Duplicate()
+    assert isinstance(points.add("c", {"balance": 1}, id="é"), Applied)
+    assert isinstance(points.add("d", {"balance": 1}, id="é"), Applied)
+    assert isinstance(points.add("c", {"balance": 1}, id="é".encode()), Duplicate)
 
 
 def test_a_key_may_have_two_parts(ground: Ground) -> None:
@@ -144,7 +145,7 @@ def test_a_floor_holds(ground: Ground) -> None:
     assert refused == Refused({"balance": 10}, floor={"balance": 0})
     assert points.get("c") == {"balance": 10}
     points.add("c", {"balance": 1}, id="m3")
-    assert points.add("c", {"balance": -11, "count": 1}, id="m2", floor={"balance": 0}) == Applied()
+    assert isinstance(points.add("c", {"balance": -11, "count": 1}, id="m2", floor={"balance": 0}), Applied)
     assert points.get("c") == {"balance": 0, "count": 1}
 
 
@@ -152,8 +153,8 @@ def test_what_was_taken_is_no_refusal_when_it_comes_again(ground: Ground) -> Non
     """The last 10 of 10 are gone: the same id again is a duplicate, though there is not enough any more."""
     points = ledger(ground)
     points.add("c", {"balance": 10}, id="m1")
-    assert points.add("c", {"balance": -10}, id="m2", floor={"balance": 0}) == Applied()
-    assert points.add("c", {"balance": -10}, id="m2", floor={"balance": 0}) == Duplicate()
+    assert isinstance(points.add("c", {"balance": -10}, id="m2", floor={"balance": 0}), Applied)
+    assert isinstance(points.add("c", {"balance": -10}, id="m2", floor={"balance": 0}), Duplicate)
 
 
 def test_a_taking_whose_answer_is_lost_is_no_refusal(ground: Ground) -> None:
@@ -162,7 +163,7 @@ def test_a_taking_whose_answer_is_lost_is_no_refusal(ground: Ground) -> None:
     ledger(ground, table=table).add("c", {"balance": 10}, id="m1")
     client = FaultyClient(ground.client, in_turn(Fate.ANSWER_LOST))
     points = ledger(ground, client, table=table)
-    assert points.add("c", {"balance": -10}, id="m2", floor={"balance": 0}) == Duplicate()
+    assert isinstance(points.add("c", {"balance": -10}, id="m2", floor={"balance": 0}), Duplicate)
     assert points.get("c") == {"balance": 0}
 
 
@@ -171,7 +172,7 @@ def test_a_missing_counter_counts_as_nothing(ground: Ground, floor: int, *, take
     """Of a missing counter 5 may be taken if its floor is -5."""
     points = ledger(ground)
     if taken:
-        assert points.add("c", {"balance": -5}, id="m1", floor={"balance": floor}) == Applied()
+        assert isinstance(points.add("c", {"balance": -5}, id="m1", floor={"balance": floor}), Applied)
         return
     refused = points.add("c", {"balance": -5}, id="m1", floor={"balance": floor})
     assert refused == Refused({}, floor={"balance": floor})
@@ -188,10 +189,11 @@ def test_one_broken_floor_stops_all(ground: Ground) -> None:
 
 
 def test_what_is_added_needs_no_floor(ground: Ground) -> None:
-    """A counter below its floor may rise: a floor is for what is taken."""
+    """A counter below its floor rises, by 0 too."""
     points = ledger(ground)
-    points.add("c", {"balance": -10}, id="m1")
-    assert points.add("c", {"balance": 3}, id="m2", floor={"balance": 0}) == Applied()
+    points.add("c", {"balance": -5}, id="m1")
+    assert points.add("c", {"balance": 1}, id="m2", floor={"balance": 0}) == Applied({"balance": -4})
+    assert points.add("c", {"balance": 0}, id="m3", floor={"balance": 0}) == Applied({"balance": -4})
 
 
 def test_a_floor_is_exact(ground: Ground) -> None:
@@ -203,7 +205,9 @@ def test_a_floor_is_exact(ground: Ground) -> None:
     assert points.add("c", {"balance": held.copy_negate()}, id="m2", floor=least) == Refused(
         {"balance": held}, floor=least
     )
-    assert points.add("c", {"balance": held.copy_negate()}, id="m2", floor={"balance": 0}) == Applied()
+    assert isinstance(
+        points.add("c", {"balance": held.copy_negate()}, id="m2", floor={"balance": 0}), Applied
+    )
     assert points.get("c") == {"balance": 0}
 
 
@@ -223,8 +227,8 @@ def test_a_floor_is_for_numbers(ground: Ground) -> None:
 def test_an_update_needs_what_it_expects(ground: Ground) -> None:
     """Of two that read version 3, one writes version 4; the other gets the current values."""
     stock = ledger(ground)
-    assert stock.update("c", {"version": 3, "tier": "blue"}, expected={"version": None}) == Applied()
-    assert stock.update("c", {"version": 4, "tier": "gold"}, expected={"version": 3}) == Applied()
+    assert isinstance(stock.update("c", {"version": 3, "tier": "blue"}, expected={"version": None}), Applied)
+    assert isinstance(stock.update("c", {"version": 4, "tier": "gold"}, expected={"version": 3}), Applied)
     with pytest.raises(Conflict, match="read it") as lost:
         stock.update("c", {"version": 4, "tier": "red"}, expected={"version": 3})
     assert lost.value.values == {"version": 4, "tier": "gold"}
@@ -245,7 +249,7 @@ def test_expectations_are_of_their_type(ground: Ground, stored_value: object) ->
             continue
         with pytest.raises(Conflict):
             stock.update("c", {"version": "new"}, expected={"version": expected})
-    assert stock.update("c", {"version": "new"}, expected={"version": stored_value}) == Applied()
+    assert isinstance(stock.update("c", {"version": "new"}, expected={"version": stored_value}), Applied)
 
 
 def test_an_update_knows_its_own_lost_answer(ground: Ground) -> None:
@@ -257,16 +261,28 @@ def test_an_update_knows_its_own_lost_answer(ground: Ground) -> None:
     clock.while_asleep(lambda _: other.update("c", {"version": 5}, expected={"version": 4}))
     client = FaultyClient(ground.client, in_turn(Fate.ANSWER_LOST))
     stock = ledger(ground, client, table=table, clock=clock)
-    assert stock.update("c", {"version": 4}, expected={"version": 3}) == Applied()
+    assert isinstance(stock.update("c", {"version": 4}, expected={"version": 3}), Applied)
     assert stock.get("c") == {"version": 5}
 
 
 def test_an_update_of_an_id_is_made_once(ground: Ground) -> None:
     """A redelivered update is a duplicate, not a conflict, whatever was written since."""
     stock = ledger(ground)
-    assert stock.update("c", {"version": 1}, expected={"version": None}, id="m1") == Applied()
+    assert isinstance(stock.update("c", {"version": 1}, expected={"version": None}, id="m1"), Applied)
     stock.update("c", {"version": 2}, expected={"version": 1})
-    assert stock.update("c", {"version": 1}, expected={"version": None}, id="m1") == Duplicate()
+    assert isinstance(stock.update("c", {"version": 1}, expected={"version": None}, id="m1"), Duplicate)
+
+
+def test_values_are_as_they_are_read(ground: Ground) -> None:
+    """A float as the decimal that is stored, a tuple as a list."""
+    points, given = ledger(ground), {"rate": 0.1, "names": ("ann", "bo")}
+    for result in (
+        points.update("c", given, expected={"rate": None}),
+        points.change("c", lambda _: given),
+        points.add("c", {}, id="m1", set=given),
+    ):
+        assert result == Applied({"rate": Decimal("0.1"), "names": ["ann", "bo"]})
+    assert points.get("c") == {"rate": Decimal("0.1"), "names": ["ann", "bo"]}
 
 
 def test_a_change_starts_anew_where_another_write_came_between(ground: Ground) -> None:
@@ -348,8 +364,8 @@ def test_shards_are_summed(ground: Ground) -> None:
     points = ledger(ground, table=table, shards=7)
     assert points.get("c") is None
     for n in range(40):
-        assert points.add("c", {"balance": Decimal("0.1"), "count": 1}, id=f"m{n}") == Applied()
-        assert points.add("c", {"balance": Decimal("0.1"), "count": 1}, id=f"m{n}") == Duplicate()
+        assert isinstance(points.add("c", {"balance": Decimal("0.1"), "count": 1}, id=f"m{n}"), Applied)
+        assert isinstance(points.add("c", {"balance": Decimal("0.1"), "count": 1}, id=f"m{n}"), Duplicate)
     assert points.get("c") == {"balance": 4, "count": 40}
     keys = {each["pk"]["S"] for each in ground.client.scan(TableName=table)["Items"]}
     assert keys == {f"c#{shard}" for shard in range(7)}
@@ -407,7 +423,7 @@ def test_what_a_read_left_out_is_asked_for_again(ground: Ground) -> None:
 
 
 def test_ids_are_eight_bytes_in_a_bucket(ground: Ground) -> None:
-    """An item has its sums, one binary set of digests for the time of its writes, and four stamps."""
+    """An item has its sums, one binary set of digests for the time of its writes, and three stamps."""
     table, clock = ground.table(), FakeClock()
     points = ledger(ground, table=table, clock=clock)
     points.add("c", {"balance": 10}, id="m1")
@@ -419,10 +435,22 @@ def test_ids_are_eight_bytes_in_a_bucket(ground: Ground) -> None:
         "balance": 20,
         f"b{number % 64}": {id_digest("m1"), id_digest("m2")},
         "bt": number,
-        "bw": layout.width,
         "bl": 100 * layout.width + layout.buckets,
-        "bv": 2,
+        "bv": epoch_milliseconds(clock.now()) + 2,
     }
+
+
+def test_more_buckets_of_one_width_rearrange_the_item(ground: Ground) -> None:
+    """A longer window may have the same width: the item takes its layout, and keeps its ids."""
+    table, clock = ground.table(), FakeClock()
+    short, long = (
+        ledger(ground, table=table, clock=clock, window=timedelta(seconds=seconds), buckets=buckets)
+        for seconds, buckets in ((58, 4), (98, 6))
+    )
+    assert isinstance(short.add("c", {"n": 1}, id="m1"), Applied)
+    assert isinstance(long.add("c", {"n": 1}, id="m2"), Applied)
+    assert item(ground, table)["bl"] == 2_000_006
+    assert isinstance(long.add("c", {"n": 1}, id="m1"), Duplicate)
 
 
 def test_an_item_of_others_becomes_a_ledger(ground: Ground) -> None:
@@ -430,7 +458,7 @@ def test_an_item_of_others_becomes_a_ledger(ground: Ground) -> None:
     table = ground.table()
     ground.client.put_item(TableName=table, Item={"pk": {"S": "c"}, "balance": {"N": "90"}})
     points = ledger(ground, table=table)
-    assert points.add("c", {"balance": 10}, id="m1") == Applied()
+    assert isinstance(points.add("c", {"balance": 10}, id="m1"), Applied)
     points.change("c", lambda values: {"tier": "gold" if values["balance"] >= 100 else "blue"})
     assert points.get("c") == {"balance": 100, "tier": "gold"}
 
@@ -460,7 +488,7 @@ def test_a_full_item_has_room_when_ids_go(ground: Ground) -> None:
     with pytest.raises(Full):
         points.add("c", {"balance": 1}, id="m2", set={"filling": "x" * 200})
     clock.advance(2 * 3600)
-    assert points.add("c", {"balance": 1}, id="m2", set={"filling": "x" * 200}) == Applied()
+    assert isinstance(points.add("c", {"balance": 1}, id="m2", set={"filling": "x" * 200}), Applied)
     assert points.get("c") == {"balance": 2, "filling": "x" * 200}
 
 
@@ -470,7 +498,7 @@ def test_no_answer_after_all_tries_is_store_unavailable(ground: Ground) -> None:
     client = FaultyClient(ground.client, in_turn(*[Fate.REQUEST_LOST] * TRIES))
     with pytest.raises(StoreUnavailable, match="retry"):
         ledger(ground, client, table=table).add("c", {"balance": 1}, id="m1")
-    assert ledger(ground, table=table).add("c", {"balance": 1}, id="m1") == Applied()
+    assert isinstance(ledger(ground, table=table).add("c", {"balance": 1}, id="m1"), Applied)
 
 
 def test_a_write_that_never_fits_is_given_up(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,3 +507,176 @@ def test_a_write_that_never_fits_is_given_up(ground: Ground, monkeypatch: pytest
     monkeypatch.setattr(ledger_requests, "as_seen", lambda *_: "attribute_exists(never)")
     with pytest.raises(StoreUnavailable, match="is contended; retry"):
         ledger(ground).add("c", {"balance": 1}, id="m1")
+
+
+# -- expectations of an addition
+
+
+def test_an_addition_needs_what_it_expects(ground: Ground) -> None:
+    """Money is added to an open account only; the id counts once the account is open."""
+    points = ledger(ground)
+    points.add("c", {"balance": 1}, id="m1", set={"state": "closed"})
+    with pytest.raises(Conflict) as lost:
+        points.add("c", {"balance": 1}, id="m2", expected={"state": "open"})
+    assert lost.value.values == {"balance": 1, "state": "closed"} == points.get("c")
+    points.add("c", {}, id="m3", expected={"state": "closed"}, set={"state": "open"})
+    assert points.add("c", {"balance": 1}, id="m2", expected={"state": "open"}) == Applied({"balance": 2})
+    with pytest.raises(Misconfigured, match="2 shards"):
+        ledger(ground, shards=2).add("c", {"balance": 1}, id="m1", expected={"state": "open"})
+
+
+def test_a_counter_may_be_the_version(ground: Ground) -> None:
+    """Expected and added to in one write; of two that expect version 0 one succeeds."""
+    points = ledger(ground)
+    points.add("c", {"version": 1}, id="m1", expected={"version": None})
+    assert points.add("c", {"version": 1}, id="m2", expected={"version": 1}) == Applied({"version": 2})
+    with pytest.raises(Conflict):
+        points.add("c", {"version": 1}, id="m3", expected={"version": 1})
+
+
+def test_a_duplicate_comes_before_a_conflict_and_that_before_a_refusal(ground: Ground) -> None:
+    """So a redelivery is told that it counted, and a closed account is not called an empty one."""
+    points = ledger(ground)
+    points.add("c", {"balance": 10}, id="m1", set={"state": "open"})
+    withdraw: dict[str, Any] = {"floor": {"balance": 0}, "expected": {"state": "open"}}
+    points.add("c", {"balance": -10}, id="m2", **withdraw)
+    assert isinstance(points.add("c", {"balance": -10}, id="m3", **withdraw), Refused)
+    points.add("c", {}, id="m4", set={"state": "closed"})
+    assert points.add("c", {"balance": -10}, id="m2", **withdraw) == Duplicate(points.get("c") or {})
+    for amount in (-10, 10):
+        with pytest.raises(Conflict):
+            points.add("c", {"balance": amount}, id="m3", **withdraw)
+
+
+def test_none_is_missing_or_null(ground: Ground) -> None:
+    """`get` returns None for both, so an update expects both by None."""
+    points = ledger(ground)
+    points.add("c", {}, id="m1", set={"coupon": None})
+    points.update("c", {"coupon": None, "n": 1}, expected={"coupon": None, "absent": None})
+    assert points.add("c", {"n": 1}, id="m2", expected={"coupon": None}) == Applied({"n": 2})
+    points.update("c", {"coupon": "x"}, expected={"coupon": None})
+    with pytest.raises(Conflict):
+        points.add("c", {"n": 1}, id="m3", expected={"coupon": None})
+
+
+def test_without_its_condition_an_expectation_does_not_hold(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative twin: money is added to a closed account."""
+    points = ledger(ground)
+    points.add("c", {}, id="m1", set={"state": "closed"})
+    monkeypatch.setattr(ledger_requests, "is_as_expected", lambda *_: "")
+    assert isinstance(points.add("c", {"n": 1}, id="m2", expected={"state": "open"}), Applied)
+
+
+# -- what a result has
+
+
+def test_results_have_the_values(ground: Ground) -> None:
+    """An applied addition those that it changed, from its own request; a duplicate the item as it is now."""
+    points = ledger(ground)
+    points.add("c", {"n": 5}, id="m1", set={"last": "m1", "other": 1})
+    assert points.add("c", {"n": 0.5}, id="m2", set={"last": "m2"}) == Applied(
+        {"n": Decimal("5.5"), "last": "m2"}
+    )
+    assert points.add("c", {"n": 5}, id="m1") == Duplicate({"n": Decimal("5.5"), "last": "m2", "other": 1})
+    assert points.update("c", {"last": "m3"}, expected={"last": "m2"}) == Applied({"last": "m3"})
+    spread = ledger(ground, shards=2)
+    assert spread.add("c", {"n": 5}, id="m1") == Applied()
+    assert spread.add("c", {"n": 5}, id="m1") == Duplicate()
+
+
+@pytest.mark.engine
+def test_numbers_are_given_out_once(engine: Ground) -> None:
+    """The counter after an addition is a number that no other addition got."""
+    points = ledger(engine)
+
+    def number(n: int) -> Any:
+        return points.add("c", {"invoice": 1}, id=f"m{n}").values["invoice"]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(number, range(40))) == list(range(1, 41))
+
+
+def test_an_id_is_looked_up(ground: Ground) -> None:
+    """In its shard, whatever window wrote it; for its key, until it is forgotten."""
+    for shards in (1, 4):
+        table, clock = ground.table(), FakeClock()
+        points = ledger(ground, table=table, clock=clock, shards=shards)
+        assert not points.has("c", "m1")
+        points.add("c", {"n": 1}, id="m1")
+        longer = ledger(ground, table=table, clock=clock, shards=shards, window=2 * HOUR)
+        assert points.has("c", "m1")
+        assert longer.has("c", b"m1")
+        assert not points.has("c", "m2")
+        assert not points.has("d", "m1")
+        clock.advance(2 * 3600)
+        assert not points.has("c", "m1")
+
+
+# -- expiry
+
+
+def expiry(ground: Ground, table: str, key: str = "c") -> int:
+    """Return the TTL attribute of the item."""
+    found: int = item(ground, table, key)["ttl"]
+    return found
+
+
+def test_items_expire(ground: Ground) -> None:
+    """Each shard that is written; the attribute is the ledger's own, and a duplicate does not move it."""
+    clock = FakeClock()
+    at, later = clock.now() + timedelta(days=9, seconds=0.5), clock.now() + timedelta(days=10)
+    table = ground.table()
+    points = ledger(ground, table=table, clock=clock)
+    assert points.add("c", {"n": 1}, id="m1", expires=at) == Applied({"n": 1})
+    assert points.add("c", {"n": 1}, id="m1", expires=later) == Duplicate({"n": 1})
+    points.add("c", {"n": 1}, id="m2")
+    assert expiry(ground, table) == int(at.timestamp())
+    assert points.get("c") == {"n": 2}
+    spread = ledger(ground, table=table, clock=clock, shards=2)
+    for n in range(8):
+        spread.add("home", {"n": 1}, id=f"m{n}", expires=at)
+    assert {expiry(ground, table, f"home#{n}") for n in (0, 1)} == {int(at.timestamp())}
+    assert spread.get("home") == {"n": 8}
+
+
+@pytest.mark.parametrize("buckets", [2, 32])
+def test_an_item_does_not_expire_before_its_ids(ground: Ground, buckets: int) -> None:
+    """However early *expires* is, and by whatever window the ids are kept."""
+    table, clock = ground.table(), FakeClock()
+    long = ledger(ground, table=table, clock=clock, window=2 * HOUR, buckets=buckets)
+    long.add("c", {"n": 1}, id="m1", expires=clock.now() - HOUR)
+    ledger(ground, table=table, clock=clock).add("c", {"n": 1}, id="m2", expires=clock.now())
+    expires = expiry(ground, table)
+    clock.advance(expires - 1 - clock.now().timestamp())
+    assert expires >= (clock.now() + timedelta(seconds=1)).timestamp() >= 7200
+    clock.advance(2)
+    assert not long.has("c", "m1")
+    assert not long.has("c", "m2")
+
+
+@pytest.mark.parametrize("theirs", [{"S": "never"}, {"N": "1"}, {"NULL": True}])
+def test_a_ttl_of_others_stays_until_the_ledger_sets_one(ground: Ground, theirs: dict[str, Any]) -> None:
+    """Of an adopted table; it is not among the values, and is no reason to refuse the item."""
+    table, clock = ground.table(), FakeClock()
+    ground.client.put_item(TableName=table, Item={"pk": {"S": "c"}, "ttl": theirs, "n": {"N": "1"}})
+    points = ledger(ground, table=table, clock=clock)
+    assert points.add("c", {"n": 1}, id="m1") == Applied({"n": 2})
+    assert item(ground, table)["ttl"] == plain_item({"ttl": theirs})["ttl"]
+    points.add("c", {"n": 1}, id="m2", expires=clock.now() + 9 * HOUR)
+    assert expiry(ground, table) == int((clock.now() + 9 * HOUR).timestamp())
+    assert points.get("c") == {"n": 3}
+    named = ledger(ground, table=table, clock=clock, names={"ttl": "end"})
+    assert (named.get("c") or {})["ttl"] == expiry(ground, table)
+
+
+@pytest.mark.parametrize("expires", [1_800_000_000, "2027-01-01", datetime(2027, 1, 1), HOUR])  # noqa: DTZ001
+def test_an_expiry_has_a_time_zone(ground: Ground, expires: Any) -> None:
+    """And no unit to guess; the attribute is not set by other means."""
+    points = ledger(ground)
+    with pytest.raises(Misconfigured, match="a datetime with a time zone"):
+        points.add("c", {"n": 1}, id="m1", expires=expires)
+    with pytest.raises(Misconfigured, match="ledger's own"):
+        points.add("c", {"n": 1}, id="m1", set={"ttl": 1})
+    assert points.get("c") is None

@@ -7,9 +7,12 @@ refused. Bucket n is the attribute ``b<n mod 64>``. A name is used again 64 buck
 then: each write removes the names of all buckets that are not live.
 
     bt  the number of the newest bucket, the item's own time: it never goes back
-    bw  the width in milliseconds
-    bl  the layout, ``100 × width + buckets``
-    bv  the number of writes through a ledger
+    bl  the layout, ``100 × width + buckets``, with the width in milliseconds
+    bv  the time of the first write, in milliseconds since 1970, and 1 more for each write
+    ttl when the item expires, in seconds since 1970: the table's TTL attribute
+
+An item takes 1,000 writes a second at most, so ``bv`` stays behind the clock, and an item that was deleted
+and is made anew begins with a number that the earlier one never had.
 
 These are the usual names; a table may have others (`ledger_table`).
 """
@@ -33,8 +36,8 @@ ID_BYTES: Final = 8
 """Bytes of one id in the item: its digest. A set adds nothing for an element (DynamoDB Local 2.6.1)."""
 BUCKET_BYTES: Final = 3
 """Bytes of one bucket beside its ids: its name. A set adds nothing of its own (DynamoDB Local 2.6.1)."""
-STAMP_BYTES: Final = 30
-"""Of ``bt`` and ``bw`` (14 digits together), ``bl``, ``bv``: a byte for every two digits and one more."""
+STAMP_BYTES: Final = 25
+"""Of ``bt`` and ``bl`` (16 digits together) and ``bv`` (13): a byte for every two digits and one more."""
 
 FEWEST_BUCKETS: Final = 2
 MOST_BUCKETS: Final = 32
@@ -44,8 +47,9 @@ NAMES: Final = 64
 SKEW: Final = timedelta(seconds=2)
 """How far the clocks of writers may be apart."""
 
-BUCKETS, TIME, WIDTH, LAYOUT, VERSION = "b", "bt", "bw", "bl", "bv"
-STAMPS: Final = (TIME, WIDTH, LAYOUT, VERSION)
+BUCKETS, TIME, LAYOUT, VERSION = "b", "bt", "bl", "bv"
+STAMPS: Final = (TIME, LAYOUT, VERSION)
+TTL: Final = "ttl"
 
 LONGEST_ID: Final = 1024
 
@@ -86,6 +90,10 @@ class Layout:
     def span(self) -> int:
         """Milliseconds that an id is kept at least."""
         return self.width * (self.buckets - 1)
+
+    def end(self, number: int) -> int:
+        """Return the time, in seconds since 1970, from which no id of bucket *number* is refused."""
+        return -(-(number + self.buckets) * self.width // 1_000)
 
     def number(self, at: datetime) -> int:
         """Return the number of the bucket at this time."""
@@ -131,7 +139,7 @@ class Seen(NamedTuple):
 
 def ledger_table(name: str, key: object, names: object = None) -> PatternTable:
     """Return the table with *names* for the ledger's own attributes; that of ``b`` is the buckets' prefix."""
-    own = (BUCKETS, *STAMPS)
+    own = (BUCKETS, *STAMPS, TTL)
     given = own_names(names, own)
     prefix = given.pop(BUCKETS)
     return PatternTable.of(
@@ -139,10 +147,17 @@ def ledger_table(name: str, key: object, names: object = None) -> PatternTable:
     )
 
 
+def place_of(table: PatternTable, item: Item) -> tuple[Any, ...]:
+    """Return the key of *item* as a value that can be compared: numbers have several texts."""
+    return tuple(plain_item({name: item[name] for name in table.key}).values())
+
+
 def seen_in(table: PatternTable, item: Mapping[str, Mapping[str, Any]]) -> Seen:
     """Return *item* in two parts. Raises `Misconfigured` where others use a name of the ledger's own."""
     own = table.own_of(item)
     for usual, each in own.items():
+        if usual == TTL:  # others may have written it, of any type
+            continue
         whole = each.get("N", "").isdigit() if usual in STAMPS else "BS" in each
         if not whole or not own.keys() >= {*STAMPS}:
             key = plain_item({name: item[name] for name in table.key})
@@ -204,14 +219,13 @@ def key_item(table: PatternTable, key: object, shard: int | None) -> Item:
         names = " and ".join(table.key)
         raise Misconfigured(f"a key here is {names}: {len(table.key)} parts, not {len(parts)}")
     if shard is not None:
-        parts = (_sharded(table.key[0], parts[0], shard), *parts[1:])
+        name, part = table.key[0], parts[0]
+        if not isinstance(part, str) or part == "" or SEPARATOR in part:
+            raise Misconfigured(
+                f"key {name!r} of a sharded ledger is text without {SEPARATOR!r}, not {part!r}"
+            )
+        parts = (f"{part}{SEPARATOR}{shard}", *parts[1:])
     return table.key_item(dict(zip(table.key, parts, strict=True)))
-
-
-def _sharded(name: str, part: object, shard: int) -> str:
-    if not isinstance(part, str) or part == "" or SEPARATOR in part:
-        raise Misconfigured(f"key {name!r} of a sharded ledger is text without {SEPARATOR!r}, not {part!r}")
-    return f"{part}{SEPARATOR}{shard}"
 
 
 # -- an item as it is: *seen* is `Seen.own`
@@ -240,8 +254,8 @@ def layout_of(seen: Item) -> Layout | None:
 
 def newest(seen: Item, layout: Layout, now: datetime) -> int:
     """Return the number of the bucket that a write of *layout* adds to: the item's time does not go back."""
-    number = layout.number(now)
-    return max(number, time_of(seen)) if width_of(seen) == layout.width else number
+    number, present = layout.number(now), layout_of(seen)
+    return max(number, time_of(seen)) if present and present.width == layout.width else number
 
 
 def remembered(seen: Item, layout: Layout, number: int) -> dict[int, set[bytes]]:
@@ -251,7 +265,10 @@ def remembered(seen: Item, layout: Layout, number: int) -> dict[int, set[bytes]]
     Ids of a bucket of another width count as added at its end: they are kept too long rather than too short.
     """
     kept: dict[int, set[bytes]] = {}
-    width, time = width_of(seen), time_of(seen)
+    present = layout_of(seen)
+    if present is None:
+        return kept
+    width, time = present.width, time_of(seen)
     for position in range(NAMES):
         held = seen.get(bucket_name(position))
         if held is None:
@@ -265,8 +282,3 @@ def remembered(seen: Item, layout: Layout, number: int) -> dict[int, set[bytes]]
 
 def time_of(seen: Item) -> int:
     return int(seen.get(TIME, {"N": "0"})["N"])
-
-
-def width_of(seen: Item) -> int:
-    """Return the width of the buckets in milliseconds; 0 where no ledger wrote the item."""
-    return int(seen.get(WIDTH, {"N": "0"})["N"])

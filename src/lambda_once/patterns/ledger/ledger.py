@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,24 +18,28 @@ from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger import requests
 from lambda_once.patterns.ledger.layout import ID_BYTES, Seen, id_digest, ids_at
 from lambda_once.patterns.ledger.requests import DIGITS, Amount, LedgerWrite
-from lambda_once.patterns.observing import Observer, observed
+from lambda_once.patterns.observing import EVENTS, Observer, observed
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
 from lambda_once.patterns.table import KeyValue
 from lambda_once.patterns.transactions import TOO_LARGE, TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import timedelta
+    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime, timedelta
 
     from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
 
+Amounts = Mapping[str, Amount]
 Key = KeyValue | tuple[KeyValue, ...]
 """The partition key, or partition key and sort key."""
 
 FORMS: Final = 10
 """How often one write is sent in another form because the item changed, before it is given up."""
+MERGES: Final = 3
+"""How often `Ledger.add_all` decides anew because the item changed, before it adds one by one."""
 RACES: Final = 10
 """How often `Ledger.change` reads and decides again."""
 ROUNDS: Final = 10
@@ -47,8 +54,8 @@ class Ledger:
     long an id is remembered at least: more than the longest redelivery. *buckets* is the number of steps in
     which ids expire (`bucket_count`). *shards* spreads each key over several items, by the id: for `add` and
     `get` alone, because floors, set attributes and expectations need one item. *names*: other names for the
-    ledger's own attributes ``bt``, ``bw``, ``bl`` and ``bv``; ``b`` is the prefix of the buckets ``b0`` to
-    ``b63``. *metrics*, *logger*: your Powertools objects.
+    ledger's own attributes ``bt``, ``bl``, ``bv`` and ``ttl`` (the table's TTL attribute), and ``b``,
+    the prefix of the buckets ``b0`` to ``b63``. *metrics*, *logger*: your Powertools objects.
 
     Changing the number of shards takes two deployments: with *shards_next*, the future number, ids are
     written by *shards* and looked up by both; then with *shards*, the new number, and *shards_before*, the
@@ -91,22 +98,81 @@ class Ledger:
         id: str | bytes,  # noqa: A002  (what sources call it)
         floor: Mapping[str, Amount] | None = None,
         set: Mapping[str, object] | None = None,  # noqa: A002  (DynamoDB's word)
+        expected: Mapping[str, object] | None = None,
+        expires: datetime | None = None,
     ) -> Applied | Duplicate | Refused:
         """
         Add *amounts* to the counters of *key*, once for *id*, and set the attributes of *set* with them.
 
         A missing counter counts as 0; negative amounts subtract. *floor* is the least value of a counter that
-        is subtracted from; below it the write is `Refused`, unless the id was applied before. The amounts of
-        a duplicate are not compared.
+        is subtracted from; below it the write is `Refused`, unless the id was applied before. *expected* are
+        values that attributes must have, as for `update`; they are compared before the floor. The amounts of
+        a duplicate are not compared. *expires*, with a time zone, is when TTL may delete the item; it is
+        written as the end of the window at least, before which the id would be forgotten.
 
-        Raises `Full`; `StoreUnavailable` if there is no response: add it again with the same id;
+        ``values`` of `Applied` are the counters and attributes that this write changed, as it left them;
+        those of the other results, and of `Conflict`, are the item as it is now. With shards there are none.
+
+        Raises `Conflict`; `Full`; `StoreUnavailable` if there is no response: add it again with the same id;
         `Misconfigured` before anything is sent.
         """
-        write, *others = self._additions(key, amounts, id, floor or {}, set or {})
-        if others and self._has_id(write.digest, [other.key for other in others]):
+        write, *others = self._additions(key, id, amounts, floor, set, expected, expires)
+        if self._has_id(write.ids, [other.key for other in others]):
             return Duplicate()
-        result = self._sent(write)
-        return Duplicate() if isinstance(result, Duplicate) else result
+        return self._shown(self._sent(write))
+
+    @observed
+    def add_all(
+        self,
+        key: Key,
+        additions: Mapping[str, Amounts] | Mapping[bytes, Amounts] | Mapping[str | bytes, Amounts],
+        *,
+        floor: Mapping[str, Amount] | None = None,
+        expires: datetime | None = None,
+    ) -> tuple[Applied | Duplicate | Refused, ...]:
+        """
+        Add the amounts of each id of *additions*, up to 10,000, in order: as `add` does one after another.
+
+        Ids of one item, of the same shard, take one read and one write; if three writes in a row lose a race,
+        or the item is `Full`, they are added one by one. *floor* is for the counters that an id subtracts
+        from. Returns the result for each id; values are those after its addition.
+
+        Raises as `add` does: some ids may have been added then, and calling it again with the same ids is
+        safe.
+        """
+        given = requests.checked_additions(additions, floor)
+        writes = [self._additions(key, *each, None, None, expires) for each in given]
+        homes = {each.place: each.key for homes in writes for each in homes}
+        seen = dict.fromkeys(homes, Seen({}, {}))
+        seen |= {
+            layouts.place_of(self._table, item): self._seen(item) for item in self._items([*homes.values()])
+        }
+        now = self._transport.clock.now()
+        ids = {place: ids_at(each.own, self._layout, now) for place, each in seen.items()}
+        results: dict[int, Applied | Duplicate | Refused] = {}
+        places: dict[tuple[Any, ...], list[int]] = {}
+        for position, (write, *others) in enumerate(writes):
+            if any(write.ids & ids[other.place] for other in others):
+                results[position] = Duplicate()
+            else:
+                places.setdefault(write.place, []).append(position)
+        try:
+            for place, positions in places.items():
+                found = self._sent_together([writes[position][0] for position in positions], seen[place])
+                results.update(zip(positions, map(self._shown, found), strict=True))
+        finally:  # also what was added before an error
+            for kind, times in Counter(map(type, results.values())).items():
+                self._observer.report(EVENTS[kind], key, times=times)
+        return tuple(results[position] for position in range(len(writes)))
+
+    def has(self, key: Key, id: str | bytes) -> bool:  # noqa: A002  (as in add)
+        """
+        Return whether *id* is remembered for *key*, so that an `add` of it would be a `Duplicate`.
+
+        A consistent read. False also where it was forgotten after the window. Raises `StoreUnavailable`.
+        """
+        digest = id_digest(id)
+        return self._has_id({digest}, self._homes(key, digest))
 
     def transact_item(
         self,
@@ -116,6 +182,8 @@ class Ledger:
         id: str | bytes,  # noqa: A002  (as in add)
         floor: Mapping[str, Amount] | None = None,
         set: Mapping[str, object] | None = None,  # noqa: A002  (as in add)
+        expected: Mapping[str, object] | None = None,
+        expires: datetime | None = None,
     ) -> TransactItem:
         """
         Return what `add` writes as an entry of a TransactWriteItems (`transaction_results`).
@@ -126,24 +194,21 @@ class Ledger:
         """
         if self._other_shards != self._shards:
             raise Misconfigured("transact_item: not while shards_next= or shards_before= is given")
-        writes = self._additions(key, amounts, id, floor or {}, set or {})
+        writes = self._additions(key, id, amounts, floor, set, expected, expires)
         now = self._transport.clock.now()
-        seen = [self._seen(self._item(write.key)).own for write in writes]
-        has_id = [writes[0].digest in ids_at(item, self._layout, now) for item in seen]
-        if any(has_id):  # the entry is refused as a duplicate
-            write = writes[has_id.index(True)]
-            request = requests.adding(write, write.layout.number(now))
-        else:
-            write = writes[0]
-            request = requests.again(write, now, seen[0])
+        seen = [self._read(write.key).own for write in writes]
+        write, item = writes[0], seen[0]
+        for each, other in zip(writes, seen, strict=True):
+            if each.ids & ids_at(other, self._layout, now):
+                write, item = each, {}  # it refuses the usual form, as a duplicate
 
-        def refusal(item: Item) -> Duplicate | Refused:
-            found = requests.refused_because(write, now, self._seen(item))
+        def refusal(item: Item) -> Applied | Duplicate | Refused:
+            found = self._refusal(write, self._seen(item), now)
             if found is not None:
-                return Duplicate() if isinstance(found, Duplicate) else found
+                return self._shown(found)
             raise Conflict(f"{write.shown} has another layout now: make a new entry, and retry")
 
-        return TransactItem("Update", request, refusal, full=self._full())
+        return TransactItem("Update", requests.request_for(write, item, now), refusal, full=self._full())
 
     def get(self, key: Key) -> Values | None:
         """
@@ -151,12 +216,11 @@ class Ledger:
 
         Counters of several shards are summed. Raises `StoreUnavailable`.
         """
-        keys = layouts.all_homes(self._table, key, self._most_shards)
-        if self._most_shards == 1:
-            item = self._item(keys[0])
-            return None if item is None else self._seen(item).values
-        items = self._items(keys)
-        return _summed(self._seen(item).values for item in items) if items else None
+        items = self._items(layouts.all_homes(self._table, key, self._most_shards))
+        values = [self._seen(item).values for item in items]
+        if not values:
+            return None
+        return values[0] if self._most_shards == 1 else summed(values)
 
     @observed
     def update(
@@ -168,7 +232,7 @@ class Ledger:
         id: str | bytes | None = None,  # noqa: A002  (as in add)
     ) -> Applied | Duplicate:
         """
-        Set the attributes of *change* if those of *expected* have these values; None is a missing one.
+        Set the attributes of *change* if those of *expected* have these values; None: is missing, or NULL.
 
         With *id*, a later call with that id is a `Duplicate`. Without one only the retries of this call are
         recognised: after `StoreUnavailable` the write may have taken effect, and the same call conflicts
@@ -180,8 +244,10 @@ class Ledger:
         sets = requests.checked_values("change", change, self._table.taken)
         wanted = requests.checked_expected(expected, self._table.taken)
         where = layouts.key_item(self._table, key, None)
-        result = self._sent_by(id, self._write(where, digest, sets=sets, expected=wanted))
-        return Duplicate() if isinstance(result, Duplicate) and id is not None else Applied()
+        write = self._write(where, {digest}, sets=sets, expected=wanted)
+        with self._repeatable(id, write):
+            result = self._sent(write)
+        return result if isinstance(result, Duplicate) and id is not None else Applied(sets)
 
     @observed
     def change(
@@ -204,23 +270,24 @@ class Ledger:
         self._refuse_shards("change")
         digest = self._digest("change", key, id)
         where = layouts.key_item(self._table, key, None)
-        races = Tries(self._transport.deadline, RACES)
+        races, written = Tries(self._transport.deadline, RACES), None
         while True:
             began = self._transport.clock.now()
-            seen = self._seen(self._item(where))
-            values, expected = seen.values, requests.version_of(self._table, seen)
-            if digest in ids_at(seen.own, self._layout, self._transport.clock.now()):
-                return Duplicate(values)
-            sets = requests.checked_values("change", change(dict(values)), self._table.taken)
+            seen = self._read(where)
+            if digest in ids_at(seen.own, self._layout, began):
+                return Applied(written) if id is None and written is not None else Duplicate(seen.values)
+            sets = requests.checked_values("change", change(dict(seen.values)), self._table.taken)
+            write, written = self._write(where, {digest}, sets=sets), {**seen.values, **sets}
+            now = self._transport.clock.now()
             try:
-                result = self._sent_by(id, self._write(where, digest, sets=sets, expected=expected))
-            except Conflict:
+                with self._repeatable(id, write):
+                    self._update(write, requests.request_for(write, seen.own, now, unless_written=True))
+            except ConditionFailed:
                 if not races.again(began):
-                    raise
-                continue
-            if isinstance(result, Duplicate) and id is not None:
-                return result
-            return Applied({**values, **sets})
+                    message = f"{write.shown} was written to each time it was read: retry"
+                    raise Conflict(message, values=seen.values) from None
+            else:
+                return Applied(written)
 
     @observed
     def relayout(self, key: Key) -> None:
@@ -230,33 +297,43 @@ class Ledger:
         A longer window is applied by the next write anyway. Raises as `add` does.
         """
         for where in layouts.all_homes(self._table, key, self._most_shards):
-            write = self._write(where, b"")
+            write = self._write(where)
             for _ in range(FORMS):
-                seen = self._seen(self._item(where)).own
+                seen = self._read(where).own
                 if layouts.layout_of(seen) in (None, self._layout):
                     break
-                number = layouts.newest(seen, self._layout, self._transport.clock.now())
+                now = self._transport.clock.now()
+                number = layouts.newest(seen, self._layout, now)
                 with suppress(ConditionFailed):  # written to meanwhile: again
-                    self._update(requests.rearranging(write, number, seen))
+                    self._update(write, requests.rearranging(write, number, now, seen))
             else:
-                raise self._contended(write)
+                raise StoreUnavailable(f"{write.shown} is contended; retry")
 
     # -- one item
 
     def _additions(
-        self, key: Key, amounts: object, name: object, floor: object, sets: object
+        self,
+        key: Key,
+        name: object,
+        amounts: object,
+        floor: object,
+        sets: object,
+        expected: object,
+        expires: object,
     ) -> list[LedgerWrite]:
         """Return the addition to each item that may have the id, first the one to send."""
-        digest = id_digest(name)
-        added = requests.checked_amounts(amounts, self._table.taken)
-        settings = requests.checked_values("set", sets, self._table.taken | added.keys())
+        digest, taken = id_digest(name), self._table.taken
+        added = requests.checked_numbers("amounts", amounts, taken)
+        settings = requests.checked_values("set", {} if sets is None else sets, taken | added.keys())
         if not added and not settings:
             raise Misconfigured("nothing to add: name a counter and an amount, or an attribute to set")
-        floors = requests.checked_floor(floor, added)
-        if floors or settings:
-            self._refuse_shards("floor and set")
-        parts: dict[str, Any] = {"amounts": added, "floor": floors, "sets": settings}
-        return [self._write(home, digest, **parts) for home in self._homes(key, digest)]
+        floors = requests.checked_floor(floor, added.keys())
+        wanted = {} if expected is None else requests.checked_expected(expected, taken)
+        if floors or settings or wanted:
+            self._refuse_shards("floor and set, or expected")
+        parts: dict[str, Any] = {"amounts": added, "floor": floors, "sets": settings, "expected": wanted}
+        parts["expires"] = requests.checked_expiry(expires)
+        return [self._write(home, {digest}, **parts) for home in self._homes(key, digest)]
 
     def _digest(self, operation: str, key: Key, name: str | bytes | None) -> bytes:
         """Return the digest of the id *name*; without one a random digest, which no later call has."""
@@ -273,10 +350,11 @@ class Ledger:
             )
         return os.urandom(ID_BYTES)
 
-    def _sent_by(self, name: str | bytes | None, write: LedgerWrite) -> Applied | Duplicate | Refused:
-        """Do what `_sent` does; without the id *name* an error says that the write may have taken effect."""
+    @contextmanager
+    def _repeatable(self, name: str | bytes | None, write: LedgerWrite) -> Iterator[None]:
+        """Without the id *name*, say of a missing response that the write may have taken effect."""
         try:
-            return self._sent(write)
+            yield
         except StoreUnavailable as error:
             if name is not None or error.__cause__ is None:  # contended: nothing was written
                 raise
@@ -287,34 +365,65 @@ class Ledger:
             )
             raise StoreUnavailable(message) from error.__cause__
 
-    def _write(self, where: Item, digest: bytes, **known: Any) -> LedgerWrite:
-        parts: dict[str, Any] = {"amounts": {}, "floor": {}, "sets": {}, "expected": {}} | known
-        return LedgerWrite(table=self._table, key=where, digest=digest, layout=self._layout, **parts)
+    def _write(self, where: Item, ids: Iterable[bytes] = (), **known: Any) -> LedgerWrite:
+        return LedgerWrite(self._table, where, self._layout, frozenset(ids), **known)
 
     def _sent(self, write: LedgerWrite) -> Applied | Duplicate | Refused:
         """Send *write* in the form that the item takes. Raises `Conflict`."""
-        now = self._transport.clock.now()
-        request = requests.adding(write, write.layout.number(now))
+        now, seen = self._transport.clock.now(), Seen({}, {})
         for _ in range(FORMS):
             try:
-                self._update(request)
+                return Applied(self._update(write, requests.request_for(write, seen.own, now)))
             except ConditionFailed as failed:
                 seen = self._seen(failed.item)
-            else:
-                return Applied()
-            result = requests.refused_because(write, now, seen)
+            result = self._refusal(write, seen, now)
             if result is not None:
                 return result
-            request = requests.again(write, now, seen.own)
-        raise self._contended(write)
+        raise StoreUnavailable(f"{write.shown} is contended; retry")
 
-    def _update(self, request: Mapping[str, Any]) -> None:
+    def _sent_together(
+        self, writes: list[LedgerWrite], seen: Seen
+    ) -> Iterable[Applied | Duplicate | Refused]:
+        """
+        Send *writes* to one item, *seen*, as one write; one by one after `MERGES` that were refused.
+
+        So also where the item, or the sum of the amounts, is larger than DynamoDB takes. A request without
+        an answer is sent again, and a copy may arrive late. But each takes effect only while ``bv`` is as it
+        was read, and moves it: of all requests that read one ``bv``, at most one takes effect. What is
+        refused is decided anew from the item as it is: ids that are there are duplicates.
+        """
+        for _ in range(MERGES):
+            now = self._transport.clock.now()
+            results, write = requests.together(writes, seen, now)
+            if write is None:
+                return results
+            try:
+                self._update(write, requests.request_for(write, seen.own, now, unless_written=True))
+            except ConditionFailed as failed:
+                seen = self._seen(failed.item)
+            except (Full, Misconfigured):
+                break
+            else:
+                return results
+        return map(self._sent, writes)
+
+    def _refusal(self, write: LedgerWrite, seen: Seen, now: datetime) -> Duplicate | Refused | None:
+        """Return why *seen* refused *write*; None: it is at another time, or has another layout."""
+        return requests.refused_because(write, ids_at(seen.own, self._layout, now), seen.values)
+
+    def _shown(self, result: Applied | Duplicate | Refused) -> Applied | Duplicate | Refused:
+        """Return *result*, without the values of one item if the key has several."""
+        return result if self._most_shards == 1 else replace(result, values={})
+
+    def _update(self, write: LedgerWrite, request: Mapping[str, Any]) -> Values:
+        """Return the caller's attributes that *write* changed. Raises `ConditionFailed`, `Full`."""
         try:
-            self._transport.send("update_item", request)
+            answer = self._transport.send("update_item", {**request, "ReturnValues": "UPDATED_NEW"})
         except Misconfigured as error:
             if TOO_LARGE not in str(error.__cause__):
                 raise
             raise self._full() from error
+        return requests.values_of(write, answer.get("Attributes", {}))
 
     def _full(self) -> Full:
         return Full(
@@ -324,22 +433,21 @@ class Ledger:
             "added; there is room again when the oldest ids are forgotten"
         )
 
-    def _contended(self, write: LedgerWrite) -> StoreUnavailable:
-        return StoreUnavailable(f"{write.shown} is contended; retry")
-
-    def _item(self, key: Item) -> Item | None:
-        request = {"TableName": self._table.name, "Key": key, "ConsistentRead": True}
-        item: Item | None = self._transport.send("get_item", request).get("Item")
-        return item
-
     def _seen(self, item: Mapping[str, Mapping[str, Any]] | None) -> Seen:
         return layouts.seen_in(self._table, item or {})
+
+    def _read(self, key: Item) -> Seen:
+        return self._seen(next(iter(self._items([key])), None))
 
     # -- shards
 
     def _items(self, keys: list[Item]) -> list[Item]:
         """Return the items at *keys* that exist, by consistent reads."""
         send, deadline = self._transport.send, self._transport.deadline
+        if len(keys) == 1:
+            request = {"TableName": self._table.name, "Key": keys[0], "ConsistentRead": True}
+            answer = send("get_item", request)
+            return [answer["Item"]] if "Item" in answer else []
         try:
             return batch_get(send, self._table.name, keys, deadline, ROUNDS, ConsistentRead=True)
         except Unprocessed:
@@ -352,9 +460,9 @@ class Ledger:
         others = layouts.homes(self._table, key, digest, self._other_shards)
         return homes + [each for each in others if each not in homes]
 
-    def _has_id(self, digest: bytes, homes: list[Item]) -> bool:
+    def _has_id(self, ids: AbstractSet[bytes], homes: list[Item]) -> bool:
         now, items = self._transport.clock.now(), self._items(homes)
-        return any(digest in ids_at(self._seen(item).own, self._layout, now) for item in items)
+        return any(ids & ids_at(self._seen(item).own, self._layout, now) for item in items)
 
     def _refuse_shards(self, what: str) -> None:
         if self._most_shards > 1:
@@ -364,7 +472,7 @@ class Ledger:
             )
 
 
-def _summed(items: Iterable[Values]) -> Values:
+def summed(items: Iterable[Values]) -> Values:
     """Return the sum of each counter; what is not a number was written by others, and has no sum."""
     sums: Values = {}
     with localcontext(prec=DIGITS):

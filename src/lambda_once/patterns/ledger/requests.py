@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal, localcontext
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import Item, Values, decimal_of, plain_item, typed, typed_item
+from lambda_once.patterns.items import Item, Values, plain_item, typed, typed_item
 from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger.layout import (
     LAYOUT,
     STAMPS,
     TIME,
+    TTL,
     VERSION,
-    WIDTH,
     Layout,
     Seen,
     ids_at,
     in_use,
 )
-from lambda_once.patterns.results import Conflict, Duplicate, Refused
+from lambda_once.patterns.results import Applied, Conflict, Duplicate, Refused
 from lambda_once.patterns.table import LONGEST_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
-    from datetime import datetime
 
     from lambda_once.patterns.table import PatternTable
 
@@ -39,7 +40,8 @@ Amount = int | float | Decimal
 DIGITS: Final = 300
 """Enough for the exact sum of any two of DynamoDB's numbers; one of more than 38 digits it refuses."""
 
-_MISSING: Final = object()
+MOST_ADDITIONS: Final = 10_000
+"""Ids of one `Ledger.add_all`: as many as SQS, Kinesis and Kafka deliver at once."""
 _PATH: Final = frozenset(".[]")
 
 
@@ -49,15 +51,20 @@ class LedgerWrite:
 
     table: PatternTable
     key: Item
-    digest: bytes
-    """Of the id; empty where only the layout changes."""
     layout: Layout
-    amounts: Mapping[str, Number]
-    floor: Mapping[str, Number]
+    ids: frozenset[bytes] = frozenset()
+    """Digests to remember; none where only the layout changes."""
+    amounts: Mapping[str, Number] = field(default_factory=dict)
+    floor: Mapping[str, Number] = field(default_factory=dict)
     """For counters of *amounts*."""
-    sets: Mapping[str, object]
-    expected: Mapping[str, object]
-    """The values that attributes must have; None for one that must be missing."""
+    sets: Mapping[str, object] = field(default_factory=dict)
+    expected: Mapping[str, object] = field(default_factory=dict)
+    """The values that attributes must have; None for one that must be missing or NULL."""
+    expires: datetime | None = None
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        return layouts.place_of(self.table, self.key)
 
     @property
     def shown(self) -> str:
@@ -67,27 +74,45 @@ class LedgerWrite:
 # -- arguments: all of it raises `Misconfigured`, before anything is sent
 
 
-def checked_amounts(amounts: object, apart: AbstractSet[str]) -> dict[str, Number]:
-    return {name: _number(name, each) for name, each in _named("amounts", amounts, apart).items()}
+def checked_numbers(what: str, given: object, apart: AbstractSet[str] = frozenset()) -> dict[str, Number]:
+    found = _named(what, given, apart)
+    for name, each in found.items():
+        if isinstance(each, bool) or not isinstance(each, Amount):
+            kind = type(each).__name__
+            raise Misconfigured(f"attribute {name!r}: {kind} is not added exactly: give an int or a Decimal")
+    return plain_item(typed_item(found))
 
 
-def checked_floor(floor: object, amounts: Mapping[str, Number]) -> dict[str, Number]:
-    """Return the floors, each of a counter that something is added to."""
-    floors = {name: _number(name, each) for name, each in _named("floor", floor, frozenset()).items()}
-    if not floors.keys() <= amounts.keys():
-        strange = sorted(floors.keys() - amounts.keys())
+def checked_floor(floor: object, added: AbstractSet[str]) -> dict[str, Number]:
+    """Return the floors, none if it is None; each is of a counter that is *added* to."""
+    floors = {} if floor is None else checked_numbers("floor", floor)
+    if not floors.keys() <= added:
+        strange = sorted(floors.keys() - added)
         raise Misconfigured(f"floor names {strange}, to which nothing is added: name counters of this write")
     return floors
 
 
-def checked_values(what: str, values: object, apart: AbstractSet[str]) -> dict[str, object]:
-    found = _named(what, values, apart)
-    typed_item(found)
-    return found
+def checked_additions(additions: object, floor: object) -> list[tuple[Any, Any, dict[str, Number]]]:
+    """Return each id with its amounts, and the floors of them."""
+    if not isinstance(additions, Mapping) or len(additions) > MOST_ADDITIONS:
+        raise Misconfigured(f"add_all takes a mapping of up to {MOST_ADDITIONS:,} ids to their amounts")
+    added = [each if isinstance(each, Mapping) else {} for each in additions.values()]
+    floors = {} if floor is None else checked_numbers("floor", floor)
+    if added:
+        checked_floor(floors, set().union(*added))
+    return [
+        (name, amounts, {counter: floors[counter] for counter in floors if counter in known})
+        for (name, amounts), known in zip(additions.items(), added, strict=True)
+    ]
+
+
+def checked_values(what: str, values: object, apart: AbstractSet[str]) -> Values:
+    """Return *values* as they will be read: a float as a Decimal, a tuple as a list."""
+    return plain_item(typed_item(_named(what, values, apart)))
 
 
 def checked_expected(expected: object, apart: AbstractSet[str]) -> dict[str, object]:
-    found = _named("expected", expected, apart)
+    found = checked_values("expected", expected, apart)
     if not found:
         raise Misconfigured("expected names no attribute: give what was read, such as a version")
     for name, each in found.items():
@@ -95,7 +120,6 @@ def checked_expected(expected: object, apart: AbstractSet[str]) -> dict[str, obj
             raise Misconfigured(
                 f"expected {name!r} is a {type(each).__name__}: compare text, bytes, a number, a bool or None"
             )
-    typed_item(found)
     return found
 
 
@@ -103,99 +127,104 @@ def _named(what: str, given: object, apart: AbstractSet[str]) -> dict[str, objec
     if not isinstance(given, Mapping):
         raise Misconfigured(f"{what} is a mapping by attribute, not a {type(given).__name__}")
     for name in given:
-        _check_name(name, apart)
+        if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= LONGEST_NAME:
+            raise Misconfigured(f"an attribute's name is text of 1 to {LONGEST_NAME} bytes, not {name!r}")
+        if _PATH & {*name}:
+            raise Misconfigured(f"attribute {name!r}: a ledger writes whole attributes, not paths into them")
+        if name in apart:
+            raise Misconfigured(
+                f"attribute {name!r} is named twice, belongs to the key, or is the ledger's own: give it"
+                " another name, or the ledger's by names="
+            )
     return dict(given)
 
 
-def _check_name(name: object, apart: AbstractSet[str]) -> None:
-    if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= LONGEST_NAME:
-        raise Misconfigured(f"an attribute's name is text of 1 to {LONGEST_NAME} bytes, not {name!r}")
-    if _PATH & {*name}:
-        raise Misconfigured(f"attribute {name!r}: a ledger writes whole attributes, not paths into them")
-    if name in apart:
-        raise Misconfigured(
-            f"attribute {name!r} is named twice, belongs to the key, or is the ledger's own: give it another"
-            " name, or the ledger's by names="
-        )
-
-
-def _number(name: str, amount: object) -> Number:
-    if isinstance(amount, float) and isfinite(amount):
-        amount = decimal_of(amount)
-    if isinstance(amount, bool) or not isinstance(amount, int | Decimal):
-        kind = type(amount).__name__
-        raise Misconfigured(f"attribute {name!r}: {kind} is not added exactly: give an int or a Decimal")
-    if isinstance(amount, Decimal) and not amount.is_finite():
-        raise Misconfigured(f"attribute {name!r}: {amount} is not an amount")
-    try:
-        typed(amount)  # refuses what has more than 38 digits
-    except Misconfigured as error:
-        raise Misconfigured(f"attribute {name!r}: {error}") from None
-    return amount
+def checked_expiry(expires: object) -> datetime | None:
+    if expires is None or (isinstance(expires, datetime) and expires.utcoffset() is not None):
+        return expires
+    raise Misconfigured(f"expires is a datetime with a time zone, not {expires!r}")
 
 
 # -- requests
 
 
-def adding(write: LedgerWrite, number: int) -> dict[str, Any]:
-    """Return the UpdateItem of *write* with bucket *number* as the newest: the usual form."""
+def request_for(
+    write: LedgerWrite, seen: Item, now: datetime, *, unless_written: bool = False
+) -> dict[str, Any]:
+    """
+    Return the UpdateItem of *write* in the form that the item *seen* takes, in the layout in use there.
+
+    *unless_written*: it is refused if a ledger has written to the item since it was *seen*.
+    """
+    layout = in_use(seen, write.layout)
+    write, number = replace(write, layout=layout), layouts.newest(seen, layout, now)
+    present = layouts.layout_of(seen)
+    recent = layouts.time_of(seen) >= number - len(layout.spare(number))
+    if present is None or (present == layout and recent):  # as in `in_step`
+        return adding(write, number, now, seen if unless_written else None)
+    return rearranging(write, number, now, seen)
+
+
+def adding(write: LedgerWrite, number: int, now: datetime, seen: Item | None = None) -> dict[str, Any]:
+    """Return the UpdateItem of *write* with bucket *number* as the newest, for an item that is in step."""
     terms = _Terms(write.table)
-    live, spare = write.layout.live(number), write.layout.spare(number)
-    ids = terms.typed({"BS": [write.digest]})
-    condition = [
-        in_step(terms, write.layout, number),
-        id_is_new(terms, write.digest, [terms.bucket(each) for each in live]),
-        *_conditions(terms, write),
-    ]
-    update = (
-        f"SET {', '.join(_settings(terms, write, number))} "
-        f"ADD {', '.join([f'{terms.bucket(number)} {ids}', *_additions(terms, write)])} "
-        f"REMOVE {', '.join(map(terms.bucket, spare))}"
-    )
-    return _request(write, terms, update, condition)
+    spare = map(terms.bucket, write.layout.spare(number))
+    ids = f"{terms.bucket(number)} {terms.typed({'BS': sorted(write.ids)})}"
+    if seen is None:
+        live = [terms.bucket(each) for each in write.layout.live(number)]
+        guards = [in_step(terms, write.layout, number), *(id_is_new(terms, each, live) for each in write.ids)]
+    else:
+        guards = [as_seen(terms, seen)]
+    return _request(write, terms, number, now, guards, added=[ids], removed=spare)
 
 
-def rearranging(write: LedgerWrite, number: int, seen: Item) -> dict[str, Any]:
+def rearranging(write: LedgerWrite, number: int, now: datetime, seen: Item) -> dict[str, Any]:
     """Return the UpdateItem that also rearranges the ids of *seen*: long idle, or of another window."""
     terms = _Terms(write.table)
     kept = layouts.remembered(seen, write.layout, number)
-    if write.digest:
-        kept.setdefault(number, set()).add(write.digest)
+    if write.ids:
+        kept.setdefault(number, set()).update(write.ids)
     names = {terms.bucket(each): ids for each, ids in kept.items()}
     others = [name for name in map(terms.bucket, range(layouts.NAMES)) if name not in names]
     buckets = [f"{name} = {terms.typed({'BS': sorted(ids)})}" for name, ids in names.items()]
-    condition = [as_seen(terms, seen), *_conditions(terms, write)]
+    return _request(write, terms, number, now, [as_seen(terms, seen)], set_=buckets, removed=others)
+
+
+def _request(
+    write: LedgerWrite,
+    terms: _Terms,
+    number: int,
+    now: datetime,
+    guards: list[str],
+    *,
+    set_: Iterable[str] = (),
+    added: Iterable[str] = (),
+    removed: Iterable[str],
+) -> dict[str, Any]:
+    floors = [floor_holds(terms, name, needed) for name, needed in needs(write).items()]
+    conditions = [*guards, *floors, *(is_as_expected(terms, *each) for each in write.expected.items())]
+    stamps = {TIME: number, LAYOUT: write.layout.written}
+    if write.expires is not None:  # not before the ids of this write are forgotten
+        stamps[TTL] = max(epoch_seconds(write.expires), write.layout.end(number))
+    settings = [f"{terms.own(name)} = {terms.value(each)}" for name, each in stamps.items()]
+    settings += [f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()]
+    version, first = terms.own(VERSION), terms.value(epoch_milliseconds(now))
+    settings.append(f"{version} = if_not_exists({version}, {first}) + {terms.value(1)}")
+    amounts = [f"{terms.name(name)} {terms.value(amount)}" for name, amount in write.amounts.items()]
+    additions = ", ".join([*added, *amounts])
     update = (
-        f"SET {', '.join([*_settings(terms, write, number), *buckets])} "
-        f"ADD {', '.join(_additions(terms, write))} "
-        f"REMOVE {', '.join(others)}"
+        f"SET {', '.join([*settings, *set_])} {additions and f'ADD {additions} '}REMOVE {', '.join(removed)}"
     )
-    return _request(write, terms, update, condition)
-
-
-def _request(write: LedgerWrite, terms: _Terms, update: str, condition: list[str]) -> dict[str, Any]:
     names = {"ExpressionAttributeNames": terms.names} if terms.names else {}
     return {
         "TableName": write.table.name,
         "Key": write.key,
         "UpdateExpression": update,
-        "ConditionExpression": " AND ".join(filter(None, condition)),
+        "ConditionExpression": " AND ".join(filter(None, conditions)),
         **names,
         "ExpressionAttributeValues": terms.values,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
-
-
-def _settings(terms: _Terms, write: LedgerWrite, number: int) -> list[str]:
-    stamps = {TIME: number, WIDTH: write.layout.width, LAYOUT: write.layout.written}
-    return [f"{terms.own(name)} = {terms.value(each)}" for name, each in stamps.items()] + [
-        f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()
-    ]
-
-
-def _additions(terms: _Terms, write: LedgerWrite) -> list[str]:
-    added = [f"{terms.name(name)} {terms.value(amount)}" for name, amount in write.amounts.items()]
-    return [f"{terms.own(VERSION)} {terms.value(1)}", *added]
 
 
 # -- conditions
@@ -215,9 +244,8 @@ def in_step(terms: _Terms, layout: Layout, number: int) -> str:
     a request would not find its id), and not so much earlier that the name of the new bucket could have ids
     of 64 buckets ago. A stamp without the others is not a ledger's.
     """
-    time, layout_name = terms.own(TIME), terms.own(LAYOUT)
-    width, now = terms.value(layout.width), terms.value(number)
-    same = f"{terms.own(WIDTH)} = {width} AND {layout_name} = {terms.value(layout.written)}"
+    time, now = terms.own(TIME), terms.value(number)
+    same = f"{terms.own(LAYOUT)} = {terms.value(layout.written)}"
     near = terms.value(number - len(layout.spare(number)))
     none = " AND ".join(f"attribute_not_exists({terms.own(each)})" for each in STAMPS)
     return (
@@ -239,15 +267,47 @@ def floor_holds(terms: _Terms, name: str, needed: Number) -> str:
 
 
 def is_as_expected(terms: _Terms, name: str, expected: object) -> str:
-    """Let one of two writers that expect the same succeed."""
+    """Let one of two writers that expect the same succeed. None expects no attribute, or NULL."""
+    name = terms.name(name)
     if expected is None:
-        return f"attribute_not_exists({terms.name(name)})"
-    return f"{terms.name(name)} = {terms.value(expected)}"
+        return f"(attribute_not_exists({name}) OR attribute_type({name}, {terms.value('NULL')}))"
+    return f"{name} = {terms.value(expected)}"
 
 
-def _conditions(terms: _Terms, write: LedgerWrite) -> list[str]:
-    floors = [floor_holds(terms, name, needed) for name, needed in needs(write).items()]
-    return floors + [is_as_expected(terms, name, expected) for name, expected in write.expected.items()]
+def together(
+    writes: Sequence[LedgerWrite], seen: Seen, now: datetime
+) -> tuple[list[Applied | Duplicate | Refused], LedgerWrite | None]:
+    """
+    Return the results of *writes* to the item *seen*, one after another, and one write of all that apply.
+
+    None: nothing applies. The write expects the counters that were read: so no floor is broken, and no number
+    given out twice, by a writer that bypasses the ledger either. Raises `Misconfigured` for a counter that is
+    not a number.
+    """
+    known, values = ids_at(seen.own, writes[0].layout, now), dict(seen.values)
+    results: list[Applied | Duplicate | Refused] = []
+    ids: set[bytes] = set()
+    amounts: dict[str, Number] = {}
+    for write in writes:
+        refused = refused_because(write, known, values)
+        if refused is None:
+            results.append(_applied(write, values, amounts))
+            known |= write.ids
+            ids |= write.ids
+        else:
+            results.append(replace(refused, values=dict(values)))
+    expected = {name: seen.values.get(name) for name in amounts}
+    merged = replace(writes[0], ids=frozenset(ids), amounts=amounts, floor={}, expected=expected)
+    return results, merged if ids else None
+
+
+def _applied(write: LedgerWrite, values: Values, amounts: dict[str, Number]) -> Applied:
+    """Add the amounts of *write* to *values*, the item so far, and to *amounts*."""
+    with localcontext(prec=DIGITS):
+        for name, amount in write.amounts.items():
+            amounts[name] = amounts.get(name, 0) + amount
+            values |= plain_item(typed_item({name: _counter(values, name) + amount}))
+    return Applied({name: values[name] for name in write.amounts})
 
 
 def needs(write: LedgerWrite) -> dict[str, Number]:
@@ -257,59 +317,41 @@ def needs(write: LedgerWrite) -> dict[str, Number]:
         return {name: write.floor[name] - amount for name, amount in taken.items()}
 
 
-# -- refusals
+# -- results
 
 
-def refused_because(write: LedgerWrite, now: datetime, seen: Seen) -> Duplicate | Refused | None:
+def values_of(write: LedgerWrite, changed: Item) -> Values:
+    """Return the caller's attributes that *write* changed, given what its request *changed* in the item."""
+    counters = {name: changed[name] for name in write.amounts if name in changed}  # moto: not by adding 0
+    return {**plain_item(counters), **write.sets}
+
+
+def refused_because(
+    write: LedgerWrite, ids: AbstractSet[bytes], values: Values
+) -> Duplicate | Refused | None:
     """
-    Return why *seen* refused *write*; None: it is at another time, or has another layout (`again`).
+    Return why an item with *ids* and *values* refuses *write*; None: it does not, in the form it takes.
 
     Raises `Conflict`; `Misconfigured` where a counter with a floor is not a number.
     """
-    if write.digest in ids_at(seen.own, write.layout, now):
-        return Duplicate(seen.values)
-    if any(_counter(seen.values, name) < needed for name, needed in needs(write).items()):
-        return Refused(seen.values, dict(write.floor))
-    found = seen.values | {name: n for name, n in version_of(write.table, seen).items() if n is not None}
-    if any(not _has(found, name, expected) for name, expected in write.expected.items()):
-        raise Conflict(f"{write.shown} is not as expected: read it, and decide again", values=seen.values)
+    if not ids.isdisjoint(write.ids):
+        return Duplicate(values)
+    if not all(_has(values, name, expected) for name, expected in write.expected.items()):
+        raise Conflict(f"{write.shown} is not as expected: read it, and decide again", values=values)
+    if any(_counter(values, name) < needed for name, needed in needs(write).items()):
+        return Refused(values, dict(write.floor))
     return None
-
-
-def version_of(table: PatternTable, seen: Seen) -> dict[str, int | None]:
-    """Return what a write must expect if no ledger may write to the item meanwhile."""
-    version = seen.own.get(VERSION)
-    return {table.own[VERSION]: None if version is None else int(version["N"])}
-
-
-def again(write: LedgerWrite, now: datetime, seen: Item) -> dict[str, Any]:
-    """Return *write* in the form that the item *seen* takes, in the layout in use there."""
-    layout = in_use(seen, write.layout)
-    write = replace(write, layout=layout)
-    number = layouts.newest(seen, layout, now)
-    return adding(write, number) if _is_in_step(seen, layout, number) else rearranging(write, number, seen)
-
-
-def _is_in_step(seen: Item, layout: Layout, number: int) -> bool:
-    """Return whether the item takes `adding`: see `in_step`."""
-    ours = {WIDTH: str(layout.width), LAYOUT: str(layout.written)}
-    same = all(seen.get(name) == {"N": each} for name, each in ours.items())
-    near = number - len(layout.spare(number))
-    return TIME not in seen or (same and near <= layouts.time_of(seen) <= number)
 
 
 def _counter(values: Values, name: str) -> Number:
     found: object = values.get(name, 0)
     if isinstance(found, bool) or not isinstance(found, Number):
-        raise Misconfigured(f"attribute {name!r} is a {type(found).__name__}: only a number has a floor")
+        raise Misconfigured(f"attribute {name!r} is a {type(found).__name__}: a counter is a number")
     return found
 
 
 def _has(values: Values, name: str, expected: object) -> bool:
-    found = values.get(name, _MISSING)
-    if expected is None:
-        return found is _MISSING
-    wanted = plain_item({name: typed(expected)})[name]
+    wanted, found = plain_item({name: typed(expected)})[name], values.get(name)
     return type(found) is type(wanted) and found == wanted
 
 
@@ -329,9 +371,9 @@ class _Terms:
         return self._placeholders.setdefault(attribute, f"#n{len(self._placeholders)}")
 
     def own(self, usual: str) -> str:
-        """Return an attribute of the ledger's own: the usual names are no reserved words."""
+        """Return an attribute of the ledger's own: of the usual names only ``ttl`` is a reserved word."""
         name = self._own[usual]
-        return usual if name == usual else self.name(name)
+        return usual if name == usual != TTL else self.name(name)
 
     def bucket(self, number: int) -> str:
         return self.own(layouts.bucket_name(number))
