@@ -10,11 +10,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
+from boto3.dynamodb.types import TypeDeserializer
 
 from lambda_once.core.canonical import fingerprint
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError, StoreUnavailable
 from lambda_once.patterns import unique as module
-from lambda_once.patterns.items import plain_item
+from lambda_once.patterns.items import plain_item, typed_item
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.patterns.unique import Unique, put_request
 from lambda_once.testing import FakeClock
@@ -166,6 +168,61 @@ def test_every_value_is_its_own_duplicate(ground: Ground, value: object) -> None
         again = unique.put({**RECEIPT, "value": value})
         assert isinstance(again, Duplicate)
         assert again.same
+
+
+@pytest.mark.parametrize("order", [Decimal(5), Decimal("5.00"), Decimal("5E0"), 5.0])
+def test_whole_numbers_of_all_types_are_one_key(ground: Ground, order: object) -> None:
+    """Of key fields, and of content: what a stream or boto3's tables return is what JSON has."""
+    table = ground.table("pk", "sk")
+    unique = receipts(ground, table=table)
+    receipt = {**RECEIPT, "count": 7}
+    assert unique.put(receipt) == Applied(KNOWN)
+    assert unique.put({**receipt, "order": order, "count": Decimal("7.0")}) == Duplicate(KNOWN, same=True)
+    assert unique.put({**receipt, "order": order, "count": Decimal(8)}) == Duplicate(KNOWN, same=False)
+    assert len(rows(ground, table)) == 1
+
+
+@pytest.mark.parametrize("number", [5, Decimal(5), Decimal("5.00"), Decimal("-1.5"), Decimal("1E+30")])
+@pytest.mark.engine
+def test_a_number_may_be_the_key(engine: Ground, number: Any) -> None:
+    """A key attribute of type N is a number, fractions included; the strict engine has text alone."""
+    unique = receipts(engine, table=engine.table("pk", "n", sort_type="N"), key=("pk", "n"))
+    known = {"pk": "c", "n": number}
+    assert unique.put(known) == Applied(known)
+    assert unique.put({"pk": "c", "n": Decimal(number)}) == Duplicate(known, same=True)
+
+
+READ_BACK: dict[str, object] = {
+    **RECEIPT,
+    "raw": b"\x00\xff",
+    "parts": {b"\x01", b"\x02"},
+    "nested": [{"n": 7, "raw": b"", "none": None}],
+    "sizes": {1, Decimal("2.5")},
+}
+"""An item with all types whose Python values differ between clients."""
+
+
+@pytest.mark.parametrize("mark", ["put", None])
+def test_an_item_read_back_is_the_same(ground: Ground, mark: str | None) -> None:
+    """With the classes of boto3's tables: Decimal for every number, Binary for bytes."""
+    table = ground.table("pk", "sk")
+    unique = receipts(ground, table=table, mark=mark)
+    unique.put(READ_BACK)
+    (item,) = ground.client.scan(TableName=table)["Items"]
+    read = {name: TypeDeserializer().deserialize(item[name]) for name in READ_BACK}
+    assert unique.put(read) == Duplicate(KNOWN, same=True)
+    assert unique.put({**read, "raw": b"\x00"}) == Duplicate(KNOWN, same=False)
+
+
+def test_an_image_of_a_stream_is_the_same(ground: Ground) -> None:
+    """As Powertools reads it: every number is a Decimal."""
+    unique = receipts(ground)
+    unique.put(RECEIPT)
+    change = DynamoDBRecord({"dynamodb": {"NewImage": typed_item(RECEIPT)}}).dynamodb
+    assert change is not None
+    image = change.new_image
+    assert type(image["order"]) is Decimal
+    assert unique.put(image) == Duplicate(KNOWN, same=True)
 
 
 # -- lines

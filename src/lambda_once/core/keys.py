@@ -242,7 +242,7 @@ def _scope(scope: object) -> str:
 
 def _part(value: object) -> str:
     """Return *value* readable or digested. Raises KeyMissing where it has no canonical form."""
-    text = value if isinstance(value, str) else _whole_digits(value)
+    text = value if isinstance(value, str) else whole_digits(value)
     if text is not None:
         readable = _encoded(text)
         if len(readable) <= PART_LIMIT and not _DIGEST.fullmatch(readable):
@@ -255,7 +255,7 @@ def _part(value: object) -> str:
         ) from None
 
 
-def _whole_digits(value: object) -> str | None:
+def whole_digits(value: object) -> str | None:
     """
     Return the digits of a number that equals an integer of at most MOST_DIGITS digits; None for all else.
 

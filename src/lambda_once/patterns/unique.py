@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from lambda_once.core.canonical import NotCanonical, fingerprint
+from lambda_once.core.canonical import fingerprint
 from lambda_once.core.fields import without
+from lambda_once.core.keys import MOST_DIGITS, whole_digits
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.patterns.items import Item, Values, plain_item, typed_item
+from lambda_once.patterns.items import Item, Values, plain_item, typed, typed_item
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.patterns.table import checked_key, key_names
@@ -29,10 +30,6 @@ the whole primary key (developer guide, "Condition expressions", preventing over
 
 MARK: Final = "put"
 """The attribute that holds the id and the content's fingerprint of the put that wrote an item."""
-
-SEPARATOR: Final = "#"
-NUMBER: Final = "="
-"""The first character of a whole number in a key. Like the separator it occurs in no encoded text."""
 
 KeySpec = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """The key attributes, partition key first; or for each the fields that it is made of."""
@@ -82,12 +79,23 @@ class Unique:
         sent; `StoreUnavailable` if there is no response: put it again, and it is `Applied` or a `Duplicate`
         with the same content.
         """
-        entry = self.transact_item(item)
+        request = self.transact_item(item)["Put"]
         try:
-            self._transport.send("put_item", entry["Put"])
+            self._transport.send("put_item", request)
         except ConditionFailed as failed:
-            return self._duplicate(failed.item, entry["Put"]["Item"])
-        return Applied(self._known(plain_item(entry["Put"]["Item"])))
+            return self._duplicate(failed.item, request["Item"])
+        return Applied(self._known(plain_item(request["Item"])))
+
+    def put_all(self, items: Iterable[Mapping[str, object]]) -> tuple[Applied | Duplicate | OnceError, ...]:
+        """Put each of *items* in order, and return the result of each; an error is returned in its place."""
+
+        def result(item: Mapping[str, object]) -> Applied | Duplicate | OnceError:
+            try:
+                return self.put(item)
+            except OnceError as error:
+                return error
+
+        return tuple(map(result, items))
 
     def transact_item(self, item: Mapping[str, object]) -> TransactItem:
         """
@@ -95,22 +103,15 @@ class Unique:
 
         `Applied` in the results means that an earlier transaction with this very entry took effect.
         """
-        key = self._key_of(item)
-        content = self._content(item)
-        mark = {} if self._mark is None else {self._mark: {"id": os.urandom(16).hex(), "content": content}}
-        row = typed_item({**item, **key, **mark})
+        if not isinstance(item, Mapping):
+            raise Misconfigured(f"an item is a mapping of attributes, not a {type(item).__name__}")
+        if self._mark in item:
+            raise Misconfigured(f"the item already has an attribute {self._mark!r}: give mark= another name")
+        row = typed_item({**item, **key_of(self._key, item)})
+        if self._mark is not None:
+            row[self._mark] = typed({"id": os.urandom(16).hex(), "content": self._content(plain_item(row))})
         request = put_request(self._table, row, next(iter(self._key)))
         return TransactItem("Put", request, lambda found: self._duplicate(found, row))
-
-    def put_all(self, items: Iterable[Mapping[str, object]]) -> tuple[Applied | Duplicate | OnceError, ...]:
-        """Put each of *items* in order, and return the result of each; an error is returned in its place."""
-        return tuple(self._result(item) for item in items)
-
-    def _result(self, item: Mapping[str, object]) -> Applied | Duplicate | OnceError:
-        try:
-            return self.put(item)
-        except OnceError as error:
-            return error
 
     def _duplicate(self, found: Mapping[str, Mapping[str, Any]] | None, row: Item) -> Applied | Duplicate:
         """Return what a refused put of *row* is, where *found* is."""
@@ -128,20 +129,11 @@ class Unique:
             return Applied(values)
         return Duplicate(values, same=mark.get("content") == ours[str(self._mark)]["content"])
 
-    def _key_of(self, item: object) -> Values:
-        if not isinstance(item, Mapping):
-            raise Misconfigured(f"an item is a mapping of attributes, not a {type(item).__name__}")
-        if self._mark in item:
-            raise Misconfigured(f"the item already has an attribute {self._mark!r}: give mark= another name")
-        return key_of(self._key, item)
-
-    def _content(self, item: Mapping[str, object]) -> str:
+    def _content(self, item: Values) -> str:
+        """Return the fingerprint of *item* as it is stored: numbers and bytes have one class each."""
         apart = {*self._identity, *self._key, self._mark}
         content = {name: each for name, each in item.items() if name not in apart}
-        try:
-            return fingerprint(without(content, self._ignore))
-        except NotCanonical as error:
-            raise Misconfigured(f"the item cannot be stored: {error}") from None
+        return fingerprint(without(content, self._ignore))
 
     def _known(self, item: Values) -> Values:
         return {name: item[name] for name in (*self._key, *self._identity) if name in item}
@@ -181,17 +173,12 @@ def key_of(key: Mapping[str, Sequence[str]], item: Mapping[str, object]) -> Valu
     Return the attributes of *key*, `key_fields`, for *item*.
 
     Fields are percent-encoded and joined by ``#``, so no two lists of fields have the same key: ("a#b", "c")
-    is ``a%23b#c``. A whole number is ``=5``, the text "5" is ``5``. Raises `KeyMissing` for a field that is
-    missing, None or empty, and `Misconfigured`.
+    is ``a%23b#c``. A number that equals an integer, as in tokens, is ``=5`` (5, 5.0, Decimal("5.00")); the
+    text "5" is ``5``. Raises `KeyMissing` for a field that is missing, None or empty, and `Misconfigured`.
     """
     return checked_key(
         {name: _made(name, fields, item) if fields else _present(name, item) for name, fields in key.items()}
     )
-
-
-def joined(fields: Mapping[str, object]) -> str:
-    """Return the text of a key that is made of *fields*, text and whole numbers."""
-    return SEPARATOR.join(_encoded(name, value) for name, value in fields.items())
 
 
 def _made(name: str, fields: Sequence[str], item: Mapping[str, object]) -> str:
@@ -199,7 +186,7 @@ def _made(name: str, fields: Sequence[str], item: Mapping[str, object]) -> str:
         raise Misconfigured(
             f"{name!r} is made of {', '.join(fields)}: leave it out of the item, or name it in key="
         )
-    return joined({field: _present(field, item) for field in fields})
+    return "#".join(_encoded(field, _present(field, item)) for field in fields)
 
 
 def _present(name: str, item: Mapping[str, object]) -> object:
@@ -210,11 +197,16 @@ def _present(name: str, item: Mapping[str, object]) -> object:
 
 
 def _encoded(name: str, value: object) -> str:
+    """Return *value* as a part of a key. The ``=`` of a number occurs in no encoded text."""
     if isinstance(value, str):
         return quote(value, safe="", errors="surrogatepass")
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{NUMBER}{value}"
-    raise Misconfigured(f"{name!r} is a {type(value).__name__}: a key is made of text and whole numbers")
+    digits = whole_digits(value)
+    if digits is None:
+        raise Misconfigured(
+            f"{name!r} is a {type(value).__name__}, but neither text nor a whole number of at most "
+            f"{MOST_DIGITS} digits: make the key of other fields"
+        )
+    return f"={digits}"
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,14 +15,13 @@ from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.ratchet.ratchet import InFlight
-from lambda_once.patterns.results import Applied, Conflict
+from lambda_once.patterns.results import Applied, Conflict, Stale
 from lambda_once.testing import FakeClock
 from tests.kit.faulty import Fate, FaultyClient, by_seed
 from tests.kit.turns import Turns
 from tests.patterns.conftest import Ground
+from tests.patterns.ratchet.conftest import MS, NOW
 
-NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
-MS = 1_795_169_520_000
 KEY = {"pk": "tickets"}
 
 BY_CONTENT = "(#ts = :ts AND #rank = :rank)"
@@ -179,7 +178,7 @@ def test_without_memory_of_unanswered_tries_it_is_reported_lost(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative twin: after a false `Conflict` the caller adds one again, and two additions make three."""
-    monkeypatch.setattr(InFlight, "refused", lambda sent, **_: setattr(sent, "open", 0))
+    monkeypatch.setattr(InFlight, "was_written", lambda sent, *_: sent.written)
     table, add = adding_one(ground, Fate.ANSWER_LOST, put_on_top)
     with pytest.raises(Conflict) as lost:
         add()
@@ -225,6 +224,34 @@ def test_a_hedge_of_what_was_written_is_written(ground: Ground) -> None:
         put_on_top(other)
         assert revision.put({**KEY, "n": 1}, expected=None) == Applied({"ts": MS})
     assert mine.get(KEY) == {**KEY, "n": 2, "ts": MS + 1}
+
+
+def test_a_lost_answer_under_a_later_tombstone_is_unknown(ground: Ground) -> None:
+    """Nothing was expected, and nothing is there: a tombstone may be from before this write or after it."""
+    table = ground.table()
+    other = ratchet(ground.client, table)
+    lost = True
+    mine = ratchet(FaultyClient(ground.client, lambda: Fate.ANSWER_LOST if lost else Fate.SOUND), table)
+    with mine.revision() as revision:
+        with pytest.raises(StoreUnavailable):
+            revision.put({**KEY, "n": 1}, expected=None)
+        lost = False
+        assert other.delete(KEY, MS + 1, expected=other.get(KEY)) == Applied({"ts": MS + 1})
+        with pytest.raises(StoreUnavailable, match="may have been written or not"):
+            revision.put({**KEY, "n": 1}, expected=None)
+    with mine.revision(MS) as late:  # it was sent once
+        assert late.put({**KEY, "n": 1}, expected=None) == Stale({"ts": MS + 1})
+
+
+def test_what_was_written_and_deleted_was_written(ground: Ground) -> None:
+    """Its repetition finds the tombstone, which is newer and as expected."""
+    table = ground.table()
+    mine, other = ratchet(ground.client, table), ratchet(ground.client, table)
+    with mine.revision() as revision:
+        assert revision.put({**KEY, "n": 1}, expected=None) == Applied({"ts": MS})
+        other.delete(KEY, MS + 1)
+        assert revision.put({**KEY, "n": 1}, expected=None) == Applied({"ts": MS})
+        assert mine.put({**KEY, "n": 1}, MS) == Stale({"ts": MS + 1})
 
 
 def test_a_hedge_does_not_know_while_another_is_on_its_way(ground: Ground) -> None:
@@ -359,5 +386,5 @@ def test_answers_are_true_on_every_schedule(ground: Ground, seed: int) -> None:
 
 def test_schedules_see_what_unanswered_tries_hide(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: with those forgotten, some of 20 schedules have a false outcome."""
-    monkeypatch.setattr(InFlight, "refused", lambda sent, **_: setattr(sent, "open", 0))
+    monkeypatch.setattr(InFlight, "was_written", lambda sent, *_: sent.written)
     assert any(schedule(strict, seed) for seed in range(20))

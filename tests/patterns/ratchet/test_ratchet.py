@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.ratchet import Ratchet, timestamps
 from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.ratchet.requests import ANYTHING
 from lambda_once.patterns.ratchet.timestamps import Stamp
@@ -18,11 +18,8 @@ from lambda_once.patterns.results import Applied, Conflict, Stale, TooFarAhead
 from lambda_once.testing import FakeClock
 from tests.kit.faulty import FaultyClient, every_second_answer_lost
 from tests.patterns.conftest import Ground
+from tests.patterns.ratchet.conftest import ITEM, LAMP, MS, NOW, rows
 
-NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
-MS = 1_795_169_520_000
-LAMP = {"pk": "lamp"}
-ITEM = {**LAMP, "price": 10}
 EVERYTHING = {
     "pk": "everything",
     "text": "ü",
@@ -37,30 +34,6 @@ EVERYTHING = {
     "numbers": {1, 2},
     "ttl": 99,
 }
-
-
-def rows(ground: Ground, table: str) -> list[dict[str, Any]]:
-    """Return all that is stored, tombstones included."""
-    items: list[dict[str, Any]] = ground.client.scan(TableName=table, ConsistentRead=True)["Items"]
-    return items
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    """The clock of the ratchet."""
-    return FakeClock(NOW)
-
-
-@pytest.fixture
-def table(ground: Ground) -> str:
-    """An empty table of one key attribute."""
-    return ground.table()
-
-
-@pytest.fixture
-def ratchet(ground: Ground, table: str, clock: FakeClock) -> Ratchet:
-    """A ratchet of times on that table."""
-    return Ratchet(table, ground.client, clock=clock)
 
 
 def test_what_is_put_is_got(ratchet: Ratchet) -> None:
@@ -150,61 +123,13 @@ def test_once_a_tombstone_is_gone_a_late_put_resurrects(ground: Ground, table: s
     assert ratchet.get(LAMP) == {**ITEM, "ts": MS}
 
 
-def test_an_item_without_a_timestamp_is_older_than_all(ground: Ground, table: str, ratchet: Ratchet) -> None:
-    """A table may be taken over as it is."""
-    ground.client.put_item(TableName=table, Item={"pk": {"S": "lamp"}, "price": {"N": "1"}})
-    assert ratchet.get(LAMP) == {**LAMP, "price": 1}
-    with pytest.raises(Conflict) as lost:
-        ratchet.put(ITEM, MS, expected=None)
-    assert lost.value.values == {}
-    assert ratchet.put(ITEM, MS) == Applied({"ts": MS})
-
-
-def test_an_item_of_another_writer_is_outranked(ground: Ground, table: str, ratchet: Ratchet) -> None:
-    """It has a timestamp and no rank: of the same timestamp ours wins."""
-    item = {"pk": {"S": "lamp"}, "price": {"N": "1"}, "ts": {"N": str(MS)}}
-    ground.client.put_item(TableName=table, Item=item)
-    assert ratchet.put(ITEM, MS - 1) == Stale({"ts": MS})
-    assert ratchet.put(ITEM, MS, expected={**LAMP, "price": 1, "ts": MS}) == Applied({"ts": MS})
-
-
-def adopted(ground: Ground) -> Ratchet:
-    """Return a ratchet on a table of others, whose items say whether they are deleted."""
-    table = ground.table("pk", "sk")
-    for sk, deleted in (("a", {"BOOL": False}), ("b", {"NULL": True}), ("c", {"BOOL": True})):
-        item = {"pk": {"S": "lamp"}, "sk": {"S": sk}, "ts": {"N": str(MS)}, "deleted": deleted}
-        ground.client.put_item(TableName=table, Item=item)
-    return Ratchet(table, ground.client, key=("pk", "sk"), clock=FakeClock(NOW))
-
-
-def test_what_says_that_it_is_not_deleted_is_not(ground: Ground) -> None:
-    """Only ``deleted: true`` makes a tombstone: the others are read, expected, put again and outranked."""
-    ratchet = adopted(ground)
-    keys = [{**LAMP, "sk": sk} for sk in "abc"]
-    assert [each and each["sk"] for each in ratchet.batch_get(keys)] == ["a", "b", None]
-    assert [each["sk"] for each in ratchet.query("lamp").items] == ["a", "b"]
-    read = ratchet.get(keys[0])
-    assert read == {**keys[0], "ts": MS, "deleted": False}
-    with pytest.raises(Conflict) as lost:
-        ratchet.put({**read, "price": 5}, MS + 1, expected=None)
-    assert lost.value.values == {"ts": MS}
-    assert ratchet.put({**read, "price": 5}, MS + 1, expected=read) == Applied({"ts": MS + 1})
-    assert ratchet.get(keys[0]) == {**read, "price": 5, "ts": MS + 1}
-    assert ratchet.put(keys[1], MS) == Applied({"ts": MS})
-    assert ratchet.put(keys[2], MS) == Stale({"ts": MS})
-
-
-def test_by_the_mere_attribute_items_are_hidden(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative twin: what says that it is not deleted is left out of a query."""
-    there = "(attribute_not_exists(#deleted) AND :deleted = :deleted)"
-    monkeypatch.setattr(ratchet_requests, "IS_LIVE", there)
-    assert adopted(ground).query("lamp").items == []
-
-
 # -- tokens that are no times
 
 
-@pytest.mark.parametrize(("older", "newer"), [(9, 10), (-1, 0), ("09", "10"), ("a", "b"), ("Z", "a")])
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [(9, 10), (-1, 0), (Decimal("0.1"), Decimal("0.12345678")), ("09", "10"), ("a", "b"), ("Z", "a")],
+)
 def test_any_token_that_grows(
     ground: Ground, table: str, clock: FakeClock, older: Stamp, newer: Stamp
 ) -> None:
@@ -328,7 +253,43 @@ def test_a_revision_writes_one_content_to_an_item(ratchet: Ratchet) -> None:
             revision.put({**LAMP, "price": 11})
         with pytest.raises(Misconfigured, match="lamp"):
             revision.delete(LAMP)
+        with pytest.raises(Misconfigured, match="lamp"):  # what it has sent is not known by its id
+            revision.put(ITEM, expected=None)
     assert ratchet.get(LAMP) == {**ITEM, "ts": MS}
+
+
+def test_a_revision_is_of_one_ratchet(ground: Ground, ratchet: Ratchet, clock: FakeClock) -> None:
+    """What it has written in one table is no write of another one's item of that key."""
+    other = Ratchet(ground.table(), ground.client, clock=clock)
+    other.put({**LAMP, "price": 1}, MS - 1)
+    with ratchet.revision() as revision:
+        assert revision.put(ITEM, expected=None) == Applied({"ts": MS})
+        for write in (other.put, other.transact_item, other.delete):
+            with pytest.raises(Misconfigured, match="another Ratchet"):
+                write(ITEM if write != other.delete else LAMP, revision, expected=None)
+    assert other.get(LAMP) == {**LAMP, "price": 1, "ts": MS - 1}
+
+
+def test_an_item_that_was_json_meanwhile_is_as_expected(ratchet: Ratchet) -> None:
+    """Its floats are the numbers that they print as, the timestamp too: an older write is stale."""
+    stamp = Decimal(f"{MS}.123")
+    ratchet.put({**LAMP, "price": 2.5}, stamp)
+    read = {**LAMP, "price": 2.5, "ts": float(stamp)}
+    assert ratchet.put(ITEM, MS, expected=read) == Stale({"ts": stamp})
+    assert ratchet.put(ITEM, MS + 1, expected=read) == Applied({"ts": MS + 1})
+
+
+@pytest.mark.engine
+def test_a_key_is_one_key_whatever_class_its_number_has(engine: Ground, clock: FakeClock) -> None:
+    """5 and Decimal("5.0") are one item: one content of a revision, and its writes know of each other."""
+    ratchet = Ratchet(engine.table("pk", "sk", sort_type="N"), engine.client, key=("pk", "sk"), clock=clock)
+    whole, exact = ({"pk": "lamp", "sk": sk, "price": 10} for sk in (5, Decimal("5.0")))
+    with ratchet.revision() as revision:
+        assert revision.put(whole, expected=None) == Applied({"ts": MS})
+        with pytest.raises(Misconfigured, match="other content"):
+            revision.put({**exact, "price": 11}, expected=None)
+        ratchet.put({**whole, "price": 12}, MS + 1)
+        assert revision.put(exact, expected=None) == Applied({"ts": MS})
 
 
 def test_a_revision_ends_with_its_block(ratchet: Ratchet) -> None:
@@ -432,10 +393,80 @@ def test_without_what_was_read_an_update_is_lost(ratchet: Ratchet, monkeypatch: 
 
 
 def test_what_never_was_read_is_no_expectation(ground: Ground, table: str, ratchet: Ratchet) -> None:
-    """An item without a timestamp is no expectation: refused before anything is sent."""
-    with pytest.raises(Misconfigured, match="expected has no 'ts'"):
+    """An item of the caller's own, where nothing is stored, is a `Conflict`."""
+    with pytest.raises(Conflict) as lost:
         ratchet.put(ITEM, MS, expected=ITEM)
+    assert lost.value.values == {}
     assert rows(ground, table) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"nothing": None, "empty": [], "none": {}, "text": ""},
+        {"names": {"b", "a"}, "numbers": {1, Decimal("2.5")}, "raw": {b"b", b"a"}},
+        {"n": Decimal("1." + "1" * 37), "big": 10**38, "huge": 99 * 10**124, "tiny": Decimal("-1E-130")},
+        {"numbers": {10**40, Decimal("1E-100")}, "list": [None, {"deep": [10**39, None, {"x"}]}]},
+        {"deleted": False},
+    ],
+    ids=["nothing", "sets", "numbers", "nested", "not deleted"],
+)
+def test_what_was_read_is_what_is_expected(ratchet: Ratchet, content: dict[str, Any]) -> None:
+    """Of every type, however DynamoDB writes it: get, expect, change, and expect that again."""
+    item = {**LAMP, **content}
+    ratchet.put(item, MS)
+    read = ratchet.get(LAMP)
+    assert read == {**item, "ts": MS}
+    assert ratchet.put({**read, "n": 1}, MS - 1, expected=read) == Stale({"ts": MS})
+    assert ratchet.put({**read, "n": 1}, MS + 1, expected=read) == Applied({"ts": MS + 1})
+    with pytest.raises(Conflict):
+        ratchet.put({**read, "n": 2}, MS + 2, expected=read)
+    assert ratchet.delete(LAMP, MS + 2, expected=ratchet.get(LAMP)) == Applied({"ts": MS + 2})
+
+
+# -- microseconds
+
+
+def test_of_two_changes_within_a_millisecond_the_newer_stays(ratchet: Ratchet) -> None:
+    """Whatever their digests are, in both orders; the timestamp that is returned is taken as it is."""
+    early, late = NOW + timedelta(microseconds=100), NOW + timedelta(microseconds=400)
+    newest = Decimal(f"{MS}.4")
+    for n in range(20):
+        key, change = {"pk": f"lamp {n}"}, {"pk": f"lamp {n}", "price": n}
+        assert ratchet.put({**key, "price": -n}, early) == Applied({"ts": Decimal(f"{MS}.1")})
+        assert ratchet.put(change, late) == Applied({"ts": newest})
+        assert ratchet.put({**key, "price": -n}, early) == Stale({"ts": newest})
+        read = ratchet.get(key)
+        assert read == {**change, "ts": newest}
+        assert ratchet.put(change, read["ts"]) == Applied({"ts": newest})
+        assert ratchet.put(change, read["ts"], expected=read) == Applied({"ts": newest})
+        assert ratchet.delete(key, late - timedelta(microseconds=1)) == Stale({"ts": newest})
+
+
+def test_to_the_millisecond_the_newest_is_lost(ratchet: Ratchet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: with timestamps cut to the millisecond a digest decides, and some of 20 are lost."""
+    exact = timestamps.milliseconds
+    monkeypatch.setattr(timestamps, "milliseconds", lambda *at: int(exact(*at)))
+    lost = 0
+    for n in range(20):
+        for micros in (100, 400):
+            ratchet.put({"pk": f"lamp {n}", "at": micros}, NOW + timedelta(microseconds=micros))
+        lost += (ratchet.get({"pk": f"lamp {n}"}) or {})["at"] != 400
+    assert 0 < lost < 20
+
+
+@pytest.mark.parametrize("decimals", ["001", "999", "9999999"])
+def test_a_revision_is_later_than_what_was_read(
+    ground: Ground, table: str, ratchet: Ratchet, decimals: str
+) -> None:
+    """Also where that has a part of a millisecond, or more digits than a datetime has."""
+    stored = {"pk": {"S": "lamp"}, "ts": {"N": f"{MS + 7}.{decimals}"}}
+    ground.client.put_item(TableName=table, Item=stored)
+    read = ratchet.get(LAMP)
+    assert read is not None
+    behind = Ratchet(table, ground.client, clock=FakeClock(NOW - timedelta(seconds=1)))
+    with behind.revision(after=read["ts"]) as revision:
+        assert revision.put({**read, "price": 1}, expected=read) == Applied({"ts": MS + 8})
 
 
 # -- bad input

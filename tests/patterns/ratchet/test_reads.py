@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.ratchet import Ratchet
-from lambda_once.patterns.results import Applied
 from lambda_once.testing import FakeClock
-from tests.kit import tables
 from tests.patterns.conftest import Ground
+from tests.patterns.meter import Meter
+from tests.patterns.ratchet.conftest import MS
 
-MS = 1_795_169_520_000
 ROWS = 40
 
 
@@ -82,27 +78,6 @@ def test_a_page_is_full_on_both_engines(ratchet: Ratchet) -> None:
     assert backwards == [left[:-6:-1], left[-6:-11:-1], left[-11::-1]]
     assert ratchet.query("p", begins_with="003").items == [item for item in left if item["n"] >= 30]
     assert ratchet.query("q").items == []
-
-
-@pytest.mark.engine
-@settings(max_examples=30, deadline=None)
-@given(live=st.lists(st.booleans(), max_size=12), limit=st.integers(1, 5))
-def test_pages_of_any_mixture_are_full(engine_tables: Ground, live: list[bool], limit: int) -> None:
-    """The same for any run of tombstones, on a real engine."""
-    ratchet = Ratchet(engine_tables.table("pk", "sk"), engine_tables.client, key=("pk", "sk"))
-    left = fill(ratchet, live)
-    seen = list(pages(ratchet, limit))
-    assert [item for page in seen for item in page] == left
-    assert all(len(page) == limit for page in seen[:-1])
-
-
-@pytest.fixture(scope="module")
-def engine_tables(dynamodb_local: str) -> Iterator[Ground]:
-    """Tables of a real engine, for as long as the module runs."""
-    client = tables.client(dynamodb_local)
-    with ExitStack() as stack:
-        yield Ground(client, stack)
-    client.close()
 
 
 def test_a_cursor_holds_while_others_write(ratchet: Ratchet) -> None:
@@ -209,5 +184,20 @@ def test_numbers_of_every_size_are_read(ratchet: Ratchet, number: Any) -> None:
     assert ratchet.get({"pk": "p", "sk": "1"}) == shown
     assert ratchet.batch_get([{"pk": "p", "sk": "1"}]) == [shown]
     assert ratchet.query("p", limit=5).items == [shown, {"pk": "p", "sk": "2", "v": 1, "ts": MS}]
-    read = ratchet.get({"pk": "p", "sk": "1"})
-    assert isinstance(ratchet.put({**item, "v": 2}, MS + 1, expected=read), Applied)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("consistent", [True, False])
+def test_a_consistent_read_costs_twice_as_much(engine: Ground, *, consistent: bool) -> None:
+    """Each read is as consistent as it is asked to be, and by default it is."""
+    meter = Meter(engine.client)
+    ratchet = Ratchet(engine.table("pk", "sk"), meter, key=("pk", "sk"), clock=FakeClock())
+    key = {"pk": "p", "sk": "1"}
+    ratchet.put(key, MS)
+    how: dict[str, Any] = {} if consistent else {"consistent": False}
+    reads = (
+        lambda: ratchet.get(key, **how),
+        lambda: ratchet.batch_get([key], **how),
+        lambda: ratchet.query("p", **how),
+    )
+    assert [meter.of(read)[2] for read in reads] == [1.0 if consistent else 0.5] * 3

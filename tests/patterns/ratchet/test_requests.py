@@ -9,6 +9,7 @@ import pytest
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import typed_item
 from lambda_once.patterns.ratchet.requests import (
+    ANYTHING,
     DELETE_IS_NEWER,
     IS_LIVE,
     NOTHING_READ,
@@ -27,9 +28,9 @@ KEY = {"pk": "p", "sk": "s"}
 
 def test_a_put_replaces_the_whole_item_under_one_condition() -> None:
     """Content, stamp and rank in one PutItem, which returns the item where it is refused."""
-    write = put(SHAPE, {**KEY, "price": 5}, 1_000)
+    write = put(SHAPE, {**KEY, "price": 5}, 1_000, ANYTHING)
     rank = rank_of(typed_item({**KEY, "price": 5}))
-    assert write.request() == {
+    assert write.request("") == {
         "TableName": "products",
         "Item": {
             "pk": {"S": "p"},
@@ -47,7 +48,7 @@ def test_a_put_replaces_the_whole_item_under_one_condition() -> None:
 
 def test_a_tombstone_keeps_key_stamp_mark_and_ttl_only() -> None:
     """It is one PutItem too, and nothing of the item's content is left."""
-    request = tombstone(SHAPE, KEY, 1_000, 99).request()
+    request = tombstone(SHAPE, KEY, 1_000, ANYTHING, 99).request("")
     assert request["Item"] == {
         "pk": {"S": "p"},
         "sk": {"S": "s"},
@@ -62,14 +63,14 @@ def test_a_tombstone_keeps_key_stamp_mark_and_ttl_only() -> None:
 
 def test_text_is_compared_with_text_of_its_length_only() -> None:
     """The condition of a text asks for the width of the stored one."""
-    request = put(SHAPE, KEY, "0007").request()
+    request = put(SHAPE, KEY, "0007", ANYTHING).request("")
     assert "(size(#ts) = :width AND (" in request["ConditionExpression"]
     assert request["ExpressionAttributeValues"][":width"] == {"N": "4"}
 
 
 def test_an_expectation_is_a_further_condition() -> None:
     """What is newer is asked first; then what was read must stand, or this very write, known by its id."""
-    request = put(SHAPE, KEY, 7).request(None, "id of the revision")
+    request = put(SHAPE, KEY, 7, None).request("id of the revision")
     newer = f"attribute_not_exists(#ts) OR ({PUT_IS_NEWER})"
     assert request["ConditionExpression"] == f"({newer}) AND ({NOTHING_READ} OR {OWN})"
     assert request["Item"]["_write"] == request["ExpressionAttributeValues"][":write"]
@@ -101,25 +102,23 @@ def test_other_contents_have_other_ranks(other: dict[str, object]) -> None:
 def test_an_item_may_not_use_the_names_of_the_ratchet(name: str) -> None:
     """An item of its own ``deleted`` would be taken for a tombstone."""
     with pytest.raises(Misconfigured, match=name):
-        put(SHAPE, {**KEY, name: True}, 1)
+        put(SHAPE, {**KEY, name: True}, 1, ANYTHING)
 
 
 @pytest.mark.parametrize("bad", [float("inf"), object(), float])
 def test_what_dynamodb_cannot_keep_is_refused_by_name(bad: object) -> None:
     """The error says which attribute."""
     with pytest.raises(Misconfigured, match="price"):
-        put(SHAPE, {**KEY, "price": bad}, 1)
+        put(SHAPE, {**KEY, "price": bad}, 1, ANYTHING)
 
 
 def test_a_query_leaves_tombstones_out_on_the_server() -> None:
     """They are filtered before they travel."""
-    request = query(SHAPE, "p", begins_with="a", descending=True, consistent=False)
+    request = query(SHAPE, SHAPE.key, "p", "a", None)
     assert request == {
         "TableName": "products",
         "KeyConditionExpression": "#pk = :pk AND begins_with(#sk, :sk)",
         "FilterExpression": IS_LIVE,
         "ExpressionAttributeNames": {"#pk": "pk", "#deleted": "deleted", "#sk": "sk"},
         "ExpressionAttributeValues": {":pk": {"S": "p"}, ":sk": {"S": "a"}, ":deleted": {"BOOL": True}},
-        "ScanIndexForward": False,
-        "ConsistentRead": False,
     }

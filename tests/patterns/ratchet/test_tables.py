@@ -11,16 +11,16 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.ratchet import requests as ratchet_requests
-from lambda_once.patterns.results import Applied, Conflict, Stale, TooFarAhead
+from lambda_once.patterns.results import Applied, Conflict, Stale
 from lambda_once.testing import FakeClock
 from tests.kit import tables
+from tests.patterns.ratchet.conftest import MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.patterns.conftest import Ground
 
-MS = 1_795_169_520_000
 NAMES = {"deleted": "isDeleted", "ttl": "expiresAt", "_rank": "r", "_write": "w"}
 KEY = {"pk": "north", "sk": "desk"}
 
@@ -67,18 +67,6 @@ def test_an_adopted_item_may_say_that_it_is_not_deleted(ground: Ground) -> None:
     assert isinstance(prices.put({**KEY, "isDeleted": False}, MS), Applied)
     with pytest.raises(Misconfigured, match="'isDeleted' is the ratchet's own"):
         prices.put({**KEY, "isDeleted": True}, MS)
-
-
-def test_an_adopted_item_may_have_a_fraction_of_a_millisecond(ground: Ground) -> None:
-    """Compared as it is; far ahead it is refused like any other, and the error has its time."""
-    table = ground.table("pk", "sk")
-    prices = renamed(ground, table)
-    item = {"pk": {"S": "north"}, "sk": {"S": "desk"}, "ts": {"N": f"{MS}.5"}}
-    ground.client.put_item(TableName=table, Item=item)
-    assert isinstance(prices.put(KEY, MS), Stale)
-    ground.client.put_item(TableName=table, Item={**item, "ts": {"N": f"{MS + 10**10}.5"}})
-    with pytest.raises(TooFarAhead, match="has the timestamp 20"):
-        prices.put(KEY, MS)
 
 
 def test_by_the_usual_names_a_tombstone_never_expires_there(

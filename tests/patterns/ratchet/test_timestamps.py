@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Decimal, localcontext
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.ratchet.timestamps import Stamp, Timestamps, check_ahead, comparable, stamp_of
+from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.ratchet.timestamps import Stamp, check_ahead, stamp_of
 from lambda_once.patterns.results import TooFarAhead
 from lambda_once.testing import FakeClock
-
-NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
-MS = 1_795_169_520_000
+from tests.patterns.ratchet.conftest import MS, NOW
 
 
 @pytest.mark.parametrize(
@@ -25,24 +29,62 @@ MS = 1_795_169_520_000
         (NOW.astimezone(timezone(timedelta(hours=5))), MS),
         (NOW + timedelta(milliseconds=7), MS + 7),
         (MS, MS),
+        (NOW + timedelta(microseconds=1), Decimal(f"{MS}.001")),
+        (NOW + timedelta(microseconds=-1), Decimal(f"{MS - 1}.999")),
+        (datetime(1970, 1, 1, tzinfo=UTC) - timedelta(microseconds=1), Decimal("-0.001")),
+        (datetime.min.replace(tzinfo=UTC), -62_135_596_800_000),
+        (datetime.max.replace(tzinfo=UTC), Decimal("253402300799999.999")),
         (10**11, 10**11),
+        (Decimal(MS), MS),
+        (Decimal("1.79516952E+12"), MS),
+        (Decimal(f"{MS}.000"), MS),
+        (Decimal(f"{MS}.123"), Decimal(f"{MS}.123")),
+        (Decimal(f"{MS}.50000"), Decimal(f"{MS}.5")),
     ],
 )
-def test_times_are_milliseconds(ts: object, stamp: int) -> None:
-    """Given as such, or as a datetime of any zone."""
-    assert stamp_of(ts, times=True) == stamp
+@pytest.mark.parametrize("times", [True, False])
+def test_times_are_milliseconds(ts: object, stamp: Stamp, *, times: bool) -> None:
+    """Given as such or as a datetime of any zone, exact in any decimal context; an int where whole."""
+    with localcontext(prec=3):
+        found = stamp_of(ts, times=times)
+    assert (found, type(found)) == (stamp, type(stamp))
+
+
+TIMES = st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=st.timezones())  # noqa: DTZ001
+
+
+@given(TIMES, TIMES)
+def test_stamps_have_the_order_of_their_datetimes(one: datetime, other: datetime) -> None:
+    """To the microsecond, with whole milliseconds as ints among them."""
+    stamps = stamp_of(one, times=True), stamp_of(other, times=True)
+    assert (stamps[0] < stamps[1]) == (one.astimezone(UTC) < other.astimezone(UTC))  # type: ignore[operator]
+    assert (stamps[0] == stamps[1]) == (one.astimezone(UTC) == other.astimezone(UTC))
+
+
+class Calendar(datetime):
+    """A datetime whose differences have units of their own, as those of pendulum have."""
+
+    def __sub__(self, other: object) -> Any:
+        return "3 months"
+
+
+class Span(timedelta):
+    """A timedelta that is not divided by the standard library's, as pendulum's is not."""
+
+    def __floordiv__(self, other: object) -> Any:
+        raise AttributeError
+
+
+def test_times_of_other_libraries_are_their_fields() -> None:
+    """A subclass may redefine its arithmetic; its time is that of the class that it is made of."""
+    at = Calendar(2026, 11, 20, 10, 12, 0, 123_456, tzinfo=UTC)
+    assert stamp_of(at, times=True) == Decimal(f"{MS}.456") + 123
+    check_ahead(MS + 300_000, NOW, Span(minutes=5), where="x")
 
 
 @pytest.mark.parametrize(
-    "ts", [Decimal(1795169520000), Decimal("1.79516952E+12"), Decimal("1795169520000.00")]
+    "ts", [0, -5, 7, "0007", "01JD4A8Q3W9V6Y2K5T7R1M0XZB", 10**38 - 1, 10**38, Decimal("-0.123456789")]
 )
-def test_a_whole_decimal_is_a_number(ts: Decimal) -> None:
-    """As boto3's Table reads it."""
-    stamp = stamp_of(ts, times=True)
-    assert (stamp, type(stamp)) == (1_795_169_520_000, int)
-
-
-@pytest.mark.parametrize("ts", [0, -5, 7, "0007", "01JD4A8Q3W9V6Y2K5T7R1M0XZB", 10**38 - 1])
 def test_other_tokens_are_taken_as_they_are(ts: Stamp) -> None:
     """Numbers that are counted up, and texts."""
     assert stamp_of(ts, times=False) == ts
@@ -51,12 +93,14 @@ def test_other_tokens_are_taken_as_they_are(ts: Stamp) -> None:
 @pytest.mark.parametrize(
     ("ts", "said"),
     [
-        (datetime(2026, 11, 20), "no time zone"),  # noqa: DTZ001  (a naive one is what is refused)
+        (datetime(2026, 11, 20), "datetime with a time zone"),  # noqa: DTZ001  (a naive one is what is refused)
         (1_795_169_520, "seconds"),
         (1_795_169_520.5, "float"),
-        (Decimal("1795169520000.5"), "Decimal"),
+        (Decimal("1795169520000.0001"), "more than three decimals"),
+        (Decimal("1795169520000.10009765625"), "more than three decimals"),
         (Decimal("NaN"), "Decimal"),
         (Decimal("1E+400"), "Decimal"),
+        (Decimal("1E+999999"), "Decimal"),
         (Decimal(1795169520), "seconds"),
         (True, "bool"),
         (None, "NoneType"),
@@ -71,7 +115,9 @@ def test_what_is_no_time_is_refused(ts: object, said: str) -> None:
         stamp_of(ts, times=True)
 
 
-@pytest.mark.parametrize("ts", ["", "a" * 129, "ü", "a\n", 10**38, -(10**38), 1.0, True, None])
+@pytest.mark.parametrize(
+    "ts", ["", "a" * 129, "ü", "a\n", 10**38 + 1, Decimal("1E+127"), Decimal("NaN"), 1.0, True, None]
+)
 def test_what_has_no_order_is_refused(ts: object) -> None:
     """Characters whose order is a matter of encoding, numbers that DynamoDB does not keep whole."""
     with pytest.raises(Misconfigured):
@@ -82,6 +128,8 @@ def test_only_what_is_ahead_by_more_than_is_allowed_is_refused() -> None:
     """The bound itself passes; a millisecond more names both times and what to do."""
     five = timedelta(minutes=5)
     check_ahead(MS + 300_000, NOW, five, where="x")
+    with pytest.raises(TooFarAhead):
+        check_ahead(Decimal(f"{MS + 300_000}.001"), NOW, five, where="x")
     with pytest.raises(TooFarAhead) as refused:
         check_ahead(MS + 300_001, NOW, five, where="the write of p")
     assert "the write of p has the timestamp 2026-11-20T10:17:00.001Z" in str(refused.value)
@@ -103,39 +151,46 @@ def test_tokens_that_are_no_times_have_no_future() -> None:
     check_ahead(MS * 100, NOW, timedelta.max, where="x")
 
 
-@pytest.mark.parametrize(
-    ("mine", "stored", "has_order"),
-    [
-        (5, {"N": "7"}, True),
-        (5, {"S": "7"}, False),
-        ("5", {"N": "7"}, False),
-        ("5", {"S": "7"}, True),
-        ("10", {"S": "9"}, False),
-        (5, {"NULL": True}, False),
-    ],
-)
-def test_stamps_of_one_kind_and_width_have_an_order(
-    mine: Stamp, stored: dict[str, object], *, has_order: bool
-) -> None:
-    """Numbers with numbers, texts with texts of their length."""
-    assert comparable(mine, stored) is has_order
-
-
 def test_times_of_one_writer_grow() -> None:
     """In one millisecond, after the clock was set back, and after what was read of another's."""
     clock = FakeClock(NOW)
-    growing = Timestamps(clock)
-    assert [growing.next(), growing.next()] == [MS, MS + 1]
+    ratchet = Ratchet("t", clock=clock)
+    assert [ratchet.revision().stamp, ratchet.revision(after=None).stamp] == [MS, MS + 1]
     clock.advance(-60)
-    assert growing.next() == MS + 2
-    assert growing.next(after=MS + 50) == MS + 51
+    assert ratchet.revision().stamp == MS + 2
+    assert ratchet.revision(after=MS + 50).stamp == MS + 51
+    assert ratchet.revision(after=Decimal(f"{MS + 60}.999999")).stamp == MS + 61
     clock.advance(120)
-    assert growing.next(after=MS) == MS + 60_000
+    assert ratchet.revision(after=MS).stamp == MS + 60_000
+
+
+class Yielding(int):
+    """A number that lets other threads go first when it is read."""
+
+    def __int__(self) -> int:
+        os.sched_yield()
+        return int.__int__(self)
+
+
+def times_of_threads(ratchet: Ratchet) -> list[Any]:
+    """Return two hundred times of one millisecond, made by eight threads."""
+    with ThreadPoolExecutor(8) as threads:
+        return sorted(threads.map(lambda _: ratchet.revision(after=Yielding(1)).stamp, range(200)))
 
 
 def test_no_two_threads_get_one_time() -> None:
-    """Eight threads, two hundred times, one millisecond."""
-    growing = Timestamps(FakeClock(NOW))
-    with ThreadPoolExecutor(8) as threads:
-        given = list(threads.map(lambda _: growing.next(), range(200)))
-    assert sorted(given) == list(range(MS, MS + 200))
+    """Two hundred times are two hundred, although the threads take turns in the midst of it."""
+    assert times_of_threads(Ratchet("t", clock=FakeClock(NOW))) == list(range(MS, MS + 200))
+
+
+def test_without_the_lock_two_threads_get_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: some of them are equal."""
+    ratchet = Ratchet("t", clock=FakeClock(NOW))
+    monkeypatch.setattr(ratchet, "_lock", nullcontext())
+    assert len(set(times_of_threads(ratchet))) < 200
+
+
+def test_a_time_is_not_after_a_text() -> None:
+    """The item that was read has a token of another kind."""
+    with pytest.raises(Misconfigured, match="after is a str"):
+        Ratchet("t", clock=FakeClock(NOW)).revision(after="7")  # type: ignore[arg-type]

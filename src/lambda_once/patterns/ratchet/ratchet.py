@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from lambda_once.core.clock import Clock, epoch_seconds
 from lambda_once.dynamodb.retry import TRIES, batch_get
@@ -19,16 +21,10 @@ from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.ratchet import requests
-from lambda_once.patterns.ratchet.requests import ANYTHING, STAMP, Anything, typed_content
-from lambda_once.patterns.ratchet.timestamps import (
-    Stamp,
-    Timestamps,
-    check_ahead,
-    comparable,
-    is_older,
-    stamp_of,
-)
-from lambda_once.patterns.results import Applied, Conflict, Stale
+from lambda_once.patterns.ratchet.requests import ANYTHING, STAMP
+from lambda_once.patterns.ratchet.timestamps import Stamp, check_ahead, comparable, milliseconds, stamp_of
+from lambda_once.patterns.results import Applied, Conflict, Page, Stale
+from lambda_once.patterns.table import checked_key
 from lambda_once.patterns.transactions import TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
@@ -37,21 +33,12 @@ if TYPE_CHECKING:
 
     from lambda_once.observability.reporter import AnyLogger, Namespaced
     from lambda_once.patterns.ratchet.requests import Expected, RatchetWrite
-    from lambda_once.patterns.table import PatternTable
 
 TOMBSTONE_TTL: Final = timedelta(days=30)
 """A message may wait 14 days, and 14 more after a redrive (Amazon SQS developer guide); and two in hand."""
 LONGEST_TTL: Final = timedelta(days=36_500)
 AHEAD: Final = timedelta(minutes=5)
 PAGE: Final = 100
-
-
-class Page(NamedTuple):
-    """Some of the items of a partition, in the order of their sort key."""
-
-    items: list[Values]
-    cursor: Values | None
-    """The key after which the next page begins; None where there is none."""
 
 
 class Ratchet:
@@ -90,7 +77,8 @@ class Ratchet:
         self._tombstone_ttl = tombstone_ttl
         self._ahead = ahead
         self._transport = PatternTransport(client, clock)
-        self._timestamps = Timestamps(self._transport.clock)
+        self._last_revision = 0
+        self._lock = threading.Lock()
         self._observer = Observer(self, table, metrics, logger, key=self._table.key_of)
 
     # -- writing
@@ -109,7 +97,7 @@ class Ratchet:
         got no response and the item is newer.
         """
         revision = self._revision(ts)
-        return self._write(requests.put(self._table, item, revision.stamp), item, revision, expected)
+        return self._write(requests.put(self._table, item, revision.stamp, expected), revision)
 
     def transact_item(
         self, item: Mapping[str, object], ts: datetime | Stamp | Revision, *, expected: Expected = ANYTHING
@@ -120,10 +108,10 @@ class Ratchet:
         With *expected* use an entry in one transaction only: if that got no response, read the item.
         """
         revision = self._revision(ts)
-        write = requests.put(self._table, item, revision.stamp)
-        sent = InFlight(self._in_time(write, item), None, threading.Lock())
-        request = write.request(expected, revision.id)
-        return TransactItem("Put", request, lambda found: self._not_written(write, found, expected, sent))
+        write = requests.put(self._table, item, revision.stamp, expected)
+        self._check_ahead(write.stamp, f"the write of {write.key}")
+        request = write.request(revision.id)
+        return TransactItem("Put", request, lambda found: self._not_written(write, found, InFlight()))
 
     @observed
     def delete(
@@ -132,71 +120,81 @@ class Ratchet:
         """Leave a tombstone at *key* unless the item is newer. Otherwise as `put`."""
         ttl = epoch_seconds(self._transport.clock.now() + self._tombstone_ttl)
         revision = self._revision(ts)
-        write = requests.tombstone(self._table, key, revision.stamp, ttl)
-        return self._write(write, key, revision, expected)
+        return self._write(requests.tombstone(self._table, key, revision.stamp, expected, ttl), revision)
 
-    def revision(self, ts: datetime | Stamp | None = None, *, after: Stamp | None = None) -> Revision:
+    def revision(self, ts: datetime | Stamp | None = None, *, after: int | Decimal | None = None) -> Revision:
         """
         Fix the timestamp of one change, for all its retries and hedged writes.
 
-        Without *ts* it is the time of the clock, later than that of every earlier revision and than *after*,
-        the timestamp of what was read. Raises `Misconfigured` without *ts* if timestamps are not times.
+        Without *ts* it is the time of the clock, in whole milliseconds, later than that of every earlier one
+        without *ts* and than *after*, the timestamp of what was read (None: it had none). Raises
+        `Misconfigured` without *ts* if timestamps are not times.
         """
         if ts is not None:
             return self._revision(ts)
-        if self._ahead is None or isinstance(after, str):
+        if self._ahead is None:
             raise Misconfigured("with ahead=None timestamps are not times: give revision() the token")
-        return Revision(self, self._timestamps.next(None if after is None else int(after)))
+        if not isinstance(after, int | Decimal | None):
+            raise Misconfigured(f"after is a {type(after).__name__}: give the timestamp of what was read")
+        now = milliseconds(self._transport.clock.now())
+        with self._lock:
+            self._last_revision = max(int(now), self._last_revision + 1, int(after or 0) + 1)
+            return Revision(self, self._last_revision)
 
     def _revision(self, ts: object) -> Revision:
-        return ts if isinstance(ts, Revision) else Revision(self, stamp_of(ts, times=self._ahead is not None))
+        if not isinstance(ts, Revision):
+            return Revision(self, stamp_of(ts, times=self._ahead is not None))
+        if ts.ratchet is not self:
+            raise Misconfigured("this revision is of another Ratchet: give its stamp, or make one of this")
+        return ts
 
-    def _write(
-        self, write: RatchetWrite, key: Mapping[str, object], revision: Revision, expected: Expected
-    ) -> Applied | Stale:
-        shown = self._in_time(write, key)
-        request = write.request(expected, revision.id)
-        sent = revision.note(shown, write.rank, expected)
+    def _write(self, write: RatchetWrite, revision: Revision) -> Applied | Stale:
+        self._check_ahead(write.stamp, f"the write of {write.key}")
+        request = write.request(revision.id)
+        sent, this = revision.sent(write), object()
+        sent.open.add(this)
         try:
             self._transport.send("put_item", request)
         except ConditionFailed as failed:
-            sent.refused(unanswered=failed.unanswered)
-            return self._not_written(write, failed.item or {}, expected, sent)
-        sent.written()
+            if not failed.unanswered:
+                sent.open.remove(this)
+            return self._not_written(write, failed.item or {}, sent)
+        sent.written = True
         return Applied({self._table.own[STAMP]: write.stamp})
 
-    def _in_time(self, write: RatchetWrite, key: Mapping[str, object]) -> str:
-        """Return *key* as text. Raises `TooFarAhead`."""
-        shown = f"{self._table.key_of(key)}"
-        check_ahead(write.stamp, self._transport.clock.now(), self._ahead, where=f"the write of {shown}")
-        return shown
+    def _check_ahead(self, stamp: Stamp, where: str) -> None:
+        check_ahead(stamp, self._transport.clock.now(), self._ahead, where=where)
 
     def _not_written(
-        self, write: RatchetWrite, item: Mapping[str, Mapping[str, Any]], expected: Expected, sent: InFlight
+        self, write: RatchetWrite, found: Mapping[str, Mapping[str, Any]], sent: InFlight
     ) -> Applied | Stale:
         name = self._table.own[STAMP]
-        found = item.get(name)
-        stored: Stamp | None = None
-        if found is not None:
-            if not comparable(write.stamp, found):
+        stored, as_expected = None, False
+        if name in found:
+            if not comparable(write.stamp, found[name]):
                 raise Misconfigured(
-                    f"{sent.key} has the timestamp {found}, which cannot be compared with {write.stamp!r}: "
-                    "use one type per table, and text of one length. Nothing was written"
+                    f"{write.key} has the timestamp {found[name]}, which cannot be compared with"
+                    f" {write.stamp!r}: use one type per table, and text of one length. Nothing was written"
                 )
-            stored = plain_item({name: found})[name]
-            check_ahead(stored, self._transport.clock.now(), self._ahead, where=f"the item {sent.key}")
-            if isinstance(expected, Anything) or _is(expected, item, self._table):
+            stored = plain_item({name: found[name]})[name]
+            self._check_ahead(stored, f"the item {write.key}")
+            as_expected = write.expects(found)
+            # A tombstone, which is as expected by None, may be newer than an earlier request of this write.
+            if as_expected and write.expected is not None:
                 return Stale({name: stored})
-        if sent.was_written(write.stamp, stored):
+        if sent.was_written(write, stored):
             return Applied({name: write.stamp})
-        values = {} if stored is None else {name: stored}
-        raise Conflict(f"{sent.key} is not as expected: read it, and decide again", values=values)
+        if as_expected:
+            return Stale({name: stored})
+        values = {name: stored} if found else {}
+        raise Conflict(f"{write.key} is not as expected: read it, and decide again", values=values)
 
     # -- reading
 
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
         """Return the item with its timestamp; None if there is none, or a tombstone."""
-        answer = self._transport.send("get_item", requests.get(self._table, key, consistent=consistent))
+        request = {"TableName": self._table.name, "Key": self._table.key_item(key)}
+        answer = self._transport.send("get_item", {**request, "ConsistentRead": consistent})
         return self._live(answer.get("Item"))
 
     def batch_get(
@@ -222,26 +220,26 @@ class Ratchet:
         cursor: Mapping[str, object] | None = None,
         descending: bool = False,
         consistent: bool = True,
-    ) -> Page:
+    ) -> Page[Values, Values]:
         """
-        Return *limit* items of *partition* after *cursor*; fewer only at its end.
+        Return *limit* items of *partition* after *cursor*, a key; fewer only at its end.
 
         *begins_with*, *between*: only items whose sort key begins with it, or is from one to the other.
         *index*: query that index, eventually consistent. Every page but the last is full; the last may be
         empty. Each request reads at most *limit* rows, tombstones included.
         """
-        ranges: list[object] = [each for each in (begins_with, between) if each is not None]
-        place = self._place(index, ranges, limit)
-        self._table.key_of(dict.fromkeys(self._table.key, "-") | {self._table.key[0]: partition})
-        request = requests.query(
-            self._table,
-            partition,
-            index=None if index is None else (index, self._indexes[index]),
-            begins_with=begins_with,
-            between=between,
-            descending=descending,
-            consistent=consistent,
-        )
+        key = self._table.key if index is None else self._indexes.get(index, ())
+        ranges = [each for each in (begins_with, between) if each is not None]
+        if limit < 1 or len(key) < (2 if ranges or index is None else 1) or len(ranges) > 1:
+            raise Misconfigured(
+                f"limit {limit}, key {key}: query needs a sort key or an index of indexes=, a limit of 1 or"
+                " more, and begins_with= or between= but not both"
+            )
+        checked_key({key[0]: partition})
+        request = requests.query(self._table, key, partition, begins_with, between)
+        request |= {} if index is None else {"IndexName": index}
+        request |= {"ScanIndexForward": not descending, "ConsistentRead": consistent and index is None}
+        place = dict.fromkeys((*self._table.key, *key))
         if cursor is not None and cursor.keys() != place.keys():
             raise Misconfigured(f"cursor: {', '.join(cursor)}: not the key, which is {', '.join(place)}")
         start = None if cursor is None else typed_item(cursor)
@@ -261,50 +259,30 @@ class Ratchet:
     def _live(self, item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
         return requests.live(self._table, item)
 
-    def _place(self, index: str | None, ranges: list[object], limit: int) -> dict[str, None]:
-        """Return the attributes that name the end of a page. Raises `Misconfigured` for a query."""
-        keys = self._table.key if index is None else self._indexes.get(index, ())
-        if limit < 1 or not keys or len(keys) < (2 if ranges or index is None else 1) or len(ranges) > 1:
-            raise Misconfigured(
-                f"limit {limit}, key {keys}: query needs a sort key or an index of indexes=, a limit of 1 or"
-                " more, and begins_with= or between= but not both"
-            )
-        return dict.fromkeys((*self._table.key, *keys))
 
-
+@dataclass(slots=True)
 class InFlight:
-    """All requests of one write of a revision; ``open``: how many may have taken effect."""
+    """The requests of one revision to one item. Safe from several threads: each change of it is atomic."""
 
-    def __init__(self, key: str, content: tuple[str | None, bool] | None, lock: threading.Lock) -> None:
-        self.key = key
-        self.content = content
-        self.open = 0
-        self._written = False
-        self._lock = lock
+    content: object = None
+    open: set[object] = field(default_factory=set)
+    """The requests that may have taken effect."""
+    written: bool = False
+    """Whether one of them was answered: it took effect."""
 
-    def written(self) -> None:
-        with self._lock:
-            self._written = True
-
-    def refused(self, *, unanswered: bool) -> None:
-        """Note that one request was refused; *unanswered*: an earlier try of it may have taken effect."""
-        with self._lock:
-            self.open -= not unanswered
-
-    def was_written(self, stamp: Stamp, stored: Stamp | None) -> bool:
+    def was_written(self, write: RatchetWrite, stored: Any) -> bool:
         """
-        Return whether another request of this write took effect before the item became *stored*.
+        Return whether another request of *write* took effect before the item got the timestamp *stored*.
 
         Raises `StoreUnavailable` where one may have: then *stored* may have replaced it. Whatever replaced
         this write is not older; so where *stored* is older, this write never took effect.
         """
-        with self._lock:
-            if self._written:
-                return True
-            if self.open == 0 or (stored is not None and is_older(stored, stamp)):
-                return False
+        if self.written:
+            return True
+        if not self.open or (stored is not None and stored < write.stamp):
+            return False
         raise StoreUnavailable(
-            f"{self.key}: a request got no answer, and the item is newer now, or gone: it may have been "
+            f"{write.key}: a request got no answer, and the item is newer now, or gone: it may have been "
             "written or not. Read it, and decide again"
         )
 
@@ -320,44 +298,32 @@ class Revision:
     def __init__(self, ratchet: Ratchet, stamp: Stamp) -> None:
         self.stamp = stamp
         self.id = os.urandom(12).hex()
-        self._ratchet = ratchet
-        self._lock = threading.Lock()
+        self.ratchet = ratchet
         self._sent: dict[str, InFlight] | None = {}
 
     def put(self, item: Mapping[str, object], *, expected: Expected = ANYTHING) -> Applied | Stale:
-        return self._ratchet.put(item, self, expected=expected)
+        return self.ratchet.put(item, self, expected=expected)
 
     def delete(self, key: Mapping[str, object], *, expected: Expected = ANYTHING) -> Applied | Stale:
-        return self._ratchet.delete(key, self, expected=expected)
+        return self.ratchet.delete(key, self, expected=expected)
 
-    def note(self, key: str, rank: str | None, expected: Expected) -> InFlight:
+    def sent(self, write: RatchetWrite) -> InFlight:
         """
-        Note that *key* is written, and return what is known of its requests. Called by `Ratchet`.
+        Return what is known of the requests to the item of *write*. Called by `Ratchet`.
 
         Raises `Misconfigured` for other content, which would be lost, and after the block.
         """
-        with self._lock:
-            if self._sent is None:
-                raise Misconfigured("this revision has ended: make a new one for a new change")
-            content = (rank, isinstance(expected, Anything))
-            sent = self._sent.setdefault(key, InFlight(key, content, self._lock))
-            if sent.content != content:
-                raise Misconfigured(f"{key}: this revision has already written other content there")
-            sent.open += 1
-            return sent
+        known = self._sent
+        if known is None:
+            raise Misconfigured("this revision has ended: make a new one for a new change")
+        content = (write.rank, write.expected is ANYTHING)
+        sent = known.setdefault(write.key, InFlight(content))
+        if sent.content != content:
+            raise Misconfigured(f"{write.key}: this revision has already written other content there")
+        return sent
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._sent = None
-
-
-def _is(expected: Mapping[str, object] | None, found: Mapping[str, Any], table: PatternTable) -> bool:
-    """Return whether *found* is what was expected, so that the timestamp is the only reason for a refusal."""
-    item = requests.live(table, found)
-    if expected is None or item is None:
-        return expected is None and item is None
-    same = requests.rank_of(typed_content(table, expected)) == requests.rank_of(typed_content(table, item))
-    return same and item[table.own[STAMP]] == expected[table.own[STAMP]]
+        self._sent = None

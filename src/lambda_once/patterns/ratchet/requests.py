@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import digest
@@ -31,17 +31,10 @@ RANK_DIGITS: Final = 16
 WRITE: Final = "_write"
 """The random id of the revision that wrote the item, where it was written with ``expected=``."""
 
-
-class Anything(Enum):
-    """The default of ``expected=``: no expectation. None expects no item."""
-
-    ANYTHING = "anything"
-
-
-ANYTHING: Final = Anything.ANYTHING
-
-if TYPE_CHECKING:
-    Expected = Mapping[str, object] | Anything | None
+Expected = Mapping[str, object] | None
+"""The item that a write expects, None for no item."""
+ANYTHING: Final[Expected] = MappingProxyType({})
+"""The default of ``expected=``, by identity: no expectation."""
 
 IS_LIVE: Final = "NOT (#deleted = :deleted)"  # an adopted item may say deleted: false
 # What is older is replaced. Of two contents of one timestamp the one with the greater rank stays, in every
@@ -55,6 +48,9 @@ DELETE_IS_NEWER: Final = "#ts <= :ts"
 OF_ONE_WIDTH: Final = "size(#ts) = :width"
 # The item is the one that was read. An item that others wrote has no rank: its timestamp alone is compared.
 AS_READ: Final = f"(#ts = :read AND {IS_LIVE} AND (attribute_not_exists(#rank) OR #rank = :readrank))"
+# An item without a timestamp was written by others, whose changes are not compared; the first write of a
+# ratchet gives it one, so that of two which read it one succeeds.
+WITHOUT_STAMP: Final = f"(attribute_exists(#pk) AND attribute_not_exists(#ts) AND {IS_LIVE})"
 NOTHING_READ: Final = "(attribute_not_exists(#pk) OR #deleted = :deleted)"
 # The item is this very write, whose answer was lost. Its content is no proof: two writers that read the same
 # item may write the same content, and only one of them succeeds.
@@ -97,66 +93,74 @@ class RatchetWrite:
     """One write of a whole item."""
 
     table: PatternTable
-    stamp: Stamp
     item: Item
+    stamp: Stamp
     rank: str | None
     """None: a tombstone."""
+    expected: Expected
 
-    def request(self, expected: Expected = ANYTHING, write_id: str = "") -> dict[str, Any]:
-        """
-        Return the arguments of PutItem: refused unless newer, and unless the item is *expected*.
+    @property
+    def key(self) -> str:
+        """The key of the item: one text, whatever classes its numbers were given in."""
+        return f"{plain_item({name: self.item[name] for name in self.table.key})}"
 
-        *write_id* is kept in the item with *expected* alone: a retry recognises its own write by it. Raises
-        `Misconfigured` for an *expected* without a timestamp.
+    def request(self, write_id: str) -> dict[str, Any]:
         """
-        condition, item = self._newer(), self.item
-        if not isinstance(expected, Anything):
-            read = NOTHING_READ if expected is None else AS_READ
+        Return the arguments of PutItem: refused unless newer, and unless the item is the expected one.
+
+        *write_id* is kept in the item with ``expected=`` alone: a retry recognises its own write by it.
+        Raises `Misconfigured` for an expectation that is no item of the table.
+        """
+        own, item = self.table.own, self.item
+        names = {"#pk": self.table.key[0], **{f"#{usual.strip('_')}": own[usual] for usual in own}}
+        values: Values = {":ts": self.stamp, ":rank": self.rank, ":deleted": True, ":write": write_id}
+        newer = DELETE_IS_NEWER if self.rank is None else PUT_IS_NEWER
+        if isinstance(self.stamp, str):
+            newer, values[":width"] = f"{OF_ONE_WIDTH} AND ({newer})", len(self.stamp)
+        condition = f"attribute_not_exists(#ts) OR ({newer})"
+        if self.expected is not ANYTHING:
+            read = NOTHING_READ
+            if self.expected is not None:
+                values[":readrank"] = rank_of(typed_content(self.table, self.expected))
+                values[":read"] = self.expected.get(own[STAMP])
+                read = WITHOUT_STAMP if values[":read"] is None else AS_READ
             condition = f"({condition}) AND ({read} OR {OWN})"
-            item = item | {self.table.own[WRITE]: typed(write_id)}
-        names = {"#ts": self.table.own[STAMP], "#pk": self.table.key[0], "#deleted": self.table.own[DELETED]}
-        names |= {"#rank": self.table.own[RANK], "#write": self.table.own[WRITE]}
-        values = {":ts": self.stamp, ":rank": self.rank, ":deleted": True, ":write": write_id}
-        values |= {":width": len(str(self.stamp)), **self._read(expected)}
-        used = set(_PLACEHOLDER.findall(condition))
+            item = item | {own[WRITE]: typed(write_id)}
         return {
             "TableName": self.table.name,
             "Item": item,
             "ConditionExpression": condition,
-            "ExpressionAttributeNames": {name: each for name, each in names.items() if name in used},
-            "ExpressionAttributeValues": {name: typed(each) for name, each in values.items() if name in used},
+            **_placeholders(condition, names, values),
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    def _newer(self) -> str:
-        newer = DELETE_IS_NEWER if self.rank is None else PUT_IS_NEWER
-        if isinstance(self.stamp, str):
-            newer = f"{OF_ONE_WIDTH} AND ({newer})"
-        return f"attribute_not_exists(#ts) OR ({newer})"
-
-    def _read(self, expected: Expected) -> Values:
-        if expected is None or isinstance(expected, Anything):
-            return {}
-        if self.table.own[STAMP] not in expected:
-            raise Misconfigured(f"expected has no {self.table.own[STAMP]!r}: give the result of get")
-        return {
-            ":read": expected[self.table.own[STAMP]],
-            ":readrank": rank_of(typed_content(self.table, expected)),
-        }
+    def expects(self, found: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Return whether *found* is as expected, by the rule of `request`: then its timestamp refused."""
+        if self.expected is ANYTHING:
+            return True
+        item = live(self.table, found)
+        if self.expected is None or item is None:
+            return self.expected is None and item is None
+        stamp, rank = self.table.own[STAMP], found.get(self.table.own[RANK])
+        same = rank is None or rank == typed(rank_of(typed_content(self.table, self.expected)))
+        return same and item.get(stamp) == plain_item({stamp: typed(self.expected.get(stamp))})[stamp]
 
 
-def put(table: PatternTable, item: Mapping[str, object], stamp: Stamp) -> RatchetWrite:
+def put(table: PatternTable, item: Mapping[str, object], stamp: Stamp, expected: Expected) -> RatchetWrite:
     """Return the write of *item*. Raises `Misconfigured`."""
     content = typed_content(table, item)
     rank = rank_of(content)
     marks = {table.own[STAMP]: typed(stamp), table.own[RANK]: typed(rank)}
-    return RatchetWrite(table, stamp, content | marks, rank)
+    return RatchetWrite(table, content | marks, stamp, rank, expected)
 
 
-def tombstone(table: PatternTable, key: Mapping[str, object], stamp: Stamp, ttl: int) -> RatchetWrite:
+def tombstone(
+    table: PatternTable, key: Mapping[str, object], stamp: Stamp, expected: Expected, ttl: int
+) -> RatchetWrite:
     """Return the write of a tombstone: key, timestamp, mark and *ttl* (epoch seconds)."""
-    item = {**table.just_key(key), table.own[STAMP]: stamp, table.own[DELETED]: True, table.own[TTL]: ttl}
-    return RatchetWrite(table, stamp, typed_item(item), None)
+    key = table.just_key(key)
+    marks = {table.own[STAMP]: stamp, table.own[DELETED]: True, table.own[TTL]: ttl}
+    return RatchetWrite(table, typed_item({**key, **marks}), stamp, None, expected)
 
 
 def rank_of(content: Item) -> str:
@@ -164,41 +168,34 @@ def rank_of(content: Item) -> str:
     return digest(plain_item(content))[:RANK_DIGITS]
 
 
-def get(table: PatternTable, key: Mapping[str, object], *, consistent: bool) -> dict[str, Any]:
-    return {"TableName": table.name, "Key": table.key_item(key), "ConsistentRead": consistent}
-
-
 def query(
     table: PatternTable,
+    key: tuple[str, ...],
     partition: object,
-    *,
-    index: tuple[str, tuple[str, ...]] | None = None,
-    begins_with: str | None = None,
-    between: tuple[object, object] | None = None,
-    descending: bool,
-    consistent: bool,
+    begins_with: str | None,
+    between: tuple[object, object] | None,
 ) -> dict[str, Any]:
-    """
-    Return the arguments of Query but for Limit and ExclusiveStartKey.
-
-    *index*: its name and key attributes; it has no consistent reads.
-    """
-    key = table.key if index is None else index[1]
-    condition, values = "#pk = :pk", {":pk": partition, ":deleted": True}
-    names = {"#pk": key[0], "#deleted": table.own[DELETED]}
+    """Return what a Query of live items selects by; *key*: that of the table or of the index."""
+    condition = "#pk = :pk"
     if begins_with is not None:
         condition += " AND begins_with(#sk, :sk)"
-        values[":sk"] = begins_with
     if between is not None:
         condition += " AND #sk BETWEEN :from AND :to"
-        values |= {":from": between[0], ":to": between[1]}
+    names = {"#pk": key[0], "#sk": key[-1], "#deleted": table.own[DELETED]}
+    values = {":pk": partition, ":sk": begins_with, ":deleted": True}
+    values |= dict(zip((":from", ":to"), between or (), strict=False))
     return {
         "TableName": table.name,
-        **({} if index is None else {"IndexName": index[0]}),
         "KeyConditionExpression": condition,
         "FilterExpression": IS_LIVE,
-        "ExpressionAttributeNames": names | ({"#sk": key[1]} if "#sk" in condition else {}),
-        "ExpressionAttributeValues": typed_item(values),
-        "ScanIndexForward": not descending,
-        "ConsistentRead": consistent and index is None,
+        **_placeholders(f"{condition} {IS_LIVE}", names, values),
+    }
+
+
+def _placeholders(expression: str, names: Mapping[str, str], values: Mapping[str, object]) -> dict[str, Any]:
+    """Return those of *names* and *values* that *expression* has: DynamoDB refuses others."""
+    used = set(_PLACEHOLDER.findall(expression))
+    return {
+        "ExpressionAttributeNames": {name: each for name, each in names.items() if name in used},
+        "ExpressionAttributeValues": {name: typed(each) for name, each in values.items() if name in used},
     }
