@@ -93,7 +93,7 @@ def test_a_table_that_stays_throttled_is_given_up_in_time(monkeypatch: pytest.Mo
         ran = shop.run("list")
         assert PATIENCE - 2 < (shop.clock.now() - began).total_seconds() <= PATIENCE
         assert (ran.exit_code, ran.stdout) == (2, "")
-        assert ran.stderr == f"lambda-once: the token table is throttled ({CODE}): retry\n"
+        assert ran.stderr == f"lambda-once: the table is throttled ({CODE}): retry\n"
 
 
 def test_a_row_that_stays_unprocessed_is_throttled_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_a_row_that_stays_unprocessed_is_throttled_too(monkeypatch: pytest.Monke
         monkeypatch.setattr(TokenTransport, "_exchanged", unprocessed)
         ran = shop.run("list", "--held")
         assert (ran.exit_code, ran.stdout) == (2, "")
-        assert ran.stderr == "lambda-once: the token table is throttled (UnprocessedKeys): retry\n"
+        assert ran.stderr == "lambda-once: the table is throttled (UnprocessedKeys): retry\n"
 
 
 def test_a_watchdog_of_a_throttled_table_raises(strict: Post, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ class Transport:
         from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient
 
         send = partial(self._exchanged, operation)
-        tries: Tries | None = None  # made at the first failure: nearly all requests have none
+        made: dict[bool, Tries] = {}  # at the first failure of a kind: nearly all requests have none
         while True:
             asked = deadline.clock.now()
             try:
@@ -111,10 +111,10 @@ class Transport:
                     self._heard(getattr(error, "response", None), asked)
                 if not is_transient(error):
                     raise
-                if tries is None:
-                    waits = self.is_patient and code_of(error) in THROTTLED
-                    tries = Tries(deadline.within(PATIENCE), None) if waits else Tries(deadline)
-                if not tries.again(asked):
+                waits = self.is_patient and code_of(error) in THROTTLED
+                if waits not in made:
+                    made[waits] = Tries(deadline.within(PATIENCE), None) if waits else Tries(deadline)
+                if not made[waits].again(asked):
                     raise
                 if failed is not None:
                     failed(error)

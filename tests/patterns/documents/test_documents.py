@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -36,6 +37,50 @@ def test_a_document_comes_back_as_it_was(shelf: Shelf, document: object) -> None
     assert (found.value, found.version, found.fell_back) == (document, version, False)
     assert type(found.value) is type(document)
     assert found.entity_id == ID
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["249.10", "249.1", "0.1", "5", "-0", "0.00", "1E+3", "1E+1000000", "-1E-1000000", "0." + "12345678" * 9],
+)
+def test_a_decimal_comes_back_as_it_was(shelf: Shelf, number: str) -> None:
+    """With its zeros and all digits, never written out; beside it a float is a float, an int an int."""
+    document = {"clauses": [Decimal(number)], "rate": 0.1, "large": 1e22, "days": 5, "text": "\0"}
+    sizes = []
+    for value in (document, {"sections": document}):
+        shelf.documents.write(ID, **value if "sections" in value else {"document": value})
+        found = shelf.documents.read(ID, consistent=True)
+        assert found is not None
+        assert {name: repr(each) for name, each in found.value.items()} == {
+            name: repr(each) for name, each in document.items()
+        }
+        sizes.append(sum(len(item["body"]["B"]) for item in shelf.items().values() if "body" in item))
+    assert max(sizes) < 600
+
+
+def test_without_its_exponent_a_decimal_is_read_as_a_float(
+    strict: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative twin: JSON has one kind of number."""
+    monkeypatch.setattr("lambda_once.patterns.documents.parts._number", str)
+    documents = shelf(strict).documents
+    documents.write(ID, [Decimal("249.10")])
+    found = documents.read(ID)
+    assert found is not None
+    assert repr(found.value) == "[249.1]"
+
+
+def test_what_is_read_can_be_written_again(shelf: Shelf) -> None:
+    """Twenty changes of an amount, each of what was read: nothing is rounded."""
+    version: Any = shelf.documents.write(ID, {"total": Decimal("0.00")}, expected_version=ABSENT)
+    for _ in range(20):
+        found = shelf.documents.read(ID, consistent=True)
+        assert found is not None
+        total = found.value["total"] + Decimal("249.10")
+        version = shelf.documents.write(ID, {"total": total}, expected_version=version)
+    found = shelf.documents.read(ID, consistent=True)
+    assert found is not None
+    assert repr(found.value["total"]) == "Decimal('4982.00')"
 
 
 def test_sections_come_back_by_name(shelf: Shelf) -> None:

@@ -32,7 +32,7 @@ PLACE = requests.document_place("documents", "pk", "sk")
 
 def part(version: str, name: str, total: int = 2) -> Part:
     """Return one part of *version*."""
-    return Part(Version(version), name, total, Form.BYTES, b"x", section=False)
+    return Part(name, Form.BYTES, b"x", section=False, total=total, version=Version(version))
 
 
 def chain(length: int) -> tuple[list[Version], Head]:
@@ -115,9 +115,7 @@ def test_what_is_superseded(whole: int) -> None:
     """All that stood before the newest whole version, and nothing as new as that or newer."""
     made, head = chain(4)
     found = [
-        StoredVersion(
-            version, tuple(part(version, name) for name in ("2", "1")[: 1 + (made.index(version) == whole)])
-        )
+        StoredVersion([part(version, name) for name in ("2", "1")[: 1 + (made.index(version) == whole)]])
         for version in reversed(made)
     ]
     gone = superseded(head, found, new_version(NOW - timedelta(days=1), None))
@@ -129,7 +127,7 @@ def test_what_never_stood_stays_for_a_day() -> None:
     made, head = chain(1)
     stray = new_version(NOW - timedelta(hours=1), None)
     later = new_version(NOW + timedelta(hours=1), None)
-    found = [StoredVersion(version, (part(version, "1", total=1),)) for version in (later, made[0], stray)]
+    found = [StoredVersion([part(version, "1", total=1)]) for version in (later, made[0], stray)]
     assert superseded(head, found, new_version(NOW - timedelta(days=1), None)) == []
     gone = superseded(head, found, new_version(NOW + timedelta(days=1), None))
     assert [each.version for each in gone] == [stray]
@@ -138,7 +136,8 @@ def test_what_never_stood_stays_for_a_day() -> None:
 def test_the_requests_of_a_write() -> None:
     """Parts first, each with all that tells whether they are complete; then one conditional write."""
     version = Version("01M7X00QE961WSR1M1G7XBM9DY")
-    (batch,) = requests.put_parts(PLACE, "7", version, whole_document(b"abc", 2), None)
+    parts = [each._replace(version=version) for each in whole_document(b"abc", 2)]
+    (batch,) = requests.put_parts(PLACE, "7", parts)
     assert batch == [
         {
             "PutRequest": {
@@ -169,11 +168,9 @@ def test_the_requests_of_a_write() -> None:
 
 def test_batches_are_bounded() -> None:
     """At most 25 items, and four million bytes, a request."""
-    many = list(requests.put_parts(PLACE, "7", Version("v"), whole_document(bytes(60), 1), None))
+    many = list(requests.put_parts(PLACE, "7", whole_document(bytes(60), 1)))
     assert [len(each) for each in many] == [25, 25, 10]
-    large = list(
-        requests.put_parts(PLACE, "7", Version("v"), whole_document(bytes(5_000_000), 400_000), None)
-    )
+    large = list(requests.put_parts(PLACE, "7", whole_document(bytes(5_000_000), 400_000)))
     assert [len(each) for each in large] == [10, 3]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
@@ -21,27 +20,23 @@ from lambda_once.patterns.documents.parts import (
     ABSENT,
     Absent,
     DocumentId,
-    Draft,
     Head,
     Version,
+    check_cursor,
     check_id,
-    checked_version,
     expect,
+    is_version,
 )
 from lambda_once.patterns.documents.requests import DocumentTable, document_place
 from lambda_once.patterns.observing import Observer, observed
-from lambda_once.patterns.results import Conflict, Unreadable, VersionAhead
+from lambda_once.patterns.results import Conflict, Page, Unreadable, VersionAhead
 from lambda_once.patterns.transport import PatternTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
-
-    Drafts = list[Draft]
-
-__all__ = ["ABSENT", "Document", "Documents", "Version"]
 
 PART_BYTES: Final = 350_000
 AHEAD: Final = timedelta(minutes=5)
@@ -50,10 +45,7 @@ KEEP_DELETED: Final = timedelta(days=14)
 """No write that began before a deletion may end after the deletion was forgotten."""
 ABANDONED: Final = timedelta(days=1)
 """The age from which an uncommitted version has no writer: an invocation takes 90 minutes at most."""
-
-
-class _Nothing(Enum):
-    GIVEN = "nothing given"
+PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +95,7 @@ class Documents:
                 f"keep_deleted is {keep_deleted}: a deletion must outlive every write it races"
             )
         transport = PatternTransport(client, clock)
+        transport.is_patient = True  # 10 MB are ten seconds of what a partition takes
         self._clock = transport.clock
         self.place = document_place(table, key, sort, prefix, names)
         self._table = DocumentTable(self.place, transport)
@@ -115,7 +108,7 @@ class Documents:
     def write(
         self,
         entity_id: DocumentId,
-        document: object = _Nothing.GIVEN,
+        document: object = ABSENT,
         *,
         sections: Mapping[str, object] | None = None,
         expected_version: str | Absent | None = None,
@@ -130,20 +123,26 @@ class Documents:
         `Misconfigured`, with nothing written; `StoreUnavailable` if there is no response: read whether it
         was written.
         """
-        check_id(entity_id, self.place.prefix)
-        drafts = self._drafts(document, sections)
-        expected = checked_version(expected_version)
-        seen = self._table.head(entity_id)
-        expect(entity_id, expected, seen)
-        version = self._next(entity_id, seen)
-        self._table.put(entity_id, version, drafts, None if seen is None else seen.version)
+        if (document is ABSENT) == (sections is None):
+            raise Misconfigured("give either a document or sections=")
+        if sections is None:
+            drafts = parts.whole_document(document, self._part_bytes)
+        else:
+            drafts = parts.named_sections(sections, self._part_bytes)
+        expected, seen, version = self._begun(entity_id, expected_version)
+        above = None if seen is None else seen.version
+        made = [each._replace(version=version, above=above) for each in drafts]
+        self._table.put(entity_id, made)
+        is_needed = True
         try:
-            committed = self._commit(entity_id, seen, version, expected, deletes=False)
+            is_needed = self._commit(entity_id, seen, version, expected)
         except Conflict:
-            self._take_back(entity_id, version, drafts)
+            is_needed = False
             raise
-        if not committed:
-            self._take_back(entity_id, version, drafts)
+        finally:
+            if not is_needed:  # it will never be current; left behind, its parts only cost storage
+                with suppress(StoreUnavailable):
+                    self._table.delete(entity_id, made)
         self._observer.report(Event.APPLIED, entity_id)
         return version
 
@@ -155,15 +154,10 @@ class Documents:
         After a concurrent write there is no document, or that one, whole. Raises as `write` does. The head
         stays for ``keep_deleted``.
         """
-        check_id(entity_id, self.place.prefix)
-        expected = checked_version(expected_version)
-        seen = self._table.head(entity_id)
-        expect(entity_id, expected, seen)
-        version = self._next(entity_id, seen)
-        self._commit(entity_id, seen, version, expected, deletes=True)
+        expected, seen, version = self._begun(entity_id, expected_version)
+        self._commit(entity_id, seen, version, expected, keep=self._keep_deleted)
         self._observer.report(Event.APPLIED, entity_id)
-        older = self._table.parts(entity_id, below=version, consistent=True)
-        self._table.delete(entity_id, [(part.version, part.name) for part in older])
+        self._table.delete(entity_id, self._table.parts(entity_id, below=version, consistent=True))
 
     def clean(self, entity_id: DocumentId, *, grace: timedelta = timedelta(0)) -> int:
         """
@@ -176,14 +170,17 @@ class Documents:
         head = self._table.head(entity_id)
         if head is None:
             return 0
-        self._wait(head, grace)
+        superseded_for = self._clock.now() - datetime.fromtimestamp(head.at / 1000, UTC)
+        left = min(grace - superseded_for, grace)  # longer only by a writer's clock that is ahead
+        if left > timedelta(0):
+            self._clock.sleep(left.total_seconds())
         older = list(self._table.parts(entity_id, below=head.version))
         if not older:
             return 0  # and the parts that stay are not read
-        newest = self._table.parts(entity_id, below=parts.behind(head.version), lowest=head.version)
+        newest = self._table.parts(entity_id, below=f"{head.version}~", lowest=head.version)
         found = parts.versions([*newest, *older])
         abandoned = parts.new_version(self._clock.now() - ABANDONED, None)
-        gone = [(part.version, part.name) for part in parts.superseded(head, found, abandoned)]
+        gone = parts.superseded(head, found, abandoned)
         self._table.delete(entity_id, gone)
         return len(gone)
 
@@ -197,57 +194,77 @@ class Documents:
         earlier version, with ``fell_back`` set; if no version is whole, `Unreadable` is raised.
         """
         check_id(entity_id, self.place.prefix)
-        found = self._look(entity_id, consistent=consistent)
-        if isinstance(found, Head) or (found is not None and found.fell_back):
-            # A replica that lags, or a version that was superseded and deleted during this read.
-            found = self._look(entity_id, consistent=True)
-        if isinstance(found, Head):
-            raise Unreadable(
-                f"document {entity_id!r}: parts of version {found.version} are missing here, and no older "
-                f"version is whole; read it again later"
-            )
-        if found is not None and found.fell_back:
-            self._observer.report(Event.FELL_BACK, entity_id)
-        return found
-
-    def _look(self, entity_id: DocumentId, *, consistent: bool) -> Document | Head | None:
-        """Return the document, or the head of one that cannot be read now."""
-        head, stored = self._table.all(entity_id, consistent=consistent)
-        if head is None or head.deleted:
-            return None
-        found = parts.newest_whole(head, parts.versions(stored))
+        found = None
+        # A second time where a replica lags, or where the version was superseded and deleted during the read.
+        for is_consistent in (consistent, True):
+            head, stored = self._table.all(entity_id, consistent=is_consistent)
+            if head is None or head.deleted:
+                return None
+            found = parts.newest_whole(head, parts.versions(stored))
+            if found is not None and found.version == head.version:
+                return Document(entity_id, parts.content_of(found), found.version, fell_back=False)
         if found is None:
-            return head
-        return Document(entity_id, parts.content_of(found), found.version, found.version != head.version)
+            raise Unreadable(
+                f"document {entity_id!r}: the parts of its versions are not all here yet; read it again later"
+            )
+        self._observer.report(Event.FELL_BACK, entity_id)
+        return Document(entity_id, parts.content_of(found), found.version, fell_back=True)
 
-    # -- the steps
+    def list(
+        self, partition: str, *, limit: int = PAGE, cursor: str | None = None
+    ) -> Page[tuple[str, Version], str]:
+        """
+        Return name and version of documents of *partition*, the greatest ``name#`` first; needs ``prefix=``.
 
-    def _drafts(self, document: object, sections: Mapping[str, object] | None) -> Drafts:
-        if (document is _Nothing.GIVEN) == (sections is None):
-            raise Misconfigured("give either a document or sections=")
-        if sections is None:
-            return parts.whole_document(document, self._part_bytes)
-        return parts.named_sections(sections, self._part_bytes)
+        *cursor*: that of the page before. One request of half a unit for each of *limit* heads, eventually
+        consistent; those of deleted documents are read and left out, so a page may have fewer items. A
+        document that exists throughout is on one page, once. Raises `Misconfigured`.
+        """
+        if self.place.prefix == "":
+            raise Misconfigured("list needs prefix=: without it each document is a partition of its own")
+        check_id((partition, "-"), self.place.prefix)
+        if limit < 1:
+            raise Misconfigured(f"limit is {limit}: give 1 or more")
+        check_cursor(cursor, self.place.prefix)
+        items: list[tuple[str, Version]] = []
+        for _ in range(limit):
+            found = self._table.last(partition, cursor)
+            if found is None:
+                return Page(items, None)
+            name, head, cursor = found
+            if head is not None and not head.deleted:
+                items.append((name, head.version))
+        return Page(items, cursor)
 
-    def _next(self, entity_id: DocumentId, seen: Head | None) -> Version:
-        now = self._clock.now()
-        if seen is not None and self._ahead is not None:
-            written = parts.written_at(seen.version)
-            if written > now + self._ahead:
-                raise VersionAhead(
-                    f"document {entity_id!r}: version {seen.version} is of {written}, and it is {now} here: "
-                    f"a clock is wrong by more than {self._ahead}. If it is not this one, use ahead=None"
-                )
-        return parts.new_version(now, None if seen is None else seen.version)
+    # -- the steps of a write
+
+    def _begun(
+        self, entity_id: DocumentId, expected: str | Absent | None
+    ) -> tuple[str | Absent | None, Head | None, Version]:
+        """Return what is expected, the head as it is, and a new version above it."""
+        check_id(entity_id, self.place.prefix)
+        if isinstance(expected, str) and not is_version(expected):
+            raise Misconfigured(f"expected_version is {expected!r}: give the version of a document as read")
+        seen, now = self._table.head(entity_id), self._clock.now()
+        expect(entity_id, expected, seen)
+        if seen is None:
+            return expected, None, parts.new_version(now, None)
+        written = parts.written_at(seen.version)
+        if self._ahead is not None and written > now + self._ahead:
+            raise VersionAhead(
+                f"document {entity_id!r}: version {seen.version} is of {written}, and it is {now} here: "
+                f"a clock is wrong by more than {self._ahead}. If it is not this one, use ahead=None"
+            )
+        return expected, seen, parts.new_version(now, seen.version)
 
     def _commit(
         self,
         entity_id: DocumentId,
         seen: Head | None,
         version: Version,
-        expected: Version | Absent | None,
+        expected: str | Absent | None,
         *,
-        deletes: bool,
+        keep: timedelta | None = None,
     ) -> bool:
         """
         Commit *version*; return False where a newer one is current and this one never will be.
@@ -256,10 +273,7 @@ class Documents:
         so there is a limited number of them, and this ends.
         """
         while True:
-            now = self._clock.now()
-            head = parts.succeeding(seen, version, now)
-            if deletes:
-                head = parts.deleting(head, now, self._keep_deleted)
+            head = parts.succeeding(seen, version, self._clock.now(), keep)
             seen = self._table.put_head(entity_id, head, seen)
             committed = False if seen is None else seen.committed(version)
             if committed is True:
@@ -273,23 +287,3 @@ class Documents:
                 expect(entity_id, expected, seen)
             if seen is not None and seen.version > version:
                 return committed is None
-
-    def _take_back(self, entity_id: DocumentId, version: Version, drafts: Drafts) -> None:
-        """Delete the parts of a version that will never be committed; left behind, they only cost storage."""
-        with suppress(StoreUnavailable):
-            self._table.delete(entity_id, [(version, draft.name) for draft in drafts])
-
-    def _wait(self, head: Head, grace: timedelta) -> None:
-        since = self._clock.now() - datetime.fromtimestamp(head.at / 1000, UTC)
-        left = min(grace - since, grace)  # longer only by a writer's clock that is ahead
-        if left > timedelta(0):
-            self._clock.sleep(left.total_seconds())
-
-    def list(self, partition: str) -> Iterator[tuple[str, Version]]:
-        """
-        Yield name and version of each document of *partition*, backwards by name; needs ``prefix=``.
-
-        One request for each document, of its head alone; eventually consistent.
-        """
-        check_id((partition, "-"), self.place.prefix)
-        return ((name, head.version) for name, head in self._table.heads(partition) if not head.deleted)

@@ -20,11 +20,13 @@ import json
 import os
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NewType
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
 from lambda_once.errors import Misconfigured
+from lambda_once.patterns.exact_json import exact_json
 from lambda_once.patterns.results import Conflict
 from lambda_once.patterns.table import KEY_LIMITS
 
@@ -54,7 +56,6 @@ MOST_START_BYTES: Final = 741
 """Of prefix and name: a sort key has 1,024 bytes, of which version and section take 283."""
 MOST_NAME_BYTES: Final = 255
 
-
 _VERSION: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
@@ -74,33 +75,29 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 
 
-class Draft(NamedTuple):
-    """One part that has no version yet."""
-
-    name: str
-    form: Form
-    body: bytes
-    section: bool
-
-
 class Part(NamedTuple):
-    """One part as it is stored; *body* is None where only keys were asked for."""
+    """One part of a document."""
 
-    version: Version
     name: str
-    total: int
     form: Form
     body: bytes | None
+    """None where only keys were read."""
     section: bool
+    total: int
+    version: Version = Version("")
+    """Empty before the write begins."""
     above: Version | None = None
-    """The version that was current when this one was begun; None for none or unknown."""
+    """The version that was current when the write began; None for none."""
 
 
 class StoredVersion(NamedTuple):
     """The parts of one version that were found."""
 
-    version: Version
-    parts: tuple[Part, ...]
+    parts: list[Part]
+
+    @property
+    def version(self) -> Version:
+        return self.parts[0].version
 
     @property
     def whole(self) -> bool:
@@ -142,10 +139,10 @@ class Head(NamedTuple):
 def check_id(entity_id: object, prefix: str) -> None:
     """Raise `Misconfigured` for an id that is not a valid key: with *prefix*, of a partition and a name."""
     match entity_id:
-        case str() if prefix == "" and entity_id and _fits(entity_id, KEY_LIMITS[0]):
+        case str() if prefix == "" and 1 <= _size(entity_id) <= KEY_LIMITS[0]:
             return
-        case (str(key), str(name)) if prefix and key and name and SEPARATOR not in name:
-            if _fits(key, KEY_LIMITS[0]) and _fits(prefix + name, MOST_START_BYTES):
+        case (str(key), str(name)) if prefix and name and SEPARATOR not in name:
+            if 1 <= _size(key) <= KEY_LIMITS[0] and _size(prefix + name) <= MOST_START_BYTES:
                 return
     wanted = f"text of 1 to {KEY_LIMITS[0]:,} bytes"
     if prefix:
@@ -153,60 +150,84 @@ def check_id(entity_id: object, prefix: str) -> None:
     raise Misconfigured(f"the id of a document is {wanted}, and this is {entity_id!r:.80}")
 
 
+def check_cursor(cursor: object, prefix: str) -> None:
+    """Raise `Misconfigured` for what is no cursor of a page: the sort key below which the next one begins."""
+    match cursor:
+        case None:
+            return
+        case str() if cursor.startswith(prefix) and _size(cursor) <= KEY_LIMITS[1]:
+            return
+    raise Misconfigured("cursor: give that of the page before")
+
+
 # -- content, cut by size or by named section, and back
 
 
-def whole_document(document: object, part_bytes: int) -> list[Draft]:
+def whole_document(document: object, part_bytes: int) -> list[Part]:
     """Cut *document* by size. Raises `Misconfigured` for an empty one, and for too many parts."""
     form, body = _encoded(document, "the document")
-    if len(body) == 0:
-        raise Misconfigured("the document is empty: delete it instead")
-    pieces = [body[start : start + part_bytes] for start in range(0, len(body), part_bytes)]
-    _check_number(len(pieces))
-    return [Draft(f"{n:04}", form, piece, section=False) for n, piece in enumerate(pieces, 1)]
+    starts = range(0, len(body), part_bytes)
+    _check_number(len(starts))
+    return [
+        Part(f"{n:04}", form, body[start : start + part_bytes], section=False, total=len(starts))
+        for n, start in enumerate(starts, 1)
+    ]
 
 
-def named_sections(sections: Mapping[str, object], part_bytes: int) -> list[Draft]:
+def named_sections(sections: Mapping[Any, object], part_bytes: int) -> list[Part]:
     """Make a part of each section. Raises `Misconfigured`, which names the section."""
-    if len(sections) == 0:
-        raise Misconfigured("the document has no sections: delete it instead")
     _check_number(len(sections))
-    return [_section(name, content, part_bytes) for name, content in sections.items()]
-
-
-def _section(name: object, content: object, part_bytes: int) -> Draft:
-    if not isinstance(name, str) or name == "" or SEPARATOR in name or not _fits(name, MOST_NAME_BYTES):
-        raise Misconfigured(
-            f"the section {name!r} cannot be stored: a name is text of 1 to {MOST_NAME_BYTES} bytes "
-            f"without {SEPARATOR!r}"
-        )
-    form, body = _encoded(content, f"the section {name!r}")
-    if len(body) > part_bytes:
-        raise Misconfigured(
-            f"the section {name!r} has {len(body):,} bytes, and a part has {part_bytes:,} at most: "
-            f"split it, or write the document whole, which is cut by size"
-        )
-    return Draft(name, form, body, section=True)
+    made: list[Part] = []
+    for name, content in sections.items():
+        if not isinstance(name, str) or SEPARATOR in name or not 1 <= _size(name) <= MOST_NAME_BYTES:
+            raise Misconfigured(
+                f"the section {name!r} cannot be stored: a name is text of 1 to {MOST_NAME_BYTES} bytes "
+                f"without {SEPARATOR!r}"
+            )
+        form, body = _encoded(content, f"the section {name!r}")
+        if len(body) > part_bytes:
+            raise Misconfigured(
+                f"the section {name!r} has {len(body):,} bytes, and a part has {part_bytes:,} at most: "
+                f"split it, or write the document whole, which is cut by size"
+            )
+        made.append(Part(name, form, body, section=True, total=len(sections)))
+    return made
 
 
 def _encoded(content: object, what: str) -> tuple[Form, bytes]:
     if isinstance(content, bytes | bytearray):
         return Form.BYTES, bytes(content)
     try:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = exact_json(content, _number)
     except (TypeError, ValueError, RecursionError) as error:
         raise Misconfigured(f"{what} is neither bytes nor JSON-serialisable: {error}") from None
     return Form.JSON, text.encode("utf-8", "surrogatepass")
 
 
+def _number(value: object) -> str:
+    """Return a Decimal with an ``E``, which no float is written with: so it is read as the same Decimal."""
+    if not isinstance(value, Decimal):
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    if not value.is_finite():
+        raise ValueError("JSON has no NaN and no infinity")
+    return f"{value:E}"
+
+
+def _read_number(text: str) -> float | Decimal:
+    return Decimal(text) if "E" in text else float(text)
+
+
 def _check_number(parts: int) -> None:
-    if parts > MOST_PARTS:
-        most = f"{MOST_PARTS:,} is the most"
-        raise Misconfigured(f"the document has {parts:,} parts, and {most}: make it smaller")
+    if not 1 <= parts <= MOST_PARTS:
+        raise Misconfigured(
+            f"the document has {parts:,} parts or sections, and {MOST_PARTS:,} is the most: make it smaller"
+            if parts
+            else "the document is empty: delete it instead"
+        )
 
 
-def _fits(text: str, most: int) -> bool:
-    return len(text.encode("utf-8", "surrogatepass")) <= most
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def content_of(version: StoredVersion) -> Any:
@@ -218,7 +239,9 @@ def content_of(version: StoredVersion) -> Any:
 
 
 def _decoded(form: Form, body: bytes) -> Any:
-    return body if form is Form.BYTES else json.loads(body.decode("utf-8", "surrogatepass"))
+    if form is Form.BYTES:
+        return body
+    return json.loads(body.decode("utf-8", "surrogatepass"), parse_float=_read_number)
 
 
 # -- versions
@@ -244,21 +267,8 @@ def written_at(version: Version) -> datetime:
     return datetime.fromtimestamp(ULID.from_str(version).milliseconds / 1000, UTC)
 
 
-def behind(version: Version) -> str:
-    """Return a sort key after every part of *version*, and before every later one."""
-    return f"{version}~"
-
-
 def is_version(text: object) -> bool:
     return isinstance(text, str) and _VERSION.fullmatch(text) is not None
-
-
-def checked_version(expected: str | Absent | None) -> Version | Absent | None:
-    if not isinstance(expected, str):
-        return expected
-    if not is_version(expected):
-        raise Misconfigured(f"expected_version is {expected!r}: give the version of a document as read")
-    return Version(expected)
 
 
 # -- complete and superseded versions
@@ -269,14 +279,14 @@ def versions(parts: Iterable[Part]) -> Iterator[StoredVersion]:
     found: list[Part] = []
     for part in parts:
         if found and part.version != found[0].version:
-            yield StoredVersion(found[0].version, tuple(found))
+            yield StoredVersion(found)
             found = []
         found.append(part)
         if len(found) == part.total:
-            yield StoredVersion(part.version, tuple(found))
+            yield StoredVersion(found)
             found = []
     if found:
-        yield StoredVersion(found[0].version, tuple(found))
+        yield StoredVersion(found)
 
 
 def newest_whole(head: Head, found: Iterable[StoredVersion]) -> StoredVersion | None:
@@ -309,27 +319,22 @@ def superseded(head: Head, found: Iterable[StoredVersion], abandoned: Version) -
     return gone
 
 
-def succeeding(seen: Head | None, version: Version, at: datetime) -> Head:
-    """Return the head that names *version* after *seen*."""
-    if seen is None:
-        return Head(version, at=epoch_milliseconds(at))
-    return Head(version, (seen.version, *seen.before)[:MOST_BEFORE], seen.floor, epoch_milliseconds(at))
+def succeeding(seen: Head | None, version: Version, at: datetime, keep: timedelta | None = None) -> Head:
+    """Return the head that names *version* after *seen*; with *keep* a deletion, remembered that long."""
+    before = () if seen is None else (seen.version, *seen.before)[:MOST_BEFORE]
+    if keep is not None:
+        return Head(version, before, version, epoch_milliseconds(at), epoch_seconds(at + keep))
+    return Head(version, before, "" if seen is None else seen.floor, epoch_milliseconds(at))
 
 
-def deleting(head: Head, at: datetime, keep: timedelta) -> Head:
-    """Return *head* as that of a deleted document, kept for *keep* from *at* on."""
-    return head._replace(floor=head.version, ttl=epoch_seconds(at + keep))
-
-
-def expect(entity_id: DocumentId, expected: Version | Absent | None, head: Head | None) -> None:
+def expect(entity_id: DocumentId, expected: str | Absent | None, head: Head | None) -> None:
     """Raise `Conflict` where the current version is not the expected one; None expects nothing."""
     if expected is None:
         return
-    wanted = None if isinstance(expected, Absent) else expected
-    version = None if head is None or head.deleted else head.version
-    if version != wanted:
-        needs, has = ("no version" if each is None else f"version {each}" for each in (wanted, version))
+    version = ABSENT if head is None or head.deleted else head.version
+    if version != expected:
+        needs, has = ("no version" if each is ABSENT else f"version {each}" for each in (expected, version))
         raise Conflict(
             f"document {entity_id!r}: expected {needs}, but it has {has}: read it, and decide again",
-            values={} if version is None else {"version": version},
+            values={} if version is ABSENT else {"version": version},
         )

@@ -23,9 +23,7 @@ from lambda_once.patterns.table import PatternTable, own_names
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from lambda_once.patterns.documents.parts import Draft
+    from collections.abc import Iterable, Iterator, Mapping
 
 FIRST: Final = "attribute_not_exists(#key)"
 """There is no head, as this writer saw: of two writers of a new document one is first."""
@@ -66,11 +64,6 @@ class DocumentPlace(NamedTuple):
         name, _, rest = sort[len(self.prefix) :].partition(SEPARATOR)
         return (partition, name), rest if sort.startswith(self.prefix) else ""
 
-    @property
-    def expression_names(self) -> dict[str, str]:
-        """The placeholders of the key attributes."""
-        return dict(zip(("#key", "#sort"), self.table.key, strict=True))
-
 
 def document_place(table: str, key: str, sort: str, prefix: str = "", names: object = None) -> DocumentPlace:
     """Return the place with *names* for the attributes of documents. Raises `Misconfigured`."""
@@ -92,42 +85,42 @@ def query(
     bodies: bool = True,
 ) -> dict[str, Any]:
     """Return the Query for a document's items, backwards to *lowest*; without *bodies* it costs the same."""
-    request: dict[str, Any] = {
-        "TableName": place.table.name,
-        "KeyConditionExpression": "#key = :id AND #sort BETWEEN :lowest AND :up_to",
-        "ExpressionAttributeNames": place.expression_names,
-        "ExpressionAttributeValues": {
-            ":id": place.at(entity_id, up_to)[place.table.key[0]],
-            ":lowest": place.at(entity_id, lowest)[place.table.key[1]],
-            ":up_to": place.at(entity_id, up_to)[place.table.key[1]],
-        },
-        "ScanIndexForward": False,
-        "ConsistentRead": consistent,
-    }
+    key, sort_key = place.table.key
+    last = place.at(entity_id, up_to)
+    bounds = {":lowest": place.at(entity_id, lowest)[sort_key], ":up_to": last[sort_key]}
+    request = _backwards(place, last[key], "#sort BETWEEN :lowest AND :up_to", bounds)
     if not bodies:
         request["ProjectionExpression"] = ", ".join(f"#{name}" for name in ("key", "sort", *SHOWN))
         request["ExpressionAttributeNames"] |= {f"#{own}": place.table.own[own] for own in SHOWN}
-    return request
+    return request | {"ConsistentRead": consistent}
 
 
-def last(place: DocumentPlace, partition: str, before: Item | None) -> dict[str, Any]:
-    """Return the Query for the last item of all documents in *partition*, or the last one *before* a key."""
+def last(place: DocumentPlace, partition: str, cursor: str | None) -> dict[str, Any]:
+    """Return the Query for the last item of all documents in *partition*, or the last one below *cursor*."""
+    key, sort_key = place.table.key
+    request = _backwards(
+        place, {"S": partition}, "begins_with(#sort, :prefix)", {":prefix": {"S": place.prefix}}
+    )
+    below = {key: {"S": partition}, sort_key: {"S": cursor}}
+    return request | {"Limit": 1} | ({} if cursor is None else {"ExclusiveStartKey": below})
+
+
+def _backwards(place: DocumentPlace, key: object, condition: str, values: dict[str, Any]) -> dict[str, Any]:
     return {
         "TableName": place.table.name,
-        "KeyConditionExpression": "#key = :id AND begins_with(#sort, :prefix)",
-        "ExpressionAttributeNames": place.expression_names,
-        "ExpressionAttributeValues": {":id": {"S": partition}, ":prefix": {"S": place.prefix}},
+        "KeyConditionExpression": f"#key = :id AND {condition}",
+        "ExpressionAttributeNames": dict(zip(("#key", "#sort"), place.table.key, strict=True)),
+        "ExpressionAttributeValues": {":id": key, **values},
         "ScanIndexForward": False,
-        "Limit": 1,
-        **({} if before is None else {"ExclusiveStartKey": before}),
     }
 
 
 def put_head(place: DocumentPlace, entity_id: DocumentId, head: Head, seen: Head | None) -> dict[str, Any]:
     """Return the PutItem that replaces *seen* by *head*; a refusal returns the head that is there."""
+    values = {name: each for name, each in head._asdict().items() if each not in ("", None)}
     request: dict[str, Any] = {
         "TableName": place.table.name,
-        "Item": place.at(entity_id, HEAD) | place.table.named(typed_item(_values(head))),
+        "Item": place.at(entity_id, HEAD) | place.table.named(typed_item(values)),
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
     if seen is None:
@@ -143,37 +136,34 @@ def put_head(place: DocumentPlace, entity_id: DocumentId, head: Head, seen: Head
 
 
 def put_parts(
-    place: DocumentPlace,
-    entity_id: DocumentId,
-    version: Version,
-    drafts: Sequence[Draft],
-    above: Version | None,
+    place: DocumentPlace, entity_id: DocumentId, parts: Iterable[Part]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the writes of each BatchWriteItem for *version*, which was begun while *above* was current."""
-    begun: Item = {} if above is None else {"above": {"S": above}}
+    """Yield the writes of each BatchWriteItem."""
     batch: list[dict[str, Any]] = []
     total = 0
-    for draft in drafts:
-        key = place.at(entity_id, _sort(version, draft.name))
-        item = key | place.table.named(_item(draft, len(drafts)) | begun)
-        if batch and (len(batch) == MOST_WRITES or total + len(draft.body) > MOST_BYTES):
+    for part in parts:
+        size = len(part.body or b"")
+        if batch and (len(batch) == MOST_WRITES or total + size > MOST_BYTES):
             yield batch
             batch, total = [], 0
-        batch.append({"PutRequest": {"Item": item}})
-        total += len(draft.body)
+        batch.append({"PutRequest": {"Item": _item(place, entity_id, part)}})
+        total += size
     yield batch
 
 
 # -- items
 
 
-def _sort(version: Version, name: str) -> str:
-    return f"{version}{SEPARATOR}{name}"
+def _key_of(place: DocumentPlace, entity_id: DocumentId, part: Part) -> Item:
+    """Return the key of *part*."""
+    return place.at(entity_id, f"{part.version}{SEPARATOR}{part.name}")
 
 
-def _item(draft: Draft, total: int) -> Item:
-    item: Item = {"body": {"B": draft.body}, "form": {"S": draft.form.value}, "total": {"N": str(total)}}
-    return item | {"section": {"BOOL": True}} if draft.section else item
+def _item(place: DocumentPlace, entity_id: DocumentId, part: Part) -> Item:
+    values: Values = {"body": part.body, "form": part.form.value, "total": part.total}
+    values |= {"section": True} if part.section else {}
+    values |= {"above": part.above} if part.above else {}
+    return _key_of(place, entity_id, part) | place.table.named(typed_item(values))
 
 
 def stored_part(place: DocumentPlace, item: Mapping[str, Any]) -> Part | None:
@@ -182,21 +172,9 @@ def stored_part(place: DocumentPlace, item: Mapping[str, Any]) -> Part | None:
     own = place.table.own_of(item)
     if not separator or not is_version(version) or "total" not in own:
         return None
-    return Part(
-        Version(version),
-        name,
-        int(own["total"]["N"]),
-        Form(own["form"]["S"]),
-        own["body"]["B"] if "body" in own else None,
-        "section" in own,
-        Version(own["above"]["S"]) if "above" in own else None,
-    )
-
-
-def _values(head: Head) -> Values:
-    values: Values = {"version": head.version, "at": head.at, "before": list(head.before)}
-    values |= {"floor": head.floor} if head.floor else {}
-    return values | ({} if head.ttl is None else {"ttl": head.ttl})
+    read = {"body": None, "section": False, "above": None, **plain_item(own)}
+    version, body = Version(version), read["body"]
+    return Part(name, Form(read["form"]), body, read["section"], read["total"], version, read["above"])
 
 
 def head_of(place: DocumentPlace, item: Mapping[str, Any]) -> Head:
@@ -234,15 +212,12 @@ class DocumentTable:
             return None if refused.item is None else head_of(self._place, refused.item)
         return head
 
-    def put(
-        self, entity_id: DocumentId, version: Version, drafts: Sequence[Draft], above: Version | None
-    ) -> None:
-        """Put all parts of *version*, begun while *above* was current."""
-        for batch in put_parts(self._place, entity_id, version, drafts, above):
+    def put(self, entity_id: DocumentId, parts: Iterable[Part]) -> None:
+        for batch in put_parts(self._place, entity_id, parts):
             self._write(batch)
 
-    def delete(self, entity_id: DocumentId, parts: Iterable[tuple[Version, str]]) -> None:
-        keys = [self._place.at(entity_id, _sort(version, name)) for version, name in parts]
+    def delete(self, entity_id: DocumentId, parts: Iterable[Part]) -> None:
+        keys = (_key_of(self._place, entity_id, part) for part in parts)
         self._write([{"DeleteRequest": {"Key": key}} for key in keys])
 
     def parts(
@@ -260,17 +235,21 @@ class DocumentTable:
             return None, iter(())
         return head_of(self._place, first), self._only_parts(items)
 
-    def heads(self, partition: str) -> Iterator[tuple[str, Head]]:
-        """Yield name and head of each document, backwards by name; a page would read the parts, too."""
-        place, before = self._place, None
-        while found := self._transport.send("query", last(place, partition, before))["Items"]:
-            entity_id, rest = place.within(found[0])
-            ours = LOWEST < rest <= HEAD  # an item of others beneath the prefix is passed by
-            before = (
-                place.at(entity_id, LOWEST) if ours else {name: found[0][name] for name in place.table.key}
-            )
-            if rest == HEAD:
-                yield entity_id[1], head_of(self._place, found[0])
+    def last(self, partition: str, cursor: str | None) -> tuple[str, Head | None, str] | None:
+        """
+        Return the last document below *cursor*: name, head, and the cursor below it; None: there is none.
+
+        The head is None for an item that is no document's, or has none. A page of a Query would be charged
+        for the parts, too.
+        """
+        found = self._transport.send("query", last(self._place, partition, cursor))["Items"]
+        if not found:
+            return None
+        entity_id, rest = self._place.within(found[0])
+        ours = LOWEST < rest <= HEAD  # an item of others beneath the prefix is passed by
+        below = self._place.at(entity_id, LOWEST) if ours else found[0]
+        head = head_of(self._place, found[0]) if rest == HEAD else None
+        return entity_id[1], head, below[self._place.table.key[1]]["S"]
 
     def _only_parts(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Part]:
         found = (stored_part(self._place, item) for item in items)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -40,12 +41,16 @@ def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
     """
     if not timedelta(0) <= grace <= LONGEST_GRACE:
         raise Misconfigured(f"grace is {grace}: give 0 to {LONGEST_GRACE}")
+    needed = grace.total_seconds() + CLEANING_SECONDS
 
     def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:
         failed: list[dict[str, str]] = []
         for entity_id, numbers in _heads(event, documents.place).items():
-            if not _has_time(context, grace) or not _cleaned(documents, entity_id, grace):
-                failed += [{"itemIdentifier": number} for number in numbers]
+            with suppress(RetryLater):
+                if context is None or context.get_remaining_time_in_millis() > needed * 1000:
+                    documents.clean(entity_id, grace=grace)
+                    continue
+            failed += [{"itemIdentifier": number} for number in numbers]
         return {"batchItemFailures": failed}
 
     return handler
@@ -62,19 +67,6 @@ def _heads(event: Mapping[str, Any], place: DocumentPlace) -> dict[DocumentId, l
         if sort == HEAD and record["eventName"] != "REMOVE":
             found.setdefault(entity_id, []).append(change["SequenceNumber"])
     return found
-
-
-def _has_time(context: Any, grace: timedelta) -> bool:
-    needed = grace.total_seconds() + CLEANING_SECONDS
-    return context is None or bool(context.get_remaining_time_in_millis() > needed * 1000)
-
-
-def _cleaned(documents: Documents, entity_id: DocumentId, grace: timedelta) -> bool:
-    try:
-        documents.clean(entity_id, grace=grace)
-    except RetryLater:
-        return False
-    return True
 
 
 def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:

@@ -1,0 +1,39 @@
+"""JSON in which a Decimal is a number with all of its digits: `json.dumps` has no way to write one."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NULS: Final = re.compile(r"(?:\\u0000)+")
+
+
+def exact_json(value: object, number: Callable[[object], str]) -> str:
+    """
+    Return the JSON of *value*; *number* returns that of what is not JSON otherwise, or raises TypeError.
+
+    Raises TypeError, ValueError or RecursionError, as `json.dumps` does, also for NaN and infinity.
+    """
+    text, numbers = _marked(value, number, "\0")
+    pieces = text.split(r'"\u0000"')
+    if len(pieces) != len(numbers) + 1:  # the value contains the mark, too: more NULs than it has in a row
+        most = max(len(run) for run in _NULS.findall(text)) // len(r"\u0000")
+        text, numbers = _marked(value, number, "\0" * (most + 1))
+        pieces = text.split('"' + r"\u0000" * (most + 1) + '"')
+    return "".join(piece for pair in zip(pieces, [*numbers, ""], strict=True) for piece in pair)
+
+
+def _marked(value: object, number: Callable[[object], str], mark: str) -> tuple[str, list[str]]:
+    """Return the JSON of *value*, *mark* in the place of each number, and the numbers in their order."""
+    numbers: list[str] = []
+
+    def marked(part: object) -> str:
+        numbers.append(number(part))
+        return mark
+
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=marked)
+    return encoder.encode(value), numbers
