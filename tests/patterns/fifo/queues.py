@@ -22,8 +22,17 @@ class Fate(Enum):
 
     TAKEN = "taken"
     LATER = "failed by the service"
+    SLOWER = "throttled, which SQS calls the sender's fault"
     NEVER = "refused for good"
     UNMENTIONED = "taken, and the answer does not speak of it"
+
+
+FAILURES: Final = {
+    Fate.LATER: ("InternalError", False),
+    Fate.SLOWER: ("RequestThrottled", True),
+    Fate.NEVER: ("InvalidMessageContents", True),
+}
+"""Code of an entry, and whether it is the sender's fault."""
 
 
 class Whole(Enum):
@@ -89,10 +98,9 @@ class Fifo:
 
     def _take(self, identity: str, entry: Entry, answer: dict[str, Any]) -> None:
         fate = self._fate(entry)
-        if fate in (Fate.LATER, Fate.NEVER):
-            never = fate is Fate.NEVER
-            code = "InvalidMessageContents" if never else "InternalError"
-            answer["Failed"].append({"Id": identity, "Code": code, "Message": "", "SenderFault": never})
+        if fate in FAILURES:
+            code, is_sender = FAILURES[fate]
+            answer["Failed"].append({"Id": identity, "Code": code, "Message": "", "SenderFault": is_sender})
             return
         now = self._clock.now()
         before = self._taken.get(entry.deduplication_id)

@@ -13,7 +13,10 @@ import pytest
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.fifo.in_order import Record, work_in_order
+from lambda_once.patterns.results import Applied, Duplicate
+from lambda_once.patterns.unique import Unique
 from lambda_once.testing import sns_event, sqs_event
+from tests.patterns.conftest import Ground
 
 
 class OutOfOrderError(Exception):
@@ -192,6 +195,20 @@ def test_async_work_keeps_its_event_loop() -> None:
     assert len(set(loops)) == 1
 
 
+def test_async_work_may_use_a_pattern_in_a_thread(ground: Ground) -> None:
+    """A put blocks its thread, so it is awaited as `asyncio.to_thread`: each message once, in order."""
+    table = ground.table("pk")
+    receipts = Unique(table, ground.client, key={"pk": "number"})
+    results: list[object] = []
+
+    async def work(record: Record) -> None:
+        results.append(await asyncio.to_thread(receipts.put, json.loads(record["body"])))
+
+    event = sqs_event(*({"number": n} for n in (0, 1, 2, 1)), fifo_groups="a")
+    assert work_in_order(event, work) == {"batchItemFailures": []}
+    assert results == [*(Applied({"pk": f"={n}"}) for n in range(3)), Duplicate({"pk": "=1"})]
+
+
 def test_cancelled_work_fails_its_record_alone() -> None:
     """A CancelledError is no Exception, and the other records are worked."""
     done: list[str] = []
@@ -248,7 +265,7 @@ async def _async_generator(record: Record) -> AsyncIterator[Record]:
 @pytest.mark.parametrize("work", [_generator, _async_generator, partial(_generator)])
 def test_generator_functions_are_refused(work: Callable[[Record], object]) -> None:
     """Calling one works nothing, so every message would be acknowledged unworked."""
-    with pytest.raises(Misconfigured, match="generator function"):
+    with pytest.raises(Misconfigured, match="generator"):
         work_in_order(sqs_event({"a": 1}), work)
 
 

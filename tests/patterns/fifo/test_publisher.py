@@ -15,16 +15,9 @@ from moto import mock_aws
 
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured, RetryLater
+from lambda_once.patterns.fifo import Failed, Publisher, Sent, Unanswered, Unsent
 from lambda_once.patterns.fifo import messages as messages_module
-from lambda_once.patterns.fifo import publisher as publisher_module
-from lambda_once.patterns.fifo.publisher import (
-    Failed,
-    Publisher,
-    Result,
-    Sent,
-    Unanswered,
-    Unsent,
-)
+from lambda_once.patterns.fifo.results import Result
 from lambda_once.testing import FakeClock
 from tests.patterns.fifo.queues import QUEUE, TOPIC, WINDOW_SECONDS, Entry, Fate, Fifo, Whole
 
@@ -103,7 +96,7 @@ def test_nothing_is_sent_of_nothing() -> None:
 def test_what_the_service_failed_is_tried_again_before_the_rest_of_its_group() -> None:
     """Other groups go on meanwhile; each message arrives once, and no group out of order."""
     clock = FakeClock()
-    fifo = Fifo(clock, fates({0: [Fate.LATER, Fate.LATER], 3: [Fate.UNMENTIONED]}))
+    fifo = Fifo(clock, fates({0: [Fate.LATER, Fate.SLOWER], 3: [Fate.UNMENTIONED]}))
     results = publisher(fifo, clock).publish_all(receipts("a", "a", "b", "c", "b", "c"))
     assert kinds(results) == ["Sent"] * 6
     assert sorted(arrived(fifo)) == [*range(6)]
@@ -168,14 +161,15 @@ def test_all_tries_lie_well_within_the_window() -> None:
 
 
 def test_a_denied_request_refuses_its_messages() -> None:
-    """Nothing is retried, and each result has the reason."""
+    """Each is sent once more, by itself, and its result has the reason."""
     clock = FakeClock()
     fifo = Fifo(clock, whole=iter([Whole.DENIED] * 3))
     results = publisher(fifo, clock).publish_all(receipts("a", "b", "a"))
     assert kinds(results) == ["Failed", "Failed", "Unsent"]
     assert isinstance(results[0], Failed)
     assert results[0].code == "AuthorizationError"
-    assert len(fifo.requests) == 1
+    assert len(fifo.requests) == 3
+    assert clock.slept == []
 
 
 def test_a_client_that_cannot_send_refuses() -> None:
@@ -230,12 +224,12 @@ def test_a_bad_message_fails_alone() -> None:
 
 def test_sent_past_a_bad_one_order_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: a message that follows a bad one of its group is sent before it."""
-    unsendable = publisher_module.unsendable
-    monkeypatch.setattr(
-        publisher_module,
-        "unsendable",
-        lambda ready: {at: each for at, each in unsendable(ready).items() if isinstance(each, Failed)},
-    )
+
+    def failed(backlog: messages_module.Backlog, position: int) -> list[int]:
+        backlog.sent(position)
+        return []
+
+    monkeypatch.setattr(messages_module.Backlog, "failed", failed)
     clock = FakeClock()
     fifo = Fifo(clock)
     publisher(fifo, clock).publish_all([{"group": "a"}, {"id": 2, "group": "a"}])

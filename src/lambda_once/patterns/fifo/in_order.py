@@ -5,11 +5,8 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from functools import partial
 from typing import Any
 
-from lambda_once.core.clock import has_running_loop
-from lambda_once.core.signatures import is_async, title
 from lambda_once.errors import Misconfigured
 
 LOGGER = logging.getLogger("lambda_once.patterns")
@@ -29,11 +26,10 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
     without ReportBatchItemFailures deletes nothing.
 
     What *work* returns is awaited if it can be, as of an ``async def``, before the next record begins: on an
-    event loop of this thread, which is kept between batches. Raises `Misconfigured` for an event that is not
-    of SQS, for a generator function, and for async work while an event loop runs in this thread: call the
-    handler by ``await asyncio.to_thread(handler, event, context)`` there.
+    event loop of this thread, which is kept between batches. Raises `Misconfigured`, with nothing processed,
+    for an event that is not of SQS, for a generator function, and for an ``async def`` while another event
+    loop runs in this thread: call the handler by ``await asyncio.to_thread(handler, event, context)`` there.
     """
-    _check(work)
     failures: list[dict[str, str]] = []
     stopped = set[str]()
     first: Exception | None = None
@@ -44,7 +40,7 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
             failures.append({"itemIdentifier": record["messageId"]})
             continue
         try:
-            _finish(work(record), work)
+            _finish(work(record))
         except Exception as error:  # noqa: BLE001  # the caller's work: whatever it raises fails its record alone
             _log(record, error)
             first = error if first is None else first
@@ -56,31 +52,22 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
     return {"batchItemFailures": failures}
 
 
-def _check(work: Callable[[Record], object]) -> None:
-    """Raise `Misconfigured` where *work* would fail for every record."""
-    if inspect.isgeneratorfunction(work) or inspect.isasyncgenfunction(work):
-        raise Misconfigured(
-            f"{_name_of(work)} is a generator function; calling it processes nothing. "
-            "Nothing was processed: pass a function that does the work of one record"
-        )
-    if is_async(work) and has_running_loop():
-        raise Misconfigured(
-            f"{_name_of(work)} is async, and work_in_order was called from a running event loop. Nothing was "
-            "processed: call the handler outside one, or with "
-            "`await asyncio.to_thread(handler, event, context)`"
-        )
-
-
-def _finish(result: object, work: Callable[[Record], object]) -> None:
-    """Await *result*, what *work* returned. Raises what that raises; `Misconfigured` for a generator."""
-    if inspect.isawaitable(result):
+def _finish(given: object) -> None:
+    """Await *given*, what the work returned. Raises what that raises; `Misconfigured` for a generator."""
+    result = given
+    if inspect.isawaitable(given):
         # Imported here: a plain def needs no event loop.
         from lambda_once.engine.waiting import run_coroutine
 
-        result = run_coroutine(_awaited(result))
+        try:
+            result = run_coroutine(_awaited(given))
+        finally:
+            if inspect.iscoroutine(given):
+                given.close()  # it was not begun where another loop runs
     if isinstance(result, Generator | AsyncGenerator):
         raise Misconfigured(
-            f"{_name_of(work)} returned a generator; nothing iterates it, so the record was not processed"
+            "the work returned a generator, and nothing iterates it: the record was not processed. Pass a "
+            "function that does the work of one record"
         )
 
 
@@ -94,10 +81,6 @@ async def _awaited(result: Awaitable[object]) -> object:
     except CancelledError as error:  # no Exception: it would fail every record of the batch
         raise RuntimeError("the work was cancelled") from error
     return found
-
-
-def _name_of(work: Callable[[Record], object]) -> str:
-    return title(work.func if isinstance(work, partial) else work)
 
 
 def _log(record: Record, error: Exception) -> None:

@@ -13,7 +13,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote
@@ -22,6 +22,8 @@ from lambda_once.core import keys
 from lambda_once.core.canonical import NotCanonical, converted, digest, fingerprint, json_number, plain
 from lambda_once.core.fields import without
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured, OnceError
+from lambda_once.patterns.exact_json import exact_json
+from lambda_once.patterns.fifo.results import Failed
 
 BATCH: Final = 10
 """The most messages of one request."""
@@ -34,7 +36,6 @@ _PUNCTUATION = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # valid in an id, without th
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Not valid in a body. Source: Amazon SQS API reference, SendMessage, MessageBody."""
-_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,255}")
 
 Attributes = Mapping[str, str | bytes | int | Decimal]
@@ -55,16 +56,16 @@ class Message:
     """In the form that SNS and SQS share."""
     size: int
     """Bytes that count: the body, and names, types and values of the attributes."""
-    problem: OnceError | None = None
+    problem: Failed | None = None
     """Why it cannot be sent; its group is empty where that is not known."""
 
 
 def body_of(message: object) -> str:
     """Return *message* as text, or as JSON, a Decimal as a number of its value. Raises `Misconfigured`."""
     try:
-        text = message if isinstance(message, str) else _json(message)
+        text = message if isinstance(message, str) else exact_json(_writable(message), _number)
         text.encode()
-    except (NotCanonical, TypeError, ValueError) as error:
+    except (NotCanonical, RecursionError, TypeError, ValueError) as error:
         raise Misconfigured(f"the message is not JSON-serialisable: {type(error).__name__}") from None
     if text == "":
         raise Misconfigured("the message is empty: neither SNS nor SQS accepts it")
@@ -86,16 +87,15 @@ def group_id(group: object) -> str:
     Return the message group id of *group*: no two texts have the same.
 
     Characters that are not valid are percent-encoded, and what is then too long, or looks like a digest, is
-    digested. A whole number is its digits. Raises `KeyMissing` and `Misconfigured`.
+    digested. A number that equals an integer is its digits. Raises `KeyMissing` and `Misconfigured`.
     """
-    if isinstance(group, int) and not isinstance(group, bool):
-        return str(group)
-    if not isinstance(group, str):
+    text = group if isinstance(group, str) else keys.whole_digits(group)
+    if text is None:
         raise Misconfigured(f"a message group is text or a whole number, not a {type(group).__name__}")
-    if group == "":
+    if text == "":
         raise KeyMissing("the message group is empty: select a field that every message has")
-    encoded = quote(group, safe=_PUNCTUATION, errors="surrogatepass")
-    return digest(group) if len(encoded) > ID_LIMIT or _DIGEST.fullmatch(encoded) else encoded
+    encoded = quote(text, safe=_PUNCTUATION, errors="surrogatepass")
+    return digest(text) if len(encoded) > ID_LIMIT or _DIGEST.fullmatch(encoded) else encoded
 
 
 def attributes_of(attributes: Attributes) -> dict[str, dict[str, Any]]:
@@ -137,7 +137,6 @@ class MessageFormat:
     def prepared(self, message: object) -> Message:
         """Return *message* ready to be sent. Raises `KeyMissing` and `Misconfigured`."""
         body = body_of(message)
-        payload = message_payload(message)
         made = self.attributes(message) if callable(self.attributes) else self.attributes
         attributes = attributes_of({} if made is None else made)
         size = size_of(body, attributes)
@@ -146,58 +145,54 @@ class MessageFormat:
                 f"the message has {size} bytes, and {self.name} takes {self.largest}: "
                 f"store the large part elsewhere and send a reference"
             )
-        group = group_id(_selected(self.group, message, payload, "group"))
-        return Message(body, group, self._deduplication_id(message, payload), attributes, size)
+        token = self.token(message)
+        identity = digest([token, self._content(message)] if self.with_content else token)
+        return Message(body, self._group(message), identity, attributes, size)
 
     def all_prepared(self, messages: Sequence[object]) -> list[Message]:
         """Return *messages* ready to be sent, each with its `Message.problem` if it has one."""
-        ready = [self._judged(message) for message in messages]
+        ready: list[Message] = []
         first: dict[str, int] = {}
-        for position, message in enumerate(ready):
-            if message.problem is not None:
-                continue
-            before = first.setdefault(message.deduplication_id, position)
-            if before != position and self._content(messages[before]) != self._content(messages[position]):
-                problem = KeyReused(
-                    f"messages {before} and {position} have one key and differ, so the second would be "
-                    f"dropped as a duplicate: make the key finer, or use with_content=True"
-                )
-                ready[position] = replace(message, problem=problem)
+        for place, message in enumerate(messages):
+            try:
+                made = self.prepared(message)
+                before = first.setdefault(made.deduplication_id, place)
+                if before != place and self._content(messages[before]) != self._content(message):
+                    raise KeyReused(
+                        f"messages {before} and {place} have one key and differ, so the second would be "
+                        f"dropped as a duplicate: make the key finer, or use with_content=True"
+                    )
+            except OnceError as error:
+                made = self._unsendable(message, error)
+            ready.append(made)
         return ready
+
+    def _unsendable(self, message: object, error: OnceError) -> Message:
+        group = ""
+        with suppress(OnceError):
+            group = self._group(message)
+        return Message("", group, "", {}, 0, Failed(group, "", type(error).__name__, str(error)))
 
     def token(self, message: object) -> str:
         """Return the token whose digest is the deduplication id. Raises `KeyMissing`."""
-        return self._token(message, message_payload(message))
-
-    def _judged(self, message: object) -> Message:
-        try:
-            return self.prepared(message)
-        except OnceError as error:
-            group = ""
-            with suppress(OnceError):
-                group = group_id(_selected(self.group, message, message_payload(message), "group"))
-            return Message("", group, "", {}, 0, error)
-
-    def _token(self, message: object, payload: object) -> str:
         if self.key is None:
-            key = keys.of_payload(without(payload, self.ignore), {})
+            key = keys.of_payload(without(message_payload(message), self.ignore), {})
         else:
-            key = _selected(self.key, message, payload, "key")
-        scope = None if self.scope is None else _selected(self.scope, message, payload, "scope")
+            key = _selected(self.key, message, "key")
+        scope = None if self.scope is None else _selected(self.scope, message, "scope")
         service = os.environ.get(keys.SERVICE_VARIABLE) if self.service is None else self.service
         return keys.token(service or keys.NO_SERVICE, self.name, scope, key)
 
-    def _deduplication_id(self, message: object, payload: object) -> str:
-        token = self._token(message, payload)
-        return digest([token, self._content(message)] if self.with_content else token)
+    def _group(self, message: object) -> str:
+        return group_id(_selected(self.group, message, "group"))
 
     def _content(self, message: object) -> str:
         return fingerprint(without(message_payload(message), self.ignore))
 
 
-def _selected(selector: Selector, message: object, payload: object, what: str) -> object:
+def _selected(selector: Selector, message: object, what: str) -> object:
     if isinstance(selector, str):
-        return keys.select(selector, payload, what)
+        return keys.select(selector, message_payload(message), what)
     return keys.select_from(selector, (message,), {}, what)
 
 
@@ -251,49 +246,27 @@ class Backlog:
         return held
 
 
-# -- JSON with every digit
+def _writable(value: object) -> object:
+    """Return *value* as `plain` does, but for its Decimals, which stay."""
+    return converted(value, _writable_leaf, _plain_names)
 
 
-class _Digits:
-    """A Decimal that no float equals. JSON has a number for it, json.dumps has none."""
-
-    def __init__(self, value: Decimal) -> None:
-        self.text = str(value)
-
-
-def _json(message: object) -> str:
-    return _written(plain(_with_digits(message)))
-
-
-def _with_digits(value: object) -> object:
-    return converted(value, _exact, lambda names: names)
-
-
-def _exact(value: object, _: object) -> object:
-    if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise ValueError("JSON has no number for it")
-        return _Digits(value) if json_number(value) is None else value
+def _writable_leaf(value: object, _: object) -> object:
     if isinstance(value, set | frozenset):
-        ordered = sorted(value, key=lambda each: json.dumps(plain(each), sort_keys=True, default=repr))
-        return [_with_digits(each) for each in ordered]
-    return value
+        return [_writable(each) for each in sorted(value, key=repr)]
+    return value if isinstance(value, Decimal) else plain(value)
 
 
-def _written(value: object) -> str:
-    """Return the JSON of a plain *value*: by the encoder, which is fast, but for what has digits in it."""
-    if isinstance(value, _Digits):
-        return value.text
-    try:
-        return _JSON.encode(value)
-    except TypeError:
-        if isinstance(value, list):
-            return f"[{','.join(map(_written, value))}]"
-        if isinstance(value, dict):
-            names = (name if isinstance(name, str) else _JSON.encode(name) for name in value)
-            members = zip(map(_JSON.encode, names), map(_written, value.values()), strict=True)
-            return f"{{{','.join(f'{name}:{each}' for name, each in members)}}}"
-        raise
+def _plain_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
+    names: Any = plain(dict.fromkeys(mapping))
+    return dict(zip(names, mapping.values(), strict=True))
+
+
+def _number(value: object) -> str:
+    if not isinstance(value, Decimal) or not value.is_finite():
+        raise TypeError(f"{type(value).__name__} is not JSON-serialisable")
+    number = json_number(value)
+    return str(value) if number is None else json.dumps(number)
 
 
 def _checked_text(what: str, text: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.dynamodb.client import forget_in_child, low_level
 from lambda_once.dynamodb.retry import TRIES, Tries
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.observability.events import Event
-from lambda_once.patterns.fifo.channels import Answer, SendFailure, channel_of
+from lambda_once.patterns.fifo.channels import LATE, Channel
 from lambda_once.patterns.fifo.messages import Attributes, Backlog, Message, MessageFormat, Selector
+from lambda_once.patterns.fifo.results import Answer, Failed, Result, Sent, Unanswered, Unsent
 from lambda_once.patterns.observing import Observer
 from lambda_once.patterns.transport import retry_deadline
 
@@ -21,52 +21,6 @@ if TYPE_CHECKING:
 
     from lambda_once.core.keys import Selector as OptionalSelector
     from lambda_once.observability.reporter import AnyLogger, Namespaced
-
-LATE: Final = SendFailure("DeadlinePassed", "the invocation ends", passes=True)
-"""In place of an answer, where there is no time to wait for one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The message was accepted, now or as a duplicate of one within five minutes."""
-
-    group: str
-    deduplication_id: str
-    message_id: str
-    sequence: str | None
-    """Its sequence number, where the answer has one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The message was refused for good, by the service or here: then group and id may be empty."""
-
-    group: str
-    deduplication_id: str
-    code: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """No response, or no time left ("DeadlinePassed"): publish it again, the id is the same."""
-
-    group: str
-    deduplication_id: str
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unsent:
-    """The message was not sent, because an earlier one of its group failed."""
-
-    group: str
-    deduplication_id: str
-    behind: int
-    """The position of the failed message."""
-
-
-Result = Sent | Failed | Unanswered | Unsent
 
 
 class Publisher:
@@ -101,7 +55,7 @@ class Publisher:
         logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._channel = channel_of(target, largest)
+        self._channel = Channel(target, largest)
         self.format = MessageFormat(
             key=key,
             scope=scope,
@@ -131,14 +85,12 @@ class Publisher:
         Raises `KeyMissing` or `Misconfigured` if it cannot be sent or is refused; `RetryLater` if there is no
         response: publish it again.
         """
-        (ready,) = self.format.all_prepared([message])
-        (result,) = self._published([ready])
-        if ready.problem is not None:
-            raise ready.problem
+        (result,) = self.publish_all([message])
         match result:
             case Sent():
                 return result
             case Failed():
+                self.format.prepared(message)  # raises again what it failed with, if it was not sent
                 raise Misconfigured(f"{self._channel.name} refused a message: {result.code}, {result.reason}")
             case _:
                 raise RetryLater(f"no answer from {self._channel.name}: publish the message again")
@@ -154,26 +106,40 @@ class Publisher:
         its code: `KeyMissing`, `Misconfigured`, or `KeyReused` for the second of two with one key that
         differ, which would be dropped.
         """
-        return self._published(self.format.all_prepared(list(messages)))
-
-    def _published(self, ready: Sequence[Message]) -> tuple[Result, ...]:
-        results = unsendable(ready)
-        backlog = Backlog({place: each for place, each in enumerate(ready) if place not in results})
+        ready = self.format.all_prepared(list(messages))
+        backlog = Backlog({place: each for place, each in enumerate(ready) if each.group})
+        results: dict[int, Result] = {}
         deadline, late = retry_deadline(self._clock), False
         tries = Tries(deadline, most=None)
-        while taken := backlog.take(self._channel.largest):
+        while not late and (taken := backlog.take(self._channel.largest)):
             began = self._clock.now()
-            batch = [ready[position] for position, _ in taken]
-            answers = [LATE] * len(batch) if late else self._channel.send(self._connected(), batch)
-            for (position, sent), answer in zip(taken, answers, strict=True):
-                results |= results_of(backlog, ready, position, TRIES if late else sent + 1, answer)
-            done = all(position in results for position, _ in taken)
+            answers = self._answers([ready[place] for place, _ in taken], deadline)
+            for (place, before), answer in zip(taken, answers, strict=True):
+                if isinstance(answer, Unanswered) and before + 1 < TRIES:
+                    backlog.again(place, before + 1)
+                    continue
+                results[place] = answer
+                if isinstance(answer, Sent):
+                    backlog.sent(place)
+                    continue
+                for held in backlog.failed(place):
+                    results[held] = Unsent(answer.group, ready[held].deduplication_id, place)
+            done = all(place in results for place, _ in taken)
             if done:
                 tries.succeeded()
-            again = done or tries.again(began)
-            late = late or not (again and deadline.has_time_for_another(began))
+            late = not ((done or tries.again(began)) and deadline.has_time_for_another(began))
+        for place, each in enumerate(ready):
+            if place not in results:
+                ended = Unanswered(each.group, each.deduplication_id, LATE)
+                results[place] = ended if each.problem is None else each.problem
         self._report(results)
-        return tuple(results[position] for position in range(len(ready)))
+        return tuple(results[place] for place in range(len(ready)))
+
+    def _answers(self, batch: Sequence[Message], deadline: Deadline) -> list[Answer]:
+        """Send those of *batch* that have no problem, and return what became of each."""
+        sendable = [each for each in batch if each.problem is None]
+        answers = iter(self._channel.send(self._connected(), sendable, deadline) if sendable else ())
+        return [next(answers) if each.problem is None else each.problem for each in batch]
 
     def _report(self, results: Mapping[int, Result]) -> None:
         """Report the messages that were not sent, together."""
@@ -193,38 +159,3 @@ class Publisher:
             if self._client is None:
                 self._client = self._channel.new_client()
             return self._client
-
-
-def unsendable(messages: Sequence[Message]) -> dict[int, Result]:
-    """Return the results of *messages* with a problem, and of those behind them in their groups."""
-    results: dict[int, Result] = {}
-    failed: dict[str, int] = {}
-    for position, each in enumerate(messages):
-        known = (each.group, each.deduplication_id)
-        if each.group in failed:
-            results[position] = Unsent(*known, failed[each.group])
-        elif each.problem is not None:
-            results[position] = Failed(*known, type(each.problem).__name__, str(each.problem))
-            failed |= {each.group: position} if each.group else {}
-    return results
-
-
-def results_of(
-    backlog: Backlog, messages: Sequence[Message], position: int, tries: int, answer: Answer
-) -> dict[int, Result]:
-    """Return the results by *answer* to try number *tries*, by position; none if another try follows."""
-    message = messages[position]
-    known = (message.group, message.deduplication_id)
-    if not isinstance(answer, SendFailure):
-        backlog.sent(position)
-        return {position: Sent(*known, answer["MessageId"], answer.get("SequenceNumber"))}
-    if answer.passes and tries < TRIES:
-        backlog.again(position, tries)
-        return {}
-    results: dict[int, Result] = {
-        held: Unsent(message.group, messages[held].deduplication_id, position)
-        for held in backlog.failed(position)
-    }
-    code, reason = answer.code, answer.reason
-    results[position] = Unanswered(*known, code) if answer.passes else Failed(*known, code, reason)
-    return results
