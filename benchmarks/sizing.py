@@ -1,7 +1,7 @@
 """
-`python -m benchmarks.sizing`: how often an item of a ledger can be written, as the tables of docs/sizing.md.
+`python -m benchmarks.sizing`: how often an item of a ledger can be written, for docs/sizing.md.
 
---docs writes them into docs/.
+Prints tables; --docs writes them, and pictures, into docs/.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.report import lined
+from benchmarks.sizing_chart import SCHEMES, draw
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count, item_overhead
 from lambda_once.patterns.sizing import (
     HEADROOM,
+    MOST_UNITS,
     OTHER_BYTES,
     Limit,
     plan,
@@ -46,6 +48,14 @@ RATES: Final = (1, 10, 50, 100, 500, 1_000)
 SPREAD: Final = ("1 min", "5 min", "1 h", "6 h", "1 d")
 IDS: Final = (1, 100, 500, 1_000, 5_000, 10_000, 51_159)
 """The last is the most that an item can have."""
+BATCH: Final = 10
+"""Records of an SQS batch, if nothing else is configured."""
+BATCHED: Final = (100, 1_000, 4_800)
+
+_LEGEND: Final = """\
+In italics the size of the item is the limit, else the
+writes. `s`, `m`, `h`: per second, minute, hour. A ledger stores digests of 8 bytes; the other sizes are for
+items that store whole ids, such as a UUID in binary (16) or as text (36)."""
 
 
 def markdown() -> str:
@@ -53,12 +63,14 @@ def markdown() -> str:
     other = f"{OTHER_BYTES} bytes beside the ids, {item_overhead(bucket_count())} of the ledger's own"
     blocks = [
         BEGIN,
-        f"### The most writes to one item\n\nWith {other}, and {HEADROOM:.0%} headroom.",
+        f"### The most writes to one item\n\nWith {other}, and {HEADROOM:.0%} headroom. {_LEGEND}",
         "\n".join(lined(("ids are remembered for", *(f"{size} bytes an id" for size in ID_SIZES)), _most())),
         "### How many shards\n\nShards × units of a write, the fewest and the cheapest: ids of 8 bytes.",
         "\n".join(lined(("writes", *SPREAD), _shards())),
         "### What a write is charged\n\nIds of 8 bytes in one item.",
         "\n".join(lined(("ids in the item", "bytes", "write units of a write", "read units"), _charged())),
+        f"### What add_all changes\n\nTen ids of one key; rates with {HEADROOM:.0%} headroom.",
+        "\n".join(lined(_BATCH_COLUMNS, _batched())),
         END,
     ]
     return "\n\n".join(blocks)
@@ -94,6 +106,21 @@ def _spread(rate: float, lifetime: timedelta) -> str:
     )
 
 
+_BATCH_COLUMNS: Final = (
+    *("ids in the item", "write units of ten `add`", "of one `add_all`", "its read units"),
+    *("most ids to one item, by `add`", "by `add_all`"),
+)
+
+
+def _batched() -> Iterator[tuple[str, ...]]:
+    for ids in BATCHED:
+        size = ids * ID_BYTES + OTHER_BYTES + item_overhead(bucket_count())
+        units = write_units(size)
+        writes = MOST_UNITS * (1 - HEADROOM) / units
+        rates = rate_text(writes), rate_text(BATCH * writes)
+        yield f"{ids:,}", f"{BATCH * units}", f"{units}", f"{read_units(size)}", *rates
+
+
 def _charged() -> Iterator[tuple[str, ...]]:
     for ids in IDS:
         size = ids * ID_BYTES + OTHER_BYTES + item_overhead(bucket_count())
@@ -101,16 +128,19 @@ def _charged() -> Iterator[tuple[str, ...]]:
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """Print the tables, or write them into docs/sizing.md."""
+    """Print the tables, or write them into docs/sizing.md, and its pictures."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.sizing", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--docs", action="store_true", help=f"write the tables into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write them into {DOCS.name}/")
     if not parser.parse_args(given).docs:
         print(markdown())
         return
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    print(f"written: {PAGE.relative_to(DOCS.parent)}")
+    for scheme in SCHEMES:
+        draw(scheme, ID_SIZES, scheme.path)
+    for path in (PAGE, *(scheme.path for scheme in SCHEMES)):
+        print(f"written: {path.relative_to(DOCS.parent)}")
 
 
 if __name__ == "__main__":

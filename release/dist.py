@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 ENVIRONMENTS = ROOT / ".venv-wheel"
 FIRST_USE = ROOT / "release" / "first_use.py"
-LIMIT = 556_000
+LIMIT = 566_000
 """Bytes that the wheel may have: just above what it has."""
 TRIED = ("tests/core", "tests/sources", "tests/testing")
 """Folders whose tests run against the installed wheel; on the newest Python, `FAST` instead."""

@@ -29,6 +29,11 @@ MERMAID: Final = "12.3.0"
 MERMAID_SHA256: Final = "336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3"
 LANGUAGES: Final = {".json": "json", ".py": "python", ".toml": "toml", ".yaml": "yaml"}
 _LINK: Final = re.compile(r"(?<=\]\()[^)#\s:]+(?=[)#])")
+_PICTURE: Final = re.compile(
+    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
+    r'<img alt="(?P<alt>[^"]+)" src="(?P<light>[^"]+)">\s*</picture>'
+)
+"""An image and another for dark mode: GitHub chooses by the first, the site by the button that it has."""
 _FENCED: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _NOT_SEARCHED: Final = "---\nsearch:\n  exclude: true\n---\n"
 
@@ -69,6 +74,7 @@ def page(source: Path) -> tuple[str, list[Path]]:
         links = ((path.relative_to(source), os.path.relpath(place(path), index)) for path in inside)
         return title + "".join(f"* [{name}]({target})\n" for name, target in links), inside
     text = source.read_text(encoding="utf-8")
+    text = _PICTURE.sub(r"![\g<alt>](\g<light>#only-light)\n![\g<alt>](\g<dark>#only-dark)", text)
     if source.suffix != ".md":
         return f"{title}`````{LANGUAGES.get(source.suffix, 'text')}\n{text}`````\n", []
     targets: list[Path] = []

@@ -139,7 +139,7 @@ def test_endpoint_without_a_server(shop: Shop, command: list[str]) -> None:
     """It is tried a few times, by the shop's clock, and said in the operator's words."""
     message = complaint(shop.run(*command, "--endpoint-url", f"http://127.0.0.1:{free_port()}"))
     assert message == (
-        "lambda-once: the token table did not respond (EndpointConnectionError): "
+        "lambda-once: the table did not respond (EndpointConnectionError): "
         "check --endpoint-url and --region, or retry"
     )
     assert len(shop.clock.slept) == TRIES - 1  # of one request, not of a hundred
@@ -244,7 +244,7 @@ def test_throttling(shop: Shop, command: list[str], monkeypatch: pytest.MonkeyPa
     """Neither the endpoint nor the region is what is wrong."""
     _failing(monkeypatch, "ProvisionedThroughputExceededException")
     assert complaint(shop.run(*command)) == (
-        "lambda-once: the token table is throttled (ProvisionedThroughputExceededException): retry"
+        "lambda-once: the table is throttled (ProvisionedThroughputExceededException): retry"
     )
 
 

@@ -1,27 +1,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns import sizing
-from lambda_once.patterns.ledger.layout import layout_for
+from lambda_once.patterns.ledger.layout import item_overhead, layout_for
 from lambda_once.patterns.sizing import (
     LONGEST_LIFETIME,
     MOST_ITEM_BYTES,
     MOST_UNITS,
     LedgerPlan,
     Limit,
-    PlanTerms,
-    changed,
-    ledger_plan,
     plan,
+    read_units,
+    write_units,
 )
 
 MINUTES = timedelta(minutes=1)
@@ -34,6 +34,7 @@ sizes = st.fixed_dictionaries(
     {
         "id_bytes": st.integers(1, 1_024),
         "other_bytes": st.integers(0, 10_000),
+        "batch": st.one_of(st.just(1), st.integers(2, 100)),
         "buckets": st.integers(2, 32),
         "headroom": st.floats(0, 0.5),
     }
@@ -43,15 +44,18 @@ Sizes = dict[str, Any]
 
 def _check(found: LedgerPlan) -> None:
     """Compute both limits anew, from what the ledger stores and what the guide says is charged."""
-    rate = Fraction(found.rate) / found.shards
+    batches = Fraction(found.rate) / found.batch
     layout = layout_for(found.lifetime, found.buckets)
-    ids = math.ceil(rate * layout.width * layout.buckets / 1_000)
-    size = ids * found.id_bytes + found.other_bytes + 3 * found.buckets + 30
+    kept = math.ceil(batches * layout.width * layout.buckets / 1_000) * found.batch
+    ids = math.ceil(Fraction(kept, found.shards))
+    size = ids * found.id_bytes + found.other_bytes + item_overhead(found.buckets)
     assert (found.ids, found.item_bytes) == (ids, size)
     usable = 1 - Fraction(found.headroom)
     assert size <= 400 * 1_024 * usable
     assert found.write_units == -(-size // 1_024)
-    assert rate * found.write_units <= 1_000 * usable
+    writes = batches * (Fraction(found.batch, found.shards) if found.shards > found.batch else 1)
+    assert writes * found.write_units <= 1_000 * usable
+    assert found.total_units == pytest.approx(float(writes * found.write_units * found.shards))
 
 
 def _possible(**given: Any) -> LedgerPlan:
@@ -74,8 +78,8 @@ def test_the_most_writes_keep_both_limits_and_more_break_one(
     found = plan(lifetime=lifetime, shards=items, **size)
     _check(found)
     assert found.solved == "rate"
-    assert not changed(found, rate=found.rate + 1).fits()
-    assert not changed(found, rate=math.nextafter(found.rate, math.inf)).fits()
+    assert not replace(found, rate=found.rate + 1).fits()
+    assert not replace(found, rate=math.nextafter(found.rate, math.inf)).fits()
 
 
 @given(rates, lifetimes, sizes)
@@ -86,7 +90,7 @@ def test_the_fewest_shards_keep_both_limits_and_one_less_breaks_one(
     found = _possible(rate=rate, lifetime=lifetime, **size)
     _check(found)
     assert found.solved == "shards"
-    assert found.shards == 1 or not changed(found, shards=found.shards - 1).fits()
+    assert found.shards == 1 or not replace(found, shards=found.shards - 1).fits()
 
 
 @given(rates, shards, sizes)
@@ -98,7 +102,7 @@ def test_the_longest_lifetime_keeps_both_limits_and_a_millisecond_more_breaks_on
     _check(found)
     assert found.solved == "lifetime"
     assert (
-        found.lifetime == LONGEST_LIFETIME or not changed(found, lifetime=found.lifetime + MILLISECOND).fits()
+        found.lifetime == LONGEST_LIFETIME or not replace(found, lifetime=found.lifetime + MILLISECOND).fits()
     )
 
 
@@ -112,14 +116,15 @@ def test_the_most_bytes_keep_both_limits_and_a_byte_more_breaks_one(
     _check(found)
     assert found.solved == size
     larger: dict[str, Any] = {size: getattr(found, size) + 1}
-    assert not changed(found, **larger).fits()
+    assert not replace(found, **larger).fits()
 
 
 @given(lifetimes, shards, sizes)
 def test_what_was_found_can_be_given(lifetime: timedelta, items: int, size: Sizes) -> None:
     """The rate that was found takes no more shards than it was found for, and lasts as long."""
     found = plan(lifetime=lifetime, shards=items, **size)
-    assert plan(rate=found.rate, lifetime=lifetime, **size).shards == items
+    fewest = plan(rate=found.rate, lifetime=lifetime, **size).shards
+    assert fewest <= items if found.batch > 1 else fewest == items
     assert plan(rate=found.rate, shards=items, **size).lifetime >= lifetime
 
 
@@ -128,7 +133,7 @@ def test_a_plan_is_refused_exactly_where_a_limit_is_broken(
     rate: float, lifetime: timedelta, items: int, size: Sizes
 ) -> None:
     """By both limits computed anew."""
-    draft = ledger_plan(PlanTerms(rate=rate, lifetime=lifetime, shards=items, **size))
+    draft = LedgerPlan(rate=rate, lifetime=lifetime, shards=items, **size)
     try:
         _check(draft)
     except AssertionError:
@@ -182,7 +187,7 @@ def test_five_minutes_of_eight_bytes_allow_twenty_writes_a_second() -> None:
     found = plan(lifetime=5 * MINUTES, headroom=0)
     assert (found.rate, found.write_units, found.limit) == (20, 50, Limit.WRITES)
     assert 100 * 300 * 8 < 409_600
-    with pytest.raises(Misconfigured, match="give shards=5 or rate=20/s or lifetime=9"):
+    with pytest.raises(Misconfigured, match="give shards=5 or rate=20/s or lifetime=0:00:09"):
         plan(rate=100, lifetime=5 * MINUTES, shards=1, headroom=0)
 
 
@@ -190,7 +195,7 @@ def test_a_third_is_left_free_by_default() -> None:
     """Of the units of an item, and of its size."""
     by_units, by_size = plan(lifetime=300), plan(lifetime=timedelta(days=1))
     assert (by_units.limit, by_size.limit) == (Limit.WRITES, Limit.ITEM)
-    assert 640 < by_units.item_units <= MOST_UNITS * 2 / 3
+    assert 640 < by_units.total_units <= MOST_UNITS * 2 / 3
     assert MOST_ITEM_BYTES * 2 // 3 - 8 < by_size.item_bytes <= MOST_ITEM_BYTES * 2 / 3
     with pytest.raises(Misconfigured, match="headroom=33%: give shards=2"):
         plan(rate=20, lifetime=300, shards=1)
@@ -200,27 +205,30 @@ def test_a_third_is_left_free_by_default() -> None:
 # -- the alternatives
 
 
-@given(rates, lifetimes, sizes)
+@settings(max_examples=30)
+@given(rates, lifetimes, sizes, st.lists(shards, max_size=20))
 def test_the_cheapest_is_charged_least_with_the_fewest_shards(
-    rate: float, lifetime: timedelta, size: Sizes
+    rate: float, lifetime: timedelta, size: Sizes, others: list[int]
 ) -> None:
-    """No number of shards is charged less for a write, and one shard less is charged more or does not fit."""
+    """No number of shards that fits is charged less, and fewer are charged more."""
     found = _possible(rate=rate, lifetime=lifetime, **size).cheapest
     _check(found)
-    most = plan(rate=rate, lifetime=lifetime, shards=1_000, **size)
-    assert (found.write_units, found.total_units) == (most.write_units, most.total_units)
-    if found.shards > 1:
-        fewer = changed(found, shards=found.shards - 1)
-        assert fewer.write_units > found.write_units or not fewer.fits()
+    for number in {*others, max(1, found.shards - 1), 1, 1_000}:
+        other = replace(found, shards=number)
+        if other.fits() and number < found.shards:
+            assert other.total_units > found.total_units
+        elif other.fits():
+            assert other.total_units >= found.total_units
 
 
 def test_the_cheapest_may_have_fewer_shards_than_given() -> None:
     """Beyond a number of shards, nothing is saved."""
     given = plan(rate=100, lifetime=300, shards=1_000)
-    assert given.cheapest == changed(given, shards=359)
+    assert given.cheapest == replace(given, shards=359)
     assert given.cheapest.total_units == 100
 
 
+@settings(max_examples=30)
 @given(rates, lifetimes, sizes)
 def test_one_item_a_period_is_the_longest_that_halves_the_charge(
     rate: float, lifetime: timedelta, size: Sizes
@@ -228,50 +236,37 @@ def test_one_item_a_period_is_the_longest_that_halves_the_charge(
     """It has the ids of its period alone, in one item within both limits; a longer one would not do."""
     found = _possible(rate=rate, lifetime=lifetime, **size)
     usable = 1 - Fraction(size["headroom"])
-    fixed = size["other_bytes"] + 3 * size["buckets"] + 30
+    fixed, batch = size["other_bytes"] + item_overhead(size["buckets"]), size["batch"]
     fitting = []
     for name, seconds in {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}.items():
-        ids = math.ceil(
-            Fraction(rate) * min(Fraction(seconds), Fraction(found.remembered // MILLISECOND, 1_000))
-        )
+        kept = min(Fraction(seconds), Fraction(found.remembered // MILLISECOND, 1_000))
+        ids = math.ceil(Fraction(rate) * kept / batch) * batch
         units = -(-(ids * size["id_bytes"] + fixed) // 1_024)
-        within = (
-            ids * size["id_bytes"] + fixed <= 409_600 * usable and Fraction(rate) * units <= 1_000 * usable
-        )
+        writes = Fraction(rate) / batch + (0 if batch == 1 else Fraction(1, seconds))
+        within = ids * size["id_bytes"] + fixed <= 409_600 * usable and writes * units <= 1_000 * usable
         if within and 2 * units <= found.write_units:
             fitting.append((name, ids, units))
     named = found.by_period
     assert (named and (named.period, named.ids, named.write_units)) == (fitting[0] if fitting else None)
     assert named is None or (named.shards, named.cheapest.period) == (1, named.period)
-    assert named is None or named.cheapest.write_units <= named.write_units
+    assert named is None or named.cheapest.total_units <= named.total_units
 
 
-def test_a_plan_of_more_than_4000_units_warms_the_table() -> None:
-    """That is where a new on-demand table starts; the notes have the figure to set."""
-    at_the_start, beyond = plan(rate=4_000, lifetime=0.1, shards=200), plan(rate=1_000, lifetime=60)
-    assert (at_the_start.total_units, at_the_start.warm_units) == (4_000, None)
-    assert "on-demand" not in "\n".join(at_the_start.explain())
-    assert (beyond.total_units, beyond.warm_units) == (18_000, 18_000)
-    assert beyond.explain()[-1] == (
-        "a new on-demand table takes 4,000 units/s: before traffic starts, set its warm throughput to 18,000 "
-        "write units, or provision as many"
-    )
-
-
-@given(st.integers(1, 400), st.integers(50, 20_000), st.integers(2, 12), st.floats(0, 1))
+@given(st.integers(1, 400), st.integers(1, 20), st.integers(50, 20_000), st.integers(2, 12), st.floats(0, 1))
 def test_a_ledger_never_holds_more_ids_than_planned(
-    tenths: int, milliseconds: int, buckets: int, phase: float
+    tenths: int, batch: int, milliseconds: int, buckets: int, phase: float
 ) -> None:
-    """Ids that come evenly fill the live buckets up to what the plan says, to one, and no further."""
+    """Batches that come evenly fill the live buckets up to what the plan says, to one batch, not further."""
     rate, lifetime = Fraction(tenths, 10), milliseconds * MILLISECOND
     layout = layout_for(lifetime, buckets)
     ends = [layout.width * number for number in range(buckets + 1, buckets + 4)]
-    expected = math.ceil(rate * layout.width * buckets / 1_000)
-    first = Fraction(phase).limit_denominator(100)
+    draft = plan(rate=1e-10, lifetime=lifetime, batch=batch, buckets=buckets)
+    planned = replace(draft, rate=float(rate)).ids
+    first, batches = Fraction(phase).limit_denominator(100), rate / batch / 1_000
     for end in ends:
         start = end - layout.width * buckets
-        held = math.ceil(end * rate / 1_000 - first) - math.ceil(start * rate / 1_000 - first)
-        assert expected - 1 <= held <= expected
+        held = batch * (math.ceil(end * batches - first) - math.ceil(start * batches - first))
+        assert planned - batch <= held <= planned
 
 
 # -- units and words
@@ -280,10 +275,10 @@ def test_a_ledger_never_holds_more_ids_than_planned(
 def test_units_follow_from_the_item() -> None:
     """Of one item, of all, and of a read of all."""
     found = plan(rate=10, lifetime=5 * MINUTES, shards=3)
-    assert (found.item_bytes, found.write_units) == (1_040 * 8 + 200 + 126, 9)
-    assert found.item_units == pytest.approx(30)
-    assert found.total_units == pytest.approx(90)
-    assert found.read_units == 9
+    assert (found.item_bytes, found.write_units) == (1_040 * 8 + 200 + 121, 9)
+    assert found.total_units == 90
+    assert found.read_units == 3 * 3 + 1  # and the item without a number
+    assert found.total_read_units == 0
     assert found.solved is None
     assert found.remembered > found.lifetime
 
@@ -293,52 +288,40 @@ def test_a_lifetime_may_be_in_seconds() -> None:
     assert plan(lifetime=300) == plan(lifetime=5 * MINUTES) == plan(lifetime=300.0)
 
 
-def test_a_plan_is_explained() -> None:
-    """Rate, lifetime and item; what the plan, the cheapest number of shards and a period cost; headroom."""
-    assert plan(rate=100, lifetime=300).explain() == [
-        "shards: 7 (the fewest) for 100/s; an id is kept for 5 min, and forgotten after about 5 min 11 s",
-        "an item: 4,454 ids of 8 bytes at most, others 326 bytes",
-        "                      shards  bytes/item  units/write   units/s  read units",
-        "the fewest                 7      35,958           36     3,600          63",
-        "the cheapest             359       1,022            1       100         359",
-        "one item per second        1       1,126            2       200           1",
-        f"headroom: 33% of both limits; next limit: {Limit.WRITES.value}",
-        "one item per second: its key ends with the second of the message",
-    ]
+# -- batches
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"rate": 1 / 60, "lifetime": timedelta(days=30)}, "shards: 2 (the fewest) for 1/m; an id"),
-        (
-            {"rate": 1 / 60, "lifetime": timedelta(days=30)},
-            "for 30 d, and forgotten after about 30 d 23 h 13 min",
-        ),
-        ({"rate": 1, "lifetime": timedelta(days=1)}, "for 1 d, and forgotten after about 1 d 46 min 29 s"),
-        ({"rate": 1 / 60, "lifetime": timedelta(days=30)}, "limit: the size of the item, at most 400 KB"),
-        ({"rate": 100, "shards": 4, "headroom": 0}, "kept for 3 min 14 s (the most), and forgotten"),
-        ({"lifetime": 300}, "shards: 1 for 16.2/s (the most); an id"),
-        (
-            {"rate": 10, "lifetime": 300, "id_bytes": None, "headroom": 0},
-            "ids of 32 (the most) bytes at most, others",
-        ),
-        ({"rate": 10, "lifetime": 300, "other_bytes": None}, "(the most) bytes"),
-        ({"rate": 1e-6, "lifetime": 1}, "shards: 1 (the fewest) for 0.0864/d"),
-        ({"rate": 1e-6, "lifetime": 1}, "an item: 1 ids of 8 bytes at most, others 326 bytes"),
-        ({"rate": 2.3, "lifetime": 1}, "for 2.3/s"),
-        ({"rate": 200, "lifetime": 0.25, "shards": 2}, "kept for 0.25 s, and forgotten"),
-        ({"rate": 20, "lifetime": 300, "shards": 2}, "this plan                  2 "),
-        ({"rate": 20, "lifetime": 300, "headroom": 0.5}, "headroom: 50% of both limits"),
-        (
-            {"rate": 1, "lifetime": timedelta(days=1)},
-            "one item per hour          1      29,126           29        29           8",
-        ),
-    ],
-)
-def test_what_was_computed_is_marked(given: dict[str, Any], text: str) -> None:
-    """Each figure is in the unit that reads best."""
-    assert text in "\n".join(plan(**given).explain())
+def test_a_batch_is_one_write_of_one_item() -> None:
+    """Ten ids a write allow some three times the rate: the units grow with its square."""
+    one, ten = plan(lifetime=300), plan(lifetime=300, batch=10)
+    assert 3.1 < ten.rate / one.rate < 3.3
+    assert ten.total_units == pytest.approx(ten.rate / 10 * ten.write_units)
+    assert ten.total_read_units == pytest.approx(ten.rate / 10 * ten.read_units)
+    _check(ten)
+
+
+def test_a_batch_is_written_to_each_shard_it_has_ids_of() -> None:
+    """Up to as many shards as it has ids, more make no write less; beyond, each id is a write of its own."""
+    few, many, single = (
+        plan(rate=100, lifetime=60, shards=shards, batch=batch)
+        for shards, batch in ((5, 10), (50, 10), (50, 1))
+    )
+    assert few.total_units == 10 * 5 * few.write_units
+    assert many.total_units == single.total_units == 100 * many.write_units
+
+
+def test_what_ends_first_changes_at_two_and_a_half_writes_of_a_batch() -> None:
+    """Of 25 ids a second with batches of ten."""
+    near = plan(rate=25, shards=1, other_bytes=0, headroom=0, batch=10)
+    assert near.write_units == 400
+    assert plan(lifetime=near.lifetime / 2, other_bytes=0, batch=10).limit is Limit.WRITES
+    assert plan(lifetime=near.lifetime * 2, other_bytes=0, batch=10).limit is Limit.ITEM
+
+
+@given(st.integers(1, MOST_ITEM_BYTES))
+def test_the_reads_of_an_item_never_end_before_its_writes(size: int) -> None:
+    """Each is read as often as it is written, by no more units, and a partition takes 3,000 of these."""
+    assert read_units(size) <= write_units(size)
 
 
 # -- what is refused
@@ -349,7 +332,7 @@ def test_what_was_computed_is_marked(given: dict[str, Any], text: str) -> None:
     [
         ({}, "rate and lifetime depend on one another: give one of them"),
         ({"shards": 3}, "rate and lifetime depend on one another"),
-        ({"rate": 0}, "rate is 0: give writes a second"),
+        ({"rate": 0}, "rate is 0: give ids a second"),
         ({"rate": -1.5, "lifetime": 60}, "rate is -1.5"),
         ({"rate": True}, "rate is True"),
         ({"rate": "20"}, "rate is '20'"),
@@ -371,10 +354,11 @@ def test_what_was_computed_is_marked(given: dict[str, Any], text: str) -> None:
             "headroom is -0.1: give the part of both limits to leave free, 0 to 0.9",
         ),
         ({"lifetime": 60, "headroom": 1}, "headroom is 1"),
+        ({"lifetime": 60, "batch": 0}, "batch is 0: give a whole number, 1 to 10,000"),
         ({"lifetime": 60, "buckets": 1}, "2 to 32 buckets, not 1"),
         (
             {"lifetime": 60, "other_bytes": 409_600},
-            "no plan fits lifetime=1 min, id_bytes=8, other_bytes=409,600, headroom=33%, shards=1: give less",
+            "id_bytes=8, other_bytes=409,600, batch=1, headroom=33%, shards=1: give less",
         ),
         ({"rate": 1, "id_bytes": None}, "lifetime and id_bytes depend on one another"),
         (
@@ -383,28 +367,28 @@ def test_what_was_computed_is_marked(given: dict[str, Any], text: str) -> None:
         ),
         (
             {"rate": 100, "lifetime": 3_000, "id_bytes": None},
-            "no plan fits rate=100/s, lifetime=50 min, other_bytes=200",
+            "no plan fits rate=100/s, lifetime=0:50:00, other_bytes=200",
         ),
         (
             {"rate": 1_500, "lifetime": 1, "shards": 1, "other_bytes": None},
-            "no plan fits rate=1,500/s, lifetime=1 s, shards=1",
+            "no plan fits rate=1,500/s, lifetime=0:00:01, shards=1",
         ),
         (
             {"rate": 1_000},
-            "no plan fits rate=1,000/s, id_bytes=8, other_bytes=200, headroom=33%, shards=1: give shards=",
+            "rate=1,000/s, id_bytes=8, other_bytes=200, batch=1, headroom=33%, shards=1: give shards=",
         ),
         (
             {"rate": 1e6, "lifetime": 3e6},
             (
-                "no plan fits rate=1,000,000/s, lifetime=34 d 17 h 20 min, id_bytes=8, other_bytes=200, "
-                "headroom=33%: give rate="
+                "no plan fits rate=1,000,000/s, lifetime=34 days, 17:20:00, id_bytes=8, other_bytes=200, "
+                "batch=1, headroom=33%: give rate="
             ),
         ),
         (
             {"rate": 300, "lifetime": 60, "shards": 1},
             (
-                "no plan fits rate=300/s, lifetime=1 min, shards=1, id_bytes=8, other_bytes=200, "
-                "headroom=33%: give shards=9 or rate=35.3/s"
+                "no plan fits rate=300/s, lifetime=0:01:00, shards=1, id_bytes=8, other_bytes=200, "
+                "batch=1, headroom=33%: give shards=9 or rate=35.3/s"
             ),
         ),
     ],

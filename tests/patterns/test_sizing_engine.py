@@ -16,7 +16,6 @@ from lambda_once.patterns.results import Applied, Full
 from lambda_once.patterns.sizing import (
     MOST_ITEM_BYTES,
     OTHER_BYTES,
-    UNIT_BYTES,
     LedgerPlan,
     plan,
     read_units,
@@ -26,17 +25,18 @@ from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 
 FIXED = OTHER_BYTES + item_overhead(bucket_count())
-EDGES = [(kb * UNIT_BYTES - FIXED) // ID_BYTES for kb in (1, 2, 50, 399, 400)]
+EDGES = [(kb * 1_024 - FIXED) // ID_BYTES for kb in (1, 2, 50, 399, 400)]
 """The most ids in an item of so many KB; one more begins another."""
 KEY = {"pk": {"S": "cust_77"}}
 
 
 class Charged:
-    """A client that notes what each update is charged."""
+    """A client that notes what each update and each read is charged."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self.units: list[float] = []
+        self.reads: list[float] = []
 
     def __getattr__(self, operation: str) -> Any:
         return getattr(self._client, operation)
@@ -44,6 +44,11 @@ class Charged:
     def update_item(self, **request: Any) -> Any:
         answer = self._client.update_item(**request, ReturnConsumedCapacity="TOTAL")
         self.units.append(answer["ConsumedCapacity"]["CapacityUnits"])
+        return answer
+
+    def get_item(self, **request: Any) -> Any:
+        answer = self._client.get_item(**request, ReturnConsumedCapacity="TOTAL")
+        self.reads.append(answer["ConsumedCapacity"]["CapacityUnits"])
         return answer
 
 
@@ -129,7 +134,7 @@ def _written_evenly(
     ledger = Ledger(table, client, window=found.lifetime, buckets=found.buckets, clock=clock)
     items = []
     for number in range(round(seconds * found.rate)):
-        assert ledger.add("cust_77", {"balance": 10}, id=f"message-{number}") == Applied()
+        assert isinstance(ledger.add("cust_77", {"balance": 10}, id=f"message-{number}"), Applied)
         items.append(client.get_item(TableName=table, Key=KEY, ConsistentRead=True)["Item"])
         clock.advance(1 / found.rate)
     return items
@@ -164,6 +169,23 @@ def test_a_ledger_is_charged_what_was_planned(engine: Ground) -> None:
 
 
 @pytest.mark.engine
+def test_a_batch_is_charged_what_was_planned(engine: Ground) -> None:
+    """One read and one write of the item for ten ids; the last ones take as many units as the plan says."""
+    table, clock = engine.table(), FakeClock()
+    found = plan(rate=100, lifetime=5, shards=1, other_bytes=23, batch=10)
+    charged = Charged(engine.client)
+    ledger = Ledger(table, charged, window=found.lifetime, buckets=found.buckets, clock=clock)
+    for batch in range(120):
+        added = ledger.add_all("cust_77", {f"{batch}-{number}": {"balance": 1} for number in range(10)})
+        assert {type(each) for each in added} == {Applied}
+        clock.advance(found.batch / found.rate)
+    assert (len(charged.units), len(charged.reads)) == (120, 120)
+    assert (max(charged.units), max(charged.reads)) == (found.write_units, read_units(found.item_bytes))
+    assert found.total_units == max(charged.units) * 10
+    assert found.total_read_units == max(charged.reads) * 10
+
+
+@pytest.mark.engine
 def test_a_ledger_is_full_where_the_plan_ends(engine: Ground) -> None:
     """One id before the edge is added; the one at the edge is refused, and not counted."""
     table, clock = engine.table(), FakeClock()
@@ -171,12 +193,12 @@ def test_a_ledger_is_full_where_the_plan_ends(engine: Ground) -> None:
     layout = layout_for(window)
     name = f"b{layout.number(clock.now()) % 64}"
     ledger = Ledger(table, engine.client, window=window, clock=clock)
-    assert ledger.add("cust_77", {"balance": 10}, id="first") == Applied()
+    assert isinstance(ledger.add("cust_77", {"balance": 10}, id="first"), Applied)
     item = engine.client.get_item(TableName=table, Key=KEY, ConsistentRead=True)["Item"]
     room = MOST_ITEM_BYTES - size_of(item)
     item[name]["BS"] += _digests(room // ID_BYTES - 1)
     engine.client.put_item(TableName=table, Item=item)
-    assert ledger.add("cust_77", {"balance": 10}, id="last") == Applied()
+    assert isinstance(ledger.add("cust_77", {"balance": 10}, id="last"), Applied)
     with pytest.raises(Full, match="lambda-once plan"):
         ledger.add("cust_77", {"balance": 10}, id="one more")
     assert ledger.get("cust_77") == {"balance": 20}

@@ -52,8 +52,8 @@ def _no_response(cause: BaseException | None) -> str:
     if isinstance(cause, Unprocessed):
         reason = "UnprocessedKeys"
     elif reason not in THROTTLED:
-        return f"the token table did not respond ({reason}): check --endpoint-url and --region, or retry"
-    return f"the token table is throttled ({reason}): retry"
+        return f"the table did not respond ({reason}): check --endpoint-url and --region, or retry"
+    return f"the table is throttled ({reason}): retry"
 
 
 def _is_temporary(session: Any) -> bool:

@@ -72,6 +72,7 @@ class Access(NamedTuple):
     """Whether --shards was given."""
     caller: Callable[[], str | None] = lambda: None
     """Asks STS for the ARN of the operator; None: unverified."""
+    client: Any = None
 
 
 def _with(options: Sequence[Callable[[AnyCommand], AnyCommand]], command: AnyCommand) -> AnyCommand:
@@ -148,7 +149,11 @@ def with_account(command: AnyCommand) -> AnyCommand:
 
 
 def with_table(command: AnyCommand) -> AnyCommand:
-    """Add the options that select a table; the command gets an `Access` as its first argument."""
+    """
+    Add the options that select a table; the command gets an `Access` as its first argument.
+
+    Its option ``--ledger``, if it has one and that is given, names a table in place of the token table.
+    """
 
     @with_output
     @functools.wraps(command)
@@ -162,7 +167,8 @@ def with_table(command: AnyCommand) -> AnyCommand:
         table_shards: int | None,
         **options: Any,
     ) -> Any:
-        if not table_name:
+        name = options.get("ledger") or table_name
+        if not name:
             raise Misconfigured("no token table: pass --table NAME, or set LAMBDA_ONCE_TABLE")
         session = session_for(profile or None, region or None)
         click.get_current_context().meta[SESSION] = session
@@ -171,8 +177,8 @@ def with_table(command: AnyCommand) -> AnyCommand:
         judging = clock()
         if isinstance(judging, CorrectedClock):
             judging.warn = output.say
-        table = TokenTable(table_name, client, judging, table_shards or 1)
-        return command(Access(table, output, table_shards is not None, caller), *args, **options)
+        table = TokenTable(name, client, judging, table_shards or 1)
+        return command(Access(table, output, table_shards is not None, caller, client), *args, **options)
 
     return _with([_after_command(flag) for flag in (*_ACCOUNT, "--shards")], wrapped)
 

@@ -9,7 +9,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
 
 import click
+from click.core import ParameterSource
 
+from lambda_once.cli.ledgers import LedgerOptions, show_ledger
 from lambda_once.cli.options import Access, with_table
 from lambda_once.cli.render import record_json, story_json, story_lines, tokens_at
 from lambda_once.core.lifecycle import Record, State
@@ -38,6 +40,7 @@ from lambda_once.operations.search import (
 from lambda_once.operations.story import next_steps, short_memory, undoing
 from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import STUCK, Status, parts_of, token_status
+from lambda_once.patterns.ledger.layout import MOST_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +51,12 @@ PAGES_OF_FIND: Final = 2_000
 """About 2 GB, and 256,000 read units."""
 MOST_SHOWN: Final = 5
 """Names of functions that a warning has."""
+_OF_TOKENS: Final = {
+    **dict.fromkeys(("service", "name", "scope", "scan", "result"), "omit it with --ledger"),
+    "table_shards": "pass --ledger-shards",
+    "names": "pass --ledger-names",
+}
+"""Options of `show` that a ledger has not, by their parameters, and what to do."""
 OMITTED: Final = "result and error were not read: dynamodb:GetItem is allowed for other attributes alone"
 PARTS_MISSING: Final = "WARNING: parts of its result are missing: a duplicate gets ResultUnavailable"
 
@@ -71,6 +80,7 @@ class ShowOptions(NamedTuple):
 
 @click.command("show")
 @click.argument("token")
+@click.argument("sort", required=False)
 @click.option(
     "--service", metavar="NAME", envvar="POWERTOOLS_SERVICE_NAME", help="With --name: TOKEN is a key."
 )
@@ -101,8 +111,36 @@ class ShowOptions(NamedTuple):
     show_envvar=True,
     help="The log group of your functions, printed with the queries.",
 )
+@click.option(
+    "--ledger", metavar="TABLE", help="TOKEN, and SORT of a key of two parts, is a key of this ledger."
+)
+@click.option("--id", metavar="ID", help="With --ledger: what the ledger has of this id.")
+@click.option(
+    "--ledger-key",
+    metavar="NAMES",
+    help="Key attributes, comma-separated, which are text.  [default: those of DescribeTable]",
+)
+@click.option(
+    "--ledger-shards",
+    type=click.IntRange(1, MOST_SHARDS),
+    default=1,
+    show_default=True,
+    metavar="NUMBER",
+    help="Shards of the ledger.",
+)
+@click.option("--ledger-names", metavar="JSON", help='The names= of the ledger, such as {"b": "ids"}.')
 @with_table
-def show_command(access: Access, **options: Any) -> None:
+def show_command(
+    access: Access,
+    *,
+    sort: str | None,
+    ledger: str | None,
+    id: str | None,  # noqa: A002  (as the option is called)
+    ledger_key: str | None,
+    ledger_shards: int,
+    ledger_names: str | None,
+    **options: Any,
+) -> None:
     """
     Show one token: who acquired it, its outcome, what a duplicate gets, and queries for its log.
 
@@ -111,12 +149,21 @@ def show_command(access: Access, **options: Any) -> None:
     has it: the cost is printed, and beyond 1 GB --scan is required. What was left out is named. If several
     functions have the key, they are listed.
 
-    Exit code: 0 success; 1 the token is overdue, held, or its result is missing; 2 no such token, several,
-    bad input or no table.
+    With --ledger: the values of a key of a ledger and, with --id, whether and when the id was added.
+
+    Exit code: 0 success; 1 the token is overdue, held, or its result is missing, or the ledger has no such
+    id; 2 no such token or item, several, bad input or no table.
     """
     given = ShowOptions(**options)
     if given.token == "":
         raise click.UsageError("TOKEN is empty: pass a lock token or a key")
+    if ledger is not None:
+        _refuse_options_of_tokens()
+        key = (given.token,) if sort is None else (given.token, sort)
+        show_ledger(access, LedgerOptions(key, id, ledger_key, ledger_shards, ledger_names))
+        return
+    if sort is not None or id is not None:
+        raise click.UsageError("SORT and --id are for a ledger: pass --ledger TABLE")
     if given.name is not None and given.service is None:
         raise click.UsageError("--name requires --service or POWERTOOLS_SERVICE_NAME")
     if given.name is None and given.scope is not None:
@@ -127,6 +174,15 @@ def show_command(access: Access, **options: Any) -> None:
         _print_result(access, record)
     else:
         _print_story(access, record, given)
+
+
+def _refuse_options_of_tokens() -> None:
+    """Raise `click.UsageError` for an option beside --ledger that would have no effect."""
+    context = click.get_current_context()
+    for name, instead in _OF_TOKENS.items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            flag = name.replace("table_", "").replace("_", "-")
+            raise click.UsageError(f"--{flag} is for tokens: {instead}")
 
 
 def _of_function(access: Access, given: ShowOptions) -> Record | None:
