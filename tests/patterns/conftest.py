@@ -22,18 +22,22 @@ class Ground:
     client: Any
     _stack: ExitStack
 
-    def table(self, key: str = "pk", sort: str | None = None, *, stream: bool = False) -> str:
-        """Create a table of this key and return its name; keys are text."""
-        names = [key] if sort is None else [key, sort]
+    def table(
+        self, key: str = "pk", sort: str | None = None, *, stream: bool = False, sort_type: str = "S"
+    ) -> str:
+        """Create a table of this key and return its name; the partition key is text."""
+        types = {key: "S"} if sort is None else {key: "S", sort: sort_type}
 
         def create(client: Any, name: str) -> None:
             client.create_table(
                 TableName=name,
                 BillingMode="PAY_PER_REQUEST",
-                AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in names],
+                AttributeDefinitions=[
+                    {"AttributeName": each, "AttributeType": kind} for each, kind in types.items()
+                ],
                 KeySchema=[
                     {"AttributeName": each, "KeyType": kind}
-                    for each, kind in zip(names, ("HASH", "RANGE"), strict=False)
+                    for each, kind in zip(types, ("HASH", "RANGE"), strict=False)
                 ],
                 **(
                     {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}}
@@ -44,6 +48,10 @@ class Ground:
             client.get_waiter("table_exists").wait(TableName=name)
 
         return self._stack.enter_context(tables.fresh(self.client, create))
+
+    def tokens(self) -> str:
+        """Create a table of tokens and return its name."""
+        return self._stack.enter_context(tables.fresh(self.client))
 
 
 @pytest.fixture

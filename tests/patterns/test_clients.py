@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -57,3 +59,24 @@ def test_believed_a_resources_client_stores_maps(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(Misconfigured) as raised:
             Unique("t", resource.meta.client, key="pk").put({"pk": "5"})
     assert "resource" not in str(raised.value)
+
+
+WITHOUT_BOTO3 = """
+import sys
+from datetime import timedelta
+from lambda_once.patterns import Ledger, Ratchet, Unique
+
+class Client:
+    def update_item(self, **request): return {}
+    put_item = update_item
+
+Ledger("t", Client(), window=timedelta(days=1)).add("a", {"n": 1}, id="x")
+Ratchet("t", Client()).put({"pk": "a", "list": [1.5, {"deep"}]}, 1_795_169_520_000)
+Unique("t", Client(), key="pk").put({"pk": "a", "bytes": b"1"})
+assert "boto3" not in sys.modules
+"""
+
+
+def test_a_write_needs_no_boto3() -> None:
+    """With the lean client, or another that is given, a cold start does not import it."""
+    subprocess.run([sys.executable, "-c", WITHOUT_BOTO3], check=True)

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.patterns.unique import KeySpec, key_fields, key_of
-from lambda_once.patterns.unique import joined as joined_fields
 
-PARTS = st.lists(st.text(min_size=1) | st.integers(), min_size=1, max_size=4)
+PARTS = st.lists(st.text(min_size=1, max_size=40) | st.integers(), min_size=1, max_size=4)
 
 
 def joined(values: Sequence[object]) -> str:
     """Return the text of a key that is made of *values*."""
-    return joined_fields({f"field {n}": value for n, value in enumerate(values)})
+    fields = {f"field {n}": value for n, value in enumerate(values)}
+    return str(key_of({"pk": tuple(fields)}, fields)["pk"])
 
 
 def keyed(key: KeySpec, **item: object) -> dict[str, object]:
@@ -42,6 +42,9 @@ def test_two_lists_of_fields_have_two_keys(first: list[object], second: list[obj
         (["=5", "100%"], "%3D5#100%25"),
         ([-7], "=-7"),
         (["Österreich"], "%C3%96sterreich"),
+        ([Decimal(5), Decimal("5.00"), Decimal("5E0"), 5.0], "=5#=5#=5#=5"),
+        ([Decimal("-0"), -0.0, Decimal("0E+99")], "=0#=0#=0"),
+        ([Decimal("1E+9"), Decimal("-20.0")], "=1000000000#=-20"),
     ],
 )
 def test_keys_are_readable(fields: list[object], text: str) -> None:
@@ -70,10 +73,24 @@ def test_a_missing_field_is_no_key(missing: dict[str, object]) -> None:
         keyed("order", **missing)
 
 
-@pytest.mark.parametrize("part", [True, 1.5, Decimal(1), ["a"], {"a": 1}, b"a"])
-def test_a_field_that_has_two_texts_is_refused(part: object) -> None:
+@given(st.integers(-(10**38), 10**38), st.integers(0, 40))
+def test_a_number_has_one_key_in_all_its_forms(number: int, zeros: int) -> None:
+    """As an int, as DynamoDB's Decimal, and with an exponent."""
+    shifted = number * 10**zeros
+    forms = [shifted, Decimal(shifted), Decimal(f"{number}E{zeros}"), Decimal(f"{shifted}.00")]
+    assert {joined([form]) for form in forms} == {f"={shifted}"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(True, 1.5, ["a"], {"a": 1}, b"a", float("nan"), float("inf"), 10**300),
+        *map(Decimal, ("1.5", "1E-7", "NaN", "sNaN", "Infinity", "-Infinity", "1E+1000000", "-1E+255")),
+    ],
+)
+def test_a_field_that_is_no_whole_number_is_refused(part: object) -> None:
     """A key is made of text and whole numbers; the message names field and type."""
-    with pytest.raises(Misconfigured, match=f"'order' is a {type(part).__name__}"):
+    with pytest.raises(Misconfigured, match=f"'order' is a {type(part).__name__}, .*whole number"):
         keyed({"pk": "order"}, order=part)
 
 

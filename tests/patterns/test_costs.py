@@ -23,9 +23,9 @@ Row = tuple[object, ...]
 
 
 def ledger(meter: Meter, ground: Ground) -> list[Row]:
-    """An add, a duplicate, an update and a read of items of so many ids, spread as by a steady rate."""
+    """Requests of each kind to items of so many ids, spread as by a steady rate; ten ids in two ways."""
     rows: list[Row] = []
-    for ids in (1, 100, 1_000, 5_000):
+    for ids in (1, 100, 1_000, 4_800):
         clock, table = FakeClock(), ground.table()
         points = Ledger(table, meter, window=HOUR, clock=clock)
         points.add("cust_77", {"balance": 1}, id="m0")
@@ -42,8 +42,13 @@ def ledger(meter: Meter, ground: Ground) -> list[Row]:
         add = partial(points.add, "cust_77", {"balance": 10, "count": 1}, id="m1")
         version = partial(points.update, "cust_77", {"version": 1}, expected={"version": None})
         charged = [meter.of(each) for each in (add, add, version, partial(points.get, "cust_77"))]
-        assert add() == Duplicate()
-        rows.append((ids, *(written + read for _, written, read in charged)))
+        assert isinstance(add(), Duplicate)
+        single = [partial(points.add, "cust_77", {"balance": 10}, id=f"one{each}") for each in range(10)]
+        ten = sum(meter.of(each)[1] for each in single)
+        batch = {f"all{each}": {"balance": 10} for each in range(10)}
+        requests, written, read = meter.of(partial(points.add_all, "cust_77", batch))
+        assert requests == 2
+        rows.append((ids, *(units[1] + units[2] for units in charged), ten, f"{written:g} + {read:g}"))
     return rows
 
 
@@ -85,9 +90,13 @@ def ratchet(meter: Meter, ground: Ground) -> list[Row]:
 
 
 def documents(meter: Meter, ground: Ground) -> list[Row]:
-    """Write and read units of documents of a megabyte, and of a small one."""
-    contracts = Documents(ground.table("pk", "sk"), meter, clock=FakeClock())
+    """Requests, write and read units of documents of one and of ten megabytes, and of small ones."""
+    table = ground.table("pk", "sk")
+    contracts = Documents(table, meter, clock=FakeClock())
     large, whole = bytes(1_000_000), "contract#7"
+    ours = Documents(table, meter, prefix="CONTRACT#", clock=FakeClock())
+    for n in range(20):
+        ours.write(("cust_77", f"{n}"), large[:100_000])
 
     def conflict() -> None:
         with pytest.raises(Conflict):
@@ -104,8 +113,11 @@ def documents(meter: Meter, ground: Ground) -> list[Row]:
         "`read`, 1 MB, `consistent=True`": partial(contracts.read, whole, consistent=True),
         "`read` of 1 KB": partial(contracts.read, "small"),
         "`delete`, 1 MB": partial(contracts.delete, whole),
+        "`write`, 10 MB": partial(contracts.write, "ten", 10 * large),
+        "`read`, 10 MB": partial(contracts.read, "ten"),
+        "`list`, a page of 20, whatever their sizes": partial(ours.list, "cust_77", limit=20),
     }
-    return [(name, *meter.of(step)[1:]) for name, step in steps.items()]
+    return [(name, *meter.of(step)) for name, step in steps.items()]
 
 
 def unique(meter: Meter, ground: Ground) -> list[Row]:

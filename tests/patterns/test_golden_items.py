@@ -94,8 +94,8 @@ def test_a_ledgers_items(
         Ledger(table, ground.client, window=2 * window, buckets=buckets, clock=clock),
     ):
         assert ledger.get(key) == sum_
-        assert [ledger.add(key, {"balance": 10}, id=f"m{n}") for n in range(4)] == [Duplicate()] * 4
-        assert ledger.add(key, {"balance": 1}, id=f"of {ledger}") == Applied()
+        assert [ledger.add(key, {"balance": 10}, id=f"m{n}") for n in range(4)] == [Duplicate(sum_)] * 4
+        assert isinstance(ledger.add(key, {"balance": 1}, id=f"of {ledger}"), Applied)
         sum_ = {**sum_, "balance": sum_["balance"] + 1}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Misconfigured
-from lambda_once.patterns.items import plain_item, typed_item
+from lambda_once.patterns.items import plain_item, typed, typed_item
 from tests.patterns.conftest import Ground
 
 VALUES: dict[str, Any] = {
@@ -55,15 +55,26 @@ def test_a_float_is_the_decimal_that_it_prints_as(ground: Ground) -> None:
     }
 
 
+def test_a_number_is_once_in_a_set(ground: Ground) -> None:
+    """A float and the Decimal that it prints as differ in Python, and are one number in DynamoDB."""
+    name = ground.table()
+    ground.client.put_item(TableName=name, Item=typed_item({"pk": "1", "set": {1.1, Decimal("1.1")}}))
+    item = ground.client.get_item(TableName=name, Key=typed_item({"pk": "1"}))["Item"]
+    assert plain_item(item)["set"] == {Decimal("1.1")}
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
         (float("nan"), "NaN"),
         (float("-inf"), "Infinity"),
-        (1e200, "Overflow"),
+        (1e200, "38 digits"),
         (set(), "empty set"),
+        ({None}, "of one kind"),
+        ({"a": {5: 1}}, "dict"),
+        (Decimal("1E-131"), "from 1E-130"),
         ({"a": [set()]}, "empty set"),
-        ({1, "a"}, "set"),
+        ({1, "a"}, "of one kind"),
         (object(), "object"),
         (Decimal("NaN"), "NaN"),
         (Decimal("-Infinity"), "Infinity"),
@@ -73,6 +84,9 @@ def test_a_float_is_the_decimal_that_it_prints_as(ground: Ground) -> None:
         "float -inf",
         "too large",
         "empty set",
+        "set of None",
+        "names that are no text",
+        "too small",
         "nested empty set",
         "mixed set",
         "object",
@@ -127,6 +141,38 @@ def test_numbers_that_dynamodb_cannot_store_are_refused(number: Any) -> None:
     """More than 38 significant digits: nothing is rounded."""
     with pytest.raises(Misconfigured, match="attribute 'n': a value of type"):
         typed_item({"n": number})
+
+
+def nested(levels: int) -> Any:
+    """Return lists and maps in each other."""
+    value: Any = 1
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+def test_as_many_levels_are_stored_as_dynamodb_takes(ground: Ground) -> None:
+    """The attribute is one of them. More are refused here, before they end the recursion of a reader."""
+    name = ground.table()
+    ground.client.put_item(TableName=name, Item=typed_item({"pk": "1", "v": nested(31)}))
+    found = plain_item(ground.client.get_item(TableName=name, Key=typed_item({"pk": "1"}))["Item"])
+    assert found["v"] == nested(31)
+    deeper = {"pk": {"S": "1"}, "v": {"L": [typed(nested(31))]}}
+    with pytest.raises(ground.client.exceptions.ClientError, match=r"[Nn]esting"):
+        ground.client.put_item(TableName=name, Item=deeper)
+    cycle: list[object] = []
+    cycle.append(cycle)
+    for value in (nested(32), nested(400), nested(10_000), cycle):
+        with pytest.raises(Misconfigured, match=r"attribute 'v': .* levels"):
+            typed_item({"pk": "1", "v": value})
+
+
+@pytest.mark.parametrize("name", [5, None, b"a", ("a",)])
+def test_the_name_of_an_attribute_is_text(name: Any) -> None:
+    """In the item and within it: JSON would write 5 as "5", which may be there, too."""
+    for given in ({name: 1}, {"a": {name: 1}}, {"a": [{name: 1}]}):
+        with pytest.raises(Misconfigured, match="attribute"):
+            typed_item(given)
 
 
 def test_an_attribute_of_an_unknown_type_is_refused() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-LEDGER_NAMES = {"b": "set", "bt": "timestamp", "bw": "size", "bl": "ttl", "bv": "count"}
+LEDGER_NAMES = {"b": "set", "bt": "timestamp", "bl": "list", "bv": "count", "ttl": "expires"}
 DOCUMENT_NAMES = {
     "body": "data",
     "form": "format",
@@ -63,17 +63,17 @@ def test_a_ledger_has_the_names_of_its_table(ground: Ground) -> None:
         TableName=table, Item={"pk": {"S": "c"}, "bt": {"S": "mine"}, "b1": {"N": "7"}, "bv": {"N": "1"}}
     )
     points = points_of(ground, table, clock)
-    assert points.add("c", {"b1": 10}, id="m1", set={"bw": "wide"}) == Applied()
-    assert points.add("c", {"b1": 10}, id="m1") == Duplicate()
-    assert points.get("c") == {"bt": "mine", "b1": 17, "bv": 1, "bw": "wide"}
-    own = stored(ground, table).keys() - {"pk", "bt", "b1", "bv", "bw"}
-    assert own - {"timestamp", "size", "ttl", "count"} == {f"set{points_bucket(clock)}"}
+    assert isinstance(points.add("c", {"b1": 10}, id="m1", set={"bl": "wide"}), Applied)
+    assert isinstance(points.add("c", {"b1": 10}, id="m1"), Duplicate)
+    assert points.get("c") == {"bt": "mine", "b1": 17, "bv": 1, "bl": "wide"}
+    own = stored(ground, table).keys() - {"pk", "bt", "b1", "bv", "bl"}
+    assert own - {"timestamp", "list", "count"} == {f"set{points_bucket(clock)}"}
     refused = points.add("c", {"b1": -20}, id="m2", floor={"b1": 0})
     assert isinstance(refused, Refused)
     assert refused.values["b1"] == 17
     changed = points.change("c", lambda item: {"bl": item["b1"] + 1})
     assert changed.values["bl"] == 18
-    assert points.update("c", {"bv": 2}, expected={"bv": 1}) == Applied()
+    assert isinstance(points.update("c", {"bv": 2}, expected={"bv": 1}), Applied)
     with pytest.raises(Conflict) as lost:
         points.update("c", {"bv": 2}, expected={"bv": 1})
     assert lost.value.values["bv"] == 2
@@ -90,16 +90,16 @@ def test_buckets_of_another_name_are_forgotten_and_rearranged(ground: Ground) ->
     points = points_of(ground, table, clock)
     for n in range(60):  # more than one round of names
         clock.advance(1_300)
-        assert points.add("c", {"n": 1}, id=f"m{n}") == Applied()
-        assert points.add("c", {"n": 1}, id=f"m{n}") == Duplicate()
+        assert isinstance(points.add("c", {"n": 1}, id=f"m{n}"), Applied)
+        assert isinstance(points.add("c", {"n": 1}, id=f"m{n}"), Duplicate)
     assert sum(name.startswith("set") for name in stored(ground, table)) <= 4
     longer = points_of(ground, table, clock, window=DAY)
-    assert longer.add("c", {"n": 1}, id="m59") == Duplicate()
-    assert longer.add("c", {"n": 1}, id="m60") == Applied()
+    assert isinstance(longer.add("c", {"n": 1}, id="m59"), Duplicate)
+    assert isinstance(longer.add("c", {"n": 1}, id="m60"), Applied)
     points.relayout("c")
     entry = points.transact_item("c", {"n": 1}, id="m61")
     ground.client.transact_write_items(TransactItems=[entry])
-    assert points.add("c", {"n": 1}, id="m60") == points.add("c", {"n": 1}, id="m61") == Duplicate()
+    assert points.add("c", {"n": 1}, id="m60") == points.add("c", {"n": 1}, id="m61") == Duplicate({"n": 62})
     assert points.get("c") == {"n": 62}
 
 
@@ -121,8 +121,7 @@ def test_a_change_between_is_seen_by_the_tables_name(ground: Ground) -> None:
 
 THEIRS: dict[str, dict[str, Any]] = {
     "timestamp": {"S": "2026-11-20"},
-    "size": {"S": "large"},
-    "ttl": {"N": "1795255200"},
+    "list": {"N": "1795255200"},
     "count": {"N": "7"},
 }
 
@@ -143,8 +142,8 @@ def test_an_attribute_of_others_is_never_overwritten(ground: Ground, theirs: str
     """A name that the items have already: each operation names the attribute, and writes nothing."""
     item = {
         "timestamp as a number": {"timestamp": {"N": "1795255200"}},
-        "time as a fraction": {"timestamp": {"N": "1.5"}, "size": {"N": "1"}},
-        "set5": {"set5": {"S": "cup"}, "timestamp": {"N": "1"}, "size": {"N": "1"}},
+        "time as a fraction": {"timestamp": {"N": "1.5"}, "list": {"N": "1"}},
+        "set5": {"set5": {"S": "cup"}, "timestamp": {"N": "1"}, "list": {"N": "1"}},
     }.get(theirs) or {theirs: THEIRS[theirs]}
     table = ground.table()
     ground.client.put_item(TableName=table, Item={"pk": {"S": "c"}, **item})
@@ -167,7 +166,7 @@ def test_without_the_condition_a_stamp_of_others_is_overwritten(
         with pytest.raises(Misconfigured, match="not written by ledger"):
             points.add("c", {"n": 1}, id="m1")
     else:
-        assert points.add("c", {"n": 1}, id="m1") == Applied()
+        assert isinstance(points.add("c", {"n": 1}, id="m1"), Applied)
         assert stored(ground, table)[theirs] != THEIRS[theirs]
 
 
@@ -251,7 +250,11 @@ def test_by_the_usual_names_a_deletion_never_expires_there(
 # -- wrong names
 
 PATTERNS: dict[str, tuple[Callable[..., object], str, str]] = {
-    "Ledger": (lambda **options: Ledger("t", object(), window=HOUR, **options), "bt", "b, bt, bw, bl, bv"),
+    "Ledger": (
+        lambda **options: Ledger("t", object(), window=HOUR, **options),
+        "bt",
+        "b, bt, bl, bv, ttl",
+    ),
     "Ratchet": (lambda **options: Ratchet("t", object(), **options), "ttl", "deleted, ttl, _rank, _write"),
     "Documents": (
         lambda **options: Documents("t", object(), **options),
@@ -279,7 +282,7 @@ def test_wrong_names_are_refused_with_the_legal_ones(
     made(names=None)
 
 
-@pytest.mark.parametrize("names", [{"bt": "b7"}, {"b": "x", "bt": "x63"}, {"b": "p", "bw": "p0"}])
+@pytest.mark.parametrize("names", [{"bt": "b7"}, {"b": "x", "bt": "x63"}, {"b": "p", "bl": "p0"}])
 def test_a_ledgers_names_differ_from_its_buckets(names: dict[str, str]) -> None:
     """A prefix makes 64 names."""
     with pytest.raises(Misconfigured, match="differ"):

@@ -15,7 +15,7 @@ from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique, results
 from lambda_once.patterns.observing import EVENTS
-from lambda_once.patterns.results import Applied, Conflict, Duplicate, Unreadable
+from lambda_once.patterns.results import Applied, Conflict, Duplicate, Page, Unreadable
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.fifo.queues import TOPIC, Fate, Fifo
@@ -270,7 +270,7 @@ def test_what_fails_in_reporting_changes_no_outcome(
 
     monkeypatch.setattr("lambda_once.observability.reporter.standard_logger", failing)
     points = Ledger(table, strict.client, window=timedelta(days=1), **seen.objects)
-    assert points.add("c", {"balance": 1}, id="m1") == Applied()
+    assert isinstance(points.add("c", {"balance": 1}, id="m1"), Applied)
     with pytest.raises(Conflict):
         points.update("c", {"tier": 1}, expected={"balance": 99})
 
@@ -279,7 +279,7 @@ def test_a_key_without_text_is_left_out(strict: Ground, seen: Seen) -> None:
     """The line is written all the same."""
     table = strict.table()
     points = Ledger(table, strict.client, window=timedelta(days=1), **seen.objects)
-    assert points.add(BrokenKey("c"), {"balance": 1}, id="m1") == Applied()
+    assert isinstance(points.add(BrokenKey("c"), {"balance": 1}, id="m1"), Applied)
     seen.once(Event.APPLIED, pattern="Ledger", resource=table)
 
 
@@ -297,4 +297,5 @@ def test_every_result_and_error_has_its_event_or_a_reason() -> None:
         for each in vars(results).values()
         if isinstance(each, type) and each.__module__ == results.__name__
     }
-    assert vocabulary - EVENTS.keys() == {Unreadable}  # the caller reads again; nothing to repair
+    # A page is an answer to a question, and of what cannot be read the caller reads again
+    assert vocabulary - EVENTS.keys() == {Page, Unreadable}

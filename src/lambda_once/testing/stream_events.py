@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from itertools import count
 from typing import Any
 
+from lambda_once.patterns.items import typed_item
 from lambda_once.testing.events import ACCOUNT, AT_MS, REGION, Event, text_of
 
 _kinesis = count(49590338271490256608559692538361571095921575989136588898)
@@ -267,31 +267,18 @@ def _change(old: Image | None, new: Image | None, key: Sequence[str], table: str
     }
 
 
-def _typed_item(item: Image) -> dict[str, Any]:
-    return {name: _typed(value) for name, value in item.items()}
+def _typed_item(item: Image) -> Any:
+    """Return *item* as Lambda sends it: attributes, binary in base64."""
+    return _sent(typed_item(item))
 
 
-def _typed(value: object) -> dict[str, Any]:
-    """Return *value* as an attribute value, with binary in base64 as Lambda sends it."""
-    match value:
-        case None:
-            return {"NULL": True}
-        case bool():
-            return {"BOOL": value}
-        case str():
-            return {"S": value}
+def _sent(part: object) -> object:
+    match part:
         case bytes():
-            return {"B": base64.b64encode(value).decode()}
-        case int() | float() | Decimal():
-            return {"N": str(value)}
-        case set() | frozenset():
-            members = [_typed(each) for each in value]
-            kinds = {f"{kind}S" for member in members for kind in member}
-            return {kind: [each for member in members for each in member.values()] for kind in kinds}
-        case Mapping():
-            return {"M": _typed_item(value)}
-        case list() | tuple():
-            return {"L": [_typed(each) for each in value]}
+            return base64.b64encode(part).decode()
+        case dict():
+            return {name: _sent(each) for name, each in part.items()}
+        case list():
+            return [_sent(each) for each in part]
         case _:
-            message = f"DynamoDB has no {type(value).__name__}"
-            raise TypeError(message)
+            return part

@@ -230,12 +230,13 @@ class StrictEngine:
         except Refusal:
             raise _refused(operation, before, request) from None
         wanted = request.get("ReturnValues", "NONE")
-        if wanted not in ("NONE", "ALL_OLD", "ALL_NEW"):
+        if wanted not in ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_NEW"):
             raise Invalid(f"ReturnValues {wanted} is not here")
-        if wanted == "ALL_NEW" and operation != "UpdateItem":
+        if wanted.endswith("NEW") and operation != "UpdateItem":
             raise Invalid(f"ReturnValues {wanted} of {operation}")
         self._put(table, key, after)
-        returned = {"ALL_OLD": before, "ALL_NEW": after}.get(wanted)
+        new = tables.written_by(request, after) if wanted == "UPDATED_NEW" else after
+        returned = {"ALL_OLD": before, "ALL_NEW": new, "UPDATED_NEW": new}.get(wanted)
         return {} if returned is None else {"Attributes": copied(returned)}
 
     def _executed(self, statement: Insert | Change | Invalid) -> Answer:

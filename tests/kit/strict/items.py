@@ -11,7 +11,7 @@ Attribute = Mapping[str, Any]
 Item = dict[str, Attribute]
 
 MOST_BYTES = 409_600
-DEEPEST = 32
+DEEPEST = 31
 DIGITS = 38
 """Significant digits of a number (developer guide, "Constraints")."""
 LARGEST, SMALLEST = 125, -130

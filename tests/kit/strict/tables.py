@@ -125,6 +125,14 @@ def prepared_update(table: Table, key: Key, request: Mapping[str, Any]) -> Writt
     return lambda before: updated(table, key, before, tree, _passed(condition, before, bound))
 
 
+def written_by(request: Mapping[str, Any], after: Item | None) -> Item | None:
+    """Return the attributes of the item *after* an UpdateItem that it set or added to; None for none."""
+    update = read_update(request["UpdateExpression"]).update or Update()
+    bound = Bound(request.get("ExpressionAttributeNames", {}), {})
+    names = [bound.name(name) for name, _ in (*update.sets, *update.adds)]
+    return {name: (after or {})[name] for name in names} or None
+
+
 def prepared_put(table: Table, request: Mapping[str, Any]) -> tuple[Key, Written]:
     """Return the key of a put, and what it does. Raises `Invalid` as `prepared_update`."""
     condition = condition_of(request)
