@@ -12,7 +12,7 @@ import yaml
 from botocore import xform_name
 
 from lambda_once.cli.app import COMMANDS, app
-from tests.docs.pages import ROOT, blocks, prose
+from tests.docs.pages import ROOT, prose
 
 PATH = ROOT / "docs" / "operations.md"
 PAGE = PATH.read_text(encoding="utf-8")
@@ -37,7 +37,15 @@ BESIDE = {
 """Sections that are about no symptom."""
 _INLINE = re.compile(rf"`(?:lambda-once )?((?:{'|'.join(COMMANDS)})(?: [^`]*)?)`")
 _SECTION = re.compile(r"^## (?P<title>[^\n]+)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_ALARMS = re.compile(r"[Aa]larms? ((?:[A-Z]\w+(?:, )?)+)")
+_LED = re.compile(
+    r"^\* \[(?P<title>[^\]]+)\]\(#(?P<anchor>[\w-]+)\): (?P<alarms>[A-Z]\w+(?:, [A-Z]\w+)*)$", re.MULTILINE
+)
+"""A line of the list of sections by alarm."""
+
+
+def led() -> dict[str, str]:
+    """Return the section, by its anchor, to which the page leads from each alarm."""
+    return {name: found["anchor"] for found in _LED.finditer(PAGE) for name in found["alarms"].split(", ")}
 
 
 def _sections() -> dict[str, str]:
@@ -121,9 +129,7 @@ def test_the_alarms_of_the_page_are_those_of_the_template() -> None:
     nested = sorted((ROOT / "examples" / "infrastructure").glob("*.yaml"))
     templates = [yaml.compose(path.read_text(encoding="utf-8")) for path in (ROOT / "template.yaml", *nested)]
     alarms = {name for template in templates for name in _alarms(template)}
-    mentioned = {name for found in _ALARMS.findall(PAGE) for name in re.findall(r"\w+", found)}
-    mentioned |= set(re.findall(r"\b[A-Z]\w+", " ".join(re.findall(r"-->\|([^|]+)\|", PAGE)))) - {"KeyReused"}
-    assert mentioned == alarms
+    assert sorted(led()) == sorted(alarms)
 
 
 def _alarms(template: yaml.Node) -> Iterator[str]:
@@ -143,29 +149,29 @@ def _at(node: yaml.Node, name: str) -> yaml.Node:
 
 
 @pytest.mark.parametrize("title", [title for title in _sections() if title.lower() not in BESIDE])
-def test_a_symptom_has_its_four_parts(title: str) -> None:
-    """What is seen, a command to run, a decision to take, and how to know that it is over."""
-    text = _sections()[title]
-    assert "decide |" in text or "| run |" in text or "LAMBDA_ONCE_STATUS_SHARDS` |" in text or "1. " in text
+def test_a_symptom_has_its_three_parts(title: str) -> None:
+    """What it means, in a sentence; a command to run; what to decide, as a list."""
+    text = _sections()[title].strip()
+    assert re.match(r"[A-Z`][^\n]+[.\w]\n", text) or text.startswith("1. ")
     assert "```sh" in text
-    assert "\nIt is over " in text
+    assert re.search(r"^(?:\*|1\.) ", text, re.MULTILINE)
 
 
-def test_the_picture_leads_to_sections() -> None:
-    """Every end of the flowchart is the title of a section, and every symptom is in it."""
-    picture = next(block.text for block in blocks(PATH) if block.language == "mermaid")
-    ends = set(re.findall(r"\w+\[([^\]]+)\]", picture))
-    symptoms = {title for title in _sections() if title.lower() not in BESIDE}
-    assert symptoms == ends
+def test_every_symptom_is_found_at_the_top() -> None:
+    """By its alarm, or in the sentence below them."""
+    top = _sections()["Where to look"]
+    symptoms = {title.lower().replace(" ", "-") for title in _sections() if title.lower() not in BESIDE}
+    assert set(re.findall(r"\]\(#([\w-]+)\)", top)) == symptoms
+    assert [
+        title for title, anchor, _ in _LED.findall(PAGE) if title.lower().replace(" ", "-") != anchor
+    ] == []
 
 
 def test_the_variables_of_the_commands_are_outputs_of_the_stack() -> None:
-    """Each is in the table, with outputs that the template has; what a command sets before is none."""
+    """By their names; what a command sets before is none."""
     template = yaml.compose((ROOT / "template.yaml").read_text(encoding="utf-8"))
     outputs = {name for name, _ in _items(_at(template, "Outputs"))}
-    rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (`[A-Z]\w+`.*|none: .*) \|$", PAGE, re.MULTILINE))
     text = "\n".join(SHELL)
     used = set(re.findall(r"\$(\w+)", text)) - set(re.findall(r"^([A-Z]+)=", text, re.MULTILINE))
-    assert used <= set(rows)
-    assert {"WATCHDOG", "FUNCTION", "MAPPING", "DEAD_LETTER_QUEUE_ARN", "API_LOG_GROUP"} <= set(rows)
-    assert {name for row in rows.values() for name in re.findall(r"`([A-Z]\w+)`", row)} <= outputs
+    assert {"WatchdogFunctionName", "PaymentsMapping", "PaymentsDeadLettersArn"} <= used
+    assert used <= outputs

@@ -1,20 +1,21 @@
-"""What docs/operations.md says of a restored table, tried out with the function that it gives."""
+"""What docs/operations.md says of a restored table, tried out with the program that it names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from botocore.exceptions import ClientError
 
+from examples.restored_table import main, records_of, remember
 from lambda_once import Held, Once
 from lambda_once.core.lifecycle import State
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Grouped
 from lambda_once.operations.table import TokenTable
 from lambda_once.testing import create_table, lambda_context
-from tests.docs.pages import ROOT, blocks
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 
@@ -91,22 +92,6 @@ def restored(request: pytest.FixtureRequest) -> Restored:
     return found
 
 
-@pytest.fixture(scope="module")
-def page() -> dict[str, Any]:
-    """Return the functions of the page."""
-    found: dict[str, Any] = {}
-    block = next(each for each in blocks(ROOT / "docs" / "operations.md") if each.language == "python")
-    exec(block.text, found)
-    return found
-
-
-@pytest.fixture(scope="module")
-def remember(page: dict[str, Any]) -> Callable[..., None]:
-    """Return the function that writes a row."""
-    function: Callable[..., None] = page["remember"]
-    return function
-
-
 def test_what_was_acquired_and_completed_later_runs_again(restored: Restored) -> None:
     """Its row is absent: the delivery that comes again is new."""
     assert restored.charge() == "ch_1"
@@ -123,40 +108,48 @@ def test_what_was_completed_later_runs_again_under_take_over_only(restored: Rest
     assert restored.worked == ["12345"]
 
 
-def test_what_is_remembered_does_not_run(restored: Restored, remember: Callable[..., None]) -> None:
+def test_what_is_remembered_does_not_run(restored: Restored) -> None:
     """An absent row becomes a complete one: the delivery gets None, and nothing is worked."""
-    remember(restored.client, restored.table, LINE)
+    assert remember(restored.client, restored.table, LINE)
     assert restored.state() is State.COMPLETE
     assert restored.charge() is None
     assert restored.worked == []
 
 
-def test_a_line_of_several_is_one_of_each(page: dict[str, Any]) -> None:
+def test_a_line_of_several_is_one_of_each() -> None:
     """What `log="batch"` logs has all that the rows need; a line of one record is itself."""
     two = [Details(Event.DONE, f"t{n}", "charge", f"a{n}", n, "charge/5f1c") for n in range(2)]
     fields = Grouped(two).fields()
-    assert page["records_of"](fields) == [
-        fields | {"token": f"t{n}", "attempt": f"a{n}", "fence": n} for n in (0, 1)
-    ]
-    assert page["records_of"](LINE) == [LINE]
+    assert records_of(fields) == [fields | {"token": f"t{n}", "attempt": f"a{n}", "fence": n} for n in (0, 1)]
+    assert records_of(LINE) == [LINE]
 
 
-def test_a_row_in_progress_is_completed(restored: Restored, remember: Callable[..., None]) -> None:
+def test_the_rows_of_a_file_are_written(
+    restored: Restored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `filter-log-events` prints them: a list of lines; those that are complete are named."""
+    (tmp_path / "done.json").write_text(json.dumps([json.dumps(LINE)] * 2), encoding="utf-8")
+    main(restored.client, restored.table, str(tmp_path / "done.json"))
+    assert restored.state() is State.COMPLETE
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"{TOKEN} completed"
+    assert second == f"{TOKEN} left: complete, or another attempt's"
+
+
+def test_a_row_in_progress_is_completed(restored: Restored) -> None:
     """The row of the same attempt leaves the index and replays."""
     restored.leave_in_progress()
-    remember(restored.client, restored.table, LINE)
+    assert remember(restored.client, restored.table, LINE)
     assert restored.state() is State.COMPLETE
     assert restored.charge() is None
     assert restored.worked == []
 
 
-def test_another_attempt_is_left_alone(restored: Restored, remember: Callable[..., None]) -> None:
+def test_another_attempt_is_left_alone(restored: Restored) -> None:
     """A row that names somebody else, or that is complete, is refused and stays."""
     restored.leave_in_progress("b" * 32)
-    with pytest.raises(ClientError, match="ConditionalCheckFailed"):
-        remember(restored.client, restored.table, LINE)
+    assert not remember(restored.client, restored.table, LINE)
     assert restored.state() is State.IN_PROGRESS
     assert restored.charge() == "ch_1"
-    with pytest.raises(ClientError, match="ConditionalCheckFailed"):
-        remember(restored.client, restored.table, LINE)
+    assert not remember(restored.client, restored.table, LINE)
     assert restored.charge() == "ch_1"

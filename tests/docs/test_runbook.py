@@ -23,6 +23,7 @@ from lambda_once.cli.app import app
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.operations.table import TokenTable
+from lambda_once.patterns.ledger import Ledger
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.docs.pages import ROOT
@@ -172,7 +173,7 @@ def test_where_to_look(night: Night) -> None:
 
 def test_overdue_tasks(night: Night) -> None:
     """Done: replayed with the result. Not done: runs. Held: nothing runs. Then the list is empty."""
-    listed, shown, done, not_done, hold = SECTIONS["Tasks are overdue"]
+    listed, shown, done, not_done = SECTIONS["Tasks are overdue"]
     night.lapses()
     assert TOKEN in night.types(listed, 1).output
     assert "once.done" not in night.types(shown, 1).output
@@ -184,7 +185,7 @@ def test_overdue_tasks(night: Night) -> None:
     night.types(listed)
     assert (night.deliver(), night.charged) == (RECEIPT, ["12345", "12345"])
     _again(night)
-    night.types(hold)
+    night.types_by_hand("resolve orders/charge/12345 --hold --because 'provider is down'")
     night.types(listed)
     assert isinstance(night.deliver(), Held)
     assert night.charged == ["12345"]
@@ -199,7 +200,7 @@ def _again(night: Night) -> None:
 
 def test_held_tokens(night: Night) -> None:
     """One outage is released, which runs; what was held before, and what a person decided, is not."""
-    listed, shown, dry, release = SECTIONS["Tokens are held"]
+    listed, shown, dry = SECTIONS["Tokens are held"]
     night.fails("1", AmountMismatch("100, not 10"))
     night.fails("5", GatewayTimeout("last week"))
     night.clock.advance(9 * 86_400)
@@ -211,7 +212,7 @@ def test_held_tokens(night: Night) -> None:
     night.types(shown, 1)
     assert "2 held" in night.types(dry).output
     assert {night.row(order).state for order in ("1", "2", "3", "5", "12345")} == {State.HELD}
-    ran = night.types(release).output
+    ran = night.types_by_hand(dry.removeprefix("lambda-once ").replace(" --dry-run", "")).output
     assert "2 released, 1 skipped" in ran
     assert "it WAS charged" in ran
     assert {order: night.row(order) for order in before} == before
@@ -353,9 +354,23 @@ def test_the_table_is_throttled(night: Night) -> None:
 
 
 def test_a_pattern_needs_attention(night: Night) -> None:
-    """The shards that it takes."""
-    (line,) = SECTIONS["A pattern needs attention"]
-    assert "shards" in night.types(line).output
+    """The ledger's item, and the shards that it takes; and whether one id was added."""
+    shown, plan = SECTIONS["A pattern needs attention"]
+    night.client.create_table(
+        TableName="points",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+    )
+    try:
+        ledger = Ledger("points", night.client, window=timedelta(days=14), clock=night.clock)
+        ledger.add("cust_77", {"balance": 30}, id="order-5")
+        assert "1 id remembered" in night.types(shown).output
+        (line,) = re.findall(r"`lambda-once (show --ledger [^`]+)`", PAGE)
+        assert "added" in night.types_by_hand(line).output
+    finally:
+        night.client.delete_table(TableName="points")
+    assert "shards" in night.types(plan).output
 
 
 def test_a_restored_table(night: Night) -> None:

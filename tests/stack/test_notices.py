@@ -7,14 +7,14 @@ import re
 import click
 
 from lambda_once.cli.app import app
-from tests.docs.pages import ROOT, anchors, blocks
+from tests.docs.pages import ROOT, anchors
+from tests.docs.test_operations_page import led
 
 from .cloudwatch import alarms_of
 from .conftest import Template
 from .named import ALARM, QUERY, of_type, resolved
 
 RUNBOOK = ROOT / "docs" / "operations.md"
-_EDGE = re.compile(r"-->\|(?P<alarms>[^|]+)\| \w+(?:\[(?P<title>[^\]]+)\])")
 _COMMAND = re.compile(r"lambda-once (\w+)((?: --[\w-]+)*)")
 
 
@@ -68,18 +68,9 @@ def test_alarms_name_commands_that_there_are(translated: Template) -> None:
         assert set(given) <= options(command), command
 
 
-def _flowchart() -> str:
-    return next(block.text for block in blocks(RUNBOOK) if block.language == "mermaid")
-
-
 def test_every_notice_leads_to_its_section(translated: Template) -> None:
-    """The address in the notice is the section to which the page's flowchart leads from that alarm."""
-    led = {
-        name: "docs/operations.md#" + title.lower().replace(" ", "-")
-        for names, title in _EDGE.findall(_flowchart())
-        for name in names.split(", ")
-    }
+    """The address in the notice is the section to which the page's list leads from that alarm."""
     alarms = alarms_of(translated)
     notices = {name: alarm.description.rpartition("Runbook: ")[2] for name, alarm in alarms.items()}
-    assert {name: led.get(name) for name in notices} == notices
-    assert {address.partition("#")[2] for address in notices.values()} <= anchors(RUNBOOK)
+    assert {name: f"docs/operations.md#{anchor}" for name, anchor in led().items()} == notices
+    assert set(led().values()) <= anchors(RUNBOOK)
