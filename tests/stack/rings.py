@@ -1,4 +1,4 @@
-"""What rings in the played days: `python -m tests.stack.rings`; --docs writes the table of the page."""
+"""What rings in the played days: `python -m tests.stack.rings`; --docs writes the table of README.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import nested
 from .cloudwatch import Alarm, alarms_of
 from .days import SCENARIOS, TROUBLE, Scenario
 
-PAGE = ROOT / "docs" / "observability.md"
+PAGE = ROOT / "tests" / "stack" / "README.md"
 BEGIN, END = "<!-- rings: begin -->\n", "<!-- rings: end -->"
 
 
