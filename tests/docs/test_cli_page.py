@@ -14,8 +14,7 @@ from tests.cli.pictures import FOLDER, PICTURES, Picture, drawn, text_of
 from tests.docs.pages import PAGES, ROOT, blocks, named
 
 PAGE = ROOT / "docs" / "cli.md"
-_ROW = re.compile(r"^\| (?P<first>(?:`--[a-z-]+`[ ]?)+)\|", re.MULTILINE)
-_OPTION = re.compile(r"`(--[a-z-]+)`")
+_OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
 _COMMAND_LINE = re.compile(r"^(?:\$ )?lambda-once (?P<rest>[^#\n]+)", re.MULTILINE)
 _IN_PROSE = re.compile(r"`lambda-once ([a-z]+)")
 COMMON = {"--table", "--endpoint-url", "--profile", "--region", "--shards", "--output", "--help"}
@@ -51,10 +50,6 @@ def _sections() -> dict[str, str]:
     return found
 
 
-def _documented(section: str) -> set[str]:
-    return {option for row in _ROW.finditer(section) for option in _OPTION.findall(row["first"])}
-
-
 def test_every_command_has_its_section() -> None:
     """And a line in the table of tasks."""
     assert set(_sections()) == set(COMMANDS)
@@ -64,14 +59,16 @@ def test_every_command_has_its_section() -> None:
 
 def test_common_options_are_documented_once() -> None:
     """The options that name a table."""
-    common = PAGE.read_text(encoding="utf-8").split("\n## ")[1]
-    assert _documented(common) == COMMON
+    common = PAGE.read_text(encoding="utf-8").split("\n## ")[1].split("\nExit codes")[0]
+    assert set(_OPTION.findall(common)) == COMMON
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_and_page_agree(name: str) -> None:
-    """Every option of a command is in its section, and every option there is one."""
-    assert _documented(_sections()[name]) == _options(name) - COMMON
+def test_the_options_of_a_section_are_the_commands(name: str) -> None:
+    """The page names some, with an example; --help has all."""
+    section = _sections()[name]
+    assert set(_OPTION.findall(section)) <= _options(name) | COMMON
+    assert f"lambda-once {name} " in section
 
 
 @pytest.mark.parametrize("name", COMMANDS)
