@@ -1,1 +1,1 @@
-"""The embedded demo: the sample stack's own handlers, driven as Lambda would, and told as tables."""
+"""The demo: it invokes the sample stack's own handlers as Lambda would, and prints what happens."""

@@ -1,4 +1,4 @@
-"""The patterns, each beside the plain writes that it stands for: what arrives twice, late, or half."""
+"""The patterns, each compared with the plain writes that it replaces."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lambda_once.patterns.unique import Unique
 PRICES = (300, 200, 250)
 """A product's prices in the order in which the editor set them, a minute apart."""
 LARGE = 600_000
-"""Bytes of a contract: more than an item may have, so it stands in parts."""
+"""Bytes of a contract: more than an item may have, so it is written in parts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
-    """One pattern, and what was really found in the table after plain writes and after its own."""
+class Comparison:
+    """One pattern, and what plain writes and its own left in the table."""
 
     pattern: str
     arrives: str
@@ -41,7 +41,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class PatternsTable:
     """One table of text keys ``pk`` and ``sk``, which all patterns share here."""
 
     client: Any
@@ -49,7 +49,7 @@ class Ground:
     clock: Clock
 
     def put(self, item: dict[str, object]) -> None:
-        """Write *item* as everybody does, whatever stands there."""
+        """Write *item* without a condition."""
         self.client.put_item(TableName=self.table, Item=typed_item(item))
 
     def under(self, pk: str) -> list[dict[str, Any]]:
@@ -63,11 +63,11 @@ class Ground:
 
 
 class Died(Exception):
-    """The writer's machine is gone."""
+    """The writer's sandbox was killed."""
 
 
 class Dying:
-    """A client whose machine dies before its request number *last* + 1."""
+    """A client that raises `Died` from request *last* + 1 on."""
 
     def __init__(self, client: Any, last: int) -> None:
         self._client = client
@@ -81,7 +81,7 @@ class Dying:
 
 
 @contextmanager
-def ground(client: Any, clock: Clock) -> Iterator[Ground]:
+def patterns_table(client: Any, clock: Clock) -> Iterator[PatternsTable]:
     """Create the table for the block, and delete it afterwards."""
     name = f"lambda-once-demo-patterns-{secrets.token_hex(4)}"
     client.create_table(
@@ -92,17 +92,17 @@ def ground(client: Any, clock: Clock) -> Iterator[Ground]:
     )
     try:
         client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
-        yield Ground(client, name, clock)
+        yield PatternsTable(client, name, clock)
     finally:
         client.delete_table(TableName=name)
 
 
-def contrasts(on: Ground) -> list[Contrast]:
-    """Play all patterns on *on*."""
+def compare(on: PatternsTable) -> list[Comparison]:
+    """Compare each pattern with plain writes."""
     return [play(on) for play in (_ledger, _ratchet, _unique, _documents)]
 
 
-def _ledger(on: Ground) -> Contrast:
+def _ledger(on: PatternsTable) -> Comparison:
     messages = [f"order-{n}" for n in range(5)] * 2
     for _ in messages:
         on.client.update_item(
@@ -116,16 +116,16 @@ def _ledger(on: Ground) -> Contrast:
     for message in messages:
         ledger.add(account, {"balance": 10}, id=message)
     counted = ledger.get(account) or {}
-    return Contrast(
+    return Comparison(
         "Ledger",
-        "10 points for each of 5 orders, every message twice",
+        "5 orders of 10 points, each delivered twice",
         f"{on.under('plain')[0]['balance']['N']} points",
         f"{counted.get('balance')} points",
         "50 points",
     )
 
 
-def _ratchet(on: Ground) -> Contrast:
+def _ratchet(on: PatternsTable) -> Comparison:
     now = on.clock.now()
     changes = [(price, now + timedelta(minutes=minute)) for minute, price in enumerate(PRICES)]
     ratchet = Ratchet(on.table, on.client, key=("pk", "sk"), clock=on.clock)
@@ -135,22 +135,22 @@ def _ratchet(on: Ground) -> Contrast:
         plain.add(_last(order, lambda price, _at, key=key: on.put({**key, "price": price}), on, key))  # type: ignore[misc]
         on.client.delete_item(TableName=on.table, Key=typed_item(key))
         kept.add(_last(order, lambda price, at, key=key: ratchet.put({**key, "price": price}, at), on, key))  # type: ignore[misc]
-    return Contrast(
+    return Comparison(
         "Ratchet",
-        f"a product's {len(PRICES)} prices, in all {n + 1} orders",
-        f"ends at {_listed(plain)}",
-        f"ends at {_listed(kept)}",
-        f"ends at {PRICES[-1]}",
+        f"{len(PRICES)} prices, in all {n + 1} orders of arrival",
+        _listed(plain),
+        _listed(kept),
+        f"{PRICES[-1]}",
     )
 
 
 def _last(
     order: tuple[tuple[int, datetime], ...],
     write: Callable[[int, datetime], object],
-    on: Ground,
+    on: PatternsTable,
     key: dict[str, str],
 ) -> int:
-    """Write the prices in *order*, and return the one that stands in the end."""
+    """Write the prices in *order*, and return the price that the table has in the end."""
     for price, at in order:
         write(price, at)
     return int(on.under(key["pk"])[0]["price"]["N"])
@@ -160,7 +160,7 @@ def _listed(prices: set[int]) -> str:
     return " or ".join(map(str, sorted(prices)))
 
 
-def _unique(on: Ground) -> Contrast:
+def _unique(on: PatternsTable) -> Comparison:
     receipt = {"customer": "77", "order": "5", "amount": 1999}
     unique = Unique(
         on.table, on.client, key={"pk": "customer", "sk": "order"}, identity="number", clock=on.clock
@@ -168,16 +168,16 @@ def _unique(on: Ground) -> Contrast:
     for number in ("R-1", "R-2"):
         on.put({"pk": "plain-77", "sk": "5", **receipt, "number": number})
         unique.put({**receipt, "number": number})
-    return Contrast(
+    return Comparison(
         "Unique",
-        "a receipt, published again after the queue's five minutes",
+        "one receipt, published twice",
         f"receipt {on.under('plain-77')[0]['number']['S']}",
         f"receipt {on.under('77')[0]['number']['S']}",
         "receipt R-1",
     )
 
 
-def _documents(on: Ground) -> Contrast:
+def _documents(on: PatternsTable) -> Comparison:
     versions = (b"1" * LARGE, b"2" * LARGE)
     halves = LARGE // 2
     for content, parts in ((versions[0], 2), (versions[1], 1)):  # the second writer dies after its first part
@@ -190,16 +190,16 @@ def _documents(on: Ground) -> Contrast:
         Documents(on.table, Dying(on.client, 2), clock=on.clock).write("C7", versions[1])
     except Died:
         found = documents.read("C7", consistent=True)
-        return Contrast(
+        return Comparison(
             "Documents",
-            f"a contract of {LARGE // 1000} KB, its second version cut off half-way",
+            f"{LARGE // 1000} KB, a crash during an update",
             _named(torn, versions),
             "nothing" if found is None else _named(found.value, versions),
             "all of version 1",
         )
-    raise AssertionError("the second writer was to die before it was done")
+    raise AssertionError("the second writer should have died")
 
 
 def _named(content: bytes, versions: tuple[bytes, ...]) -> str:
     whole = [f"all of version {number}" for number, each in enumerate(versions, 1) if content == each]
-    return whole[0] if whole else "half of each version"
+    return whole[0] if whole else "half of each"

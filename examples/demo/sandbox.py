@@ -1,4 +1,4 @@
-"""An invocation that the demo can stop half-way, and let go on or end there: no scene waits by the clock."""
+"""An invocation that the demo can pause, and then resume or kill. No scene sleeps."""
 
 from __future__ import annotations
 
@@ -10,65 +10,65 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 60.0
-"""How long a thread waits for another before the demo gives up; on a sound machine none waits a second."""
+"""How long one thread waits for another before the demo fails; usually none waits a second."""
 
 _running: ContextVar[Sandbox[Any] | None] = ContextVar("sandbox", default=None)
 
 
 class Killed(BaseException):
-    """Ends the thread of an invocation that was killed; what it would still write is of no more interest."""
+    """Ends the thread of a killed invocation."""
 
 
 class Stuck(Exception):
-    """One thread waited for another in vain: the demo itself is wrong."""
+    """One thread waited too long for another: a bug of the demo."""
 
 
 class Sandbox(Generic[T]):
-    """One invocation in a thread of its own, which stands still when it comes to *place*."""
+    """One invocation in a thread of its own, which pauses at *place*."""
 
     def __init__(self, place: str, invoke: Callable[[], T]) -> None:
         self._place = place
         self._invoke = invoke
-        self._stands = Event()
-        self._may_go_on = Event()
+        self._paused = Event()
+        self._may_resume = Event()
         self._killed = False
         self._answers: list[T] = []
         self._failures: list[BaseException] = []
         self._thread = Thread(target=self._run, name="sandbox", daemon=True)
 
-    def run_to_the_place(self) -> None:
-        """Start the invocation, and return once it stands still, or is over without having come there."""
+    def run_until_paused(self) -> None:
+        """Start the invocation, and return once it has paused or ended."""
         self._thread.start()
-        if not self._stands.wait(PATIENCE_SECONDS):
+        if not self._paused.wait(PATIENCE_SECONDS):
             raise Stuck(self._place)
 
     @property
     def over(self) -> bool:
-        """Whether the invocation came to its end."""
+        """Whether the invocation has ended."""
         return len(self._answers) + len(self._failures) > 0
 
-    def go_on(self) -> T:
-        """Let the invocation go on to its end, and return its answer, or raise what it raised."""
+    def resume(self) -> T:
+        """Resume the invocation, and return its answer, or raise what it raised."""
         self._end()
         for failure in self._failures:
             raise failure
         return self._answers[0]
 
     def kill(self) -> None:
-        """End the invocation where it stands."""
+        """End the invocation where it paused."""
         self._killed = True
         self._end()
 
-    def come_to(self, place: str) -> None:
-        """Stand still where *place* is the one to stop at; for the invocation's own thread."""
+    def pause_at(self, place: str) -> None:
+        """Pause if *place* is this sandbox's. Called by the invocation's own thread."""
         if place != self._place:
             return
-        self._stands.set()
-        if not self._may_go_on.wait(PATIENCE_SECONDS) or self._killed:
+        self._paused.set()
+        if not self._may_resume.wait(PATIENCE_SECONDS) or self._killed:
             raise Killed
 
     def _end(self) -> None:
-        self._may_go_on.set()
+        self._may_resume.set()
         self._thread.join(PATIENCE_SECONDS)
         if self._thread.is_alive():
             raise Stuck(self._place)
@@ -77,14 +77,14 @@ class Sandbox(Generic[T]):
         _running.set(self)
         try:
             self._answers.append(self._invoke())
-        except BaseException as failure:  # noqa: BLE001  (it belongs to whoever waits for the answer)
+        except BaseException as failure:  # noqa: BLE001  (resume raises it)
             self._failures.append(failure)
         finally:
-            self._stands.set()
+            self._paused.set()
 
 
-def come_to(place: str) -> None:
-    """Say that the invocation running here comes to *place*; one that is in no sandbox passes."""
+def pause_at(place: str) -> None:
+    """Pause the invocation of this thread if it has a sandbox that pauses at *place*."""
     sandbox = _running.get()
     if sandbox is not None:
-        sandbox.come_to(place)
+        sandbox.pause_at(place)

@@ -1,4 +1,4 @@
-"""The story, scene by scene, each with what it promises."""
+"""The scenes, each with its promise."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from .answers import ACKNOWLEDGED, BACK, DEAD, SILENT
-from .outside import GATEWAY, POWER_CUT, WAREHOUSE
-from .stage import Stage, Step
+from .driver import Driver, Step
+from .world import GATEWAY, POWER_CUT, WAREHOUSE
 
 API = "OrdersApiFunction"
 PAYMENTS = "PaymentsFunction"
 FULFILMENT = "FulfilmentFunction"
 FUNCTIONS = (API, PAYMENTS, FULFILMENT)
 
-GIVEN_UP = "dead letters"
+DEAD_LETTERED = "dead letters"
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """How a scene ends if the layer does its work."""
+    """How a scene ends if lambda-once does its work."""
 
     effects: tuple[str, ...]
-    """Everything that happens outside, in order."""
+    """All effects on other systems, in order."""
     counted: Mapping[str, int]
-    """Every metric that is counted."""
+    """All metrics."""
     answers: tuple[str, ...]
-    """What each delivery is answered."""
+    """The answer to each delivery."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One thing that goes wrong in production, played through."""
+    """One thing that goes wrong in production."""
 
     title: str
-    play: Callable[[Stage], list[Step]]
+    play: Callable[[Driver], list[Step]]
     promise: Promise
     verdict: str
-    """What it comes down to where the promise is kept."""
+    """The summary that is printed if the promise is kept."""
 
     def broken(self, steps: list[Step]) -> tuple[str, ...]:
-        """Say where *steps* are not as promised; nothing where they are."""
+        """Return how *steps* differ from the promise."""
         effects = tuple(effect for step in steps for effect in step.ran)
         counted = sum((step.counted for step in steps), Counter[str]())
         answers = tuple(step.got for step in steps)
@@ -61,73 +61,72 @@ def _miscounted(found: Counter[str], promised: Counter[str]) -> list[str]:
     ]
 
 
-def _deliveries(function: str, *files: str) -> Callable[[Stage], list[Step]]:
+def _deliveries(function: str, *files: str) -> Callable[[Driver], list[Step]]:
     """Return a scene in which *files* are delivered one after the other."""
-    return lambda stage: [stage.deliver(function, file) for file in files]
+    return lambda driver: [driver.deliver(function, file) for file in files]
 
 
-def _two_at_once(stage: Stage) -> list[Step]:
-    """Stop one click inside the gateway, answer the other, and only then let the gateway charge."""
-    begun, started = stage.begin(API, "http-api-pay-5", GATEWAY)
-    other = stage.deliver(API, "http-api-pay-5-retry")
-    finished = stage.go_on(begun)
+def _both_in_one_batch(driver: Driver) -> list[Step]:
+    """Deliver one message twice in one batch."""
+    return [replace(driver.deliver(FULFILMENT, "sqs-batch-twins"), delivered="both")]
+
+
+def _two_at_once(driver: Driver) -> list[Step]:
+    """Pause the first request inside the gateway, answer the second, then resume the first."""
+    paused, started = driver.pause(API, "http-api-pay-5", GATEWAY)
+    other = driver.deliver(API, "http-api-pay-5-retry")
+    finished = driver.resume(paused)
     return [started.then(finished), other]
 
 
-def _crash(function: str, file: str) -> Callable[[Stage], list[Step]]:
-    """Return a scene in which the machine dies behind the effect, and the message is delivered again."""
+def _crash(function: str, file: str) -> Callable[[Driver], list[Step]]:
+    """Return a scene in which the sandbox crashes after the effect, and the message is delivered again."""
 
-    def play(stage: Stage) -> list[Step]:
-        _, died = stage.begin(function, file, POWER_CUT)
-        stage.let_leases_lapse(function)
-        again = stage.deliver(function, f"{file}-redelivery")
+    def play(driver: Driver) -> list[Step]:
+        _, died = driver.pause(function, file, POWER_CUT)
+        driver.let_leases_lapse(function)
+        again = driver.deliver(function, f"{file}-redelivery")
         return [replace(died, got=DEAD) if died.got == SILENT else died, again]
 
     return play
 
 
-def _late(stage: Stage) -> list[Step]:
-    """Let an attempt that was taken for dead finish behind its successor."""
-    begun, started = stage.begin(FULFILMENT, "sqs-order", WAREHOUSE)
-    stage.let_leases_lapse(FULFILMENT)
-    successor = stage.deliver(FULFILMENT, "sqs-order-redelivery")
-    woken = stage.go_on(begun)
-    return [started, successor, replace(woken, delivered="the first wakes up")]
+def _late(driver: Driver) -> list[Step]:
+    """Let an attempt whose lease has lapsed finish after the attempt that took over."""
+    paused, started = driver.pause(FULFILMENT, "sqs-order", WAREHOUSE)
+    driver.let_leases_lapse(FULFILMENT)
+    successor = driver.deliver(FULFILMENT, "sqs-order-redelivery")
+    woken = driver.resume(paused)
+    return [started, successor, replace(woken, delivered="1st late")]
 
 
-def _until_dead_letters(stage: Stage) -> list[Step]:
-    """Deliver a payment whose gateway gives no answer as often as its queue does."""
-    times = stage.deliveries("PaymentsQueue")
-    first = stage.deliver(PAYMENTS, "sqs-payment-timeout")
+def _until_dead_letters(driver: Driver) -> list[Step]:
+    """Deliver a payment as often as its queue does; the gateway does not answer."""
+    times = driver.deliveries("PaymentsQueue")
+    first = driver.deliver(PAYMENTS, "sqs-payment-timeout")
     again = [
-        stage.deliver(PAYMENTS, "sqs-payment-timeout-redelivery", receives=receives)
+        driver.deliver(PAYMENTS, "sqs-payment-timeout-redelivery", receives=receives)
         for receives in range(2, times + 1)
     ]
     together = reduce(Step.then, again)
     answers = {step.got for step in again}
-    got = GIVEN_UP if answers == {BACK} else " / ".join(sorted(answers))
-    return [first, replace(together, delivered=f"2nd to {times}th time", got=got)]
+    got = DEAD_LETTERED if answers == {BACK} else " / ".join(sorted(answers))
+    return [first, replace(together, delivered=f"2nd–{times}th", got=got)]
 
 
 NEW = {"started": 1, "completed": 1}
 
 SCENES = (
     Scene(
-        "A payment arrives",
-        _deliveries(PAYMENTS, "sqs-payment"),
-        Promise(("charged pay_12345",), NEW, (ACKNOWLEDGED,)),
+        "Payment sent twice",
+        _deliveries(PAYMENTS, "sqs-payment", "sqs-payment-redelivery"),
+        Promise(("charged pay_12345",), {**NEW, "replayed": 1}, (ACKNOWLEDGED, ACKNOWLEDGED)),
         "charged once",
     ),
     Scene(
-        "…and comes again",
-        _deliveries(PAYMENTS, "sqs-payment-redelivery"),
-        Promise((), {"replayed": 1}, (ACKNOWLEDGED,)),
-        "still charged once",
-    ),
-    Scene(
-        "Twins in one batch",
-        _deliveries(FULFILMENT, "sqs-batch-twins"),
-        Promise(("shipped order_12351",), NEW, (f"2 {ACKNOWLEDGED}",)),
+        "Twice in one batch",
+        _both_in_one_batch,
+        Promise(("shipped order_12351",), NEW, (ACKNOWLEDGED,)),
         "shipped once",
     ),
     Scene(
@@ -143,13 +142,13 @@ SCENES = (
         "created once",
     ),
     Scene(
-        "Same key, other order",
+        "Same key, other body",
         _deliveries(API, "http-api-order-same-key-other-body"),
         Promise((), {"keyReused": 1}, ("422",)),
         "refused, not lost",
     ),
     Scene(
-        "The warehouse is busy",
+        "Warehouse is busy",
         _deliveries(FULFILMENT, "sqs-order-flaky", "sqs-order-flaky-redelivery"),
         Promise(
             ("shipped order_12349",),
@@ -159,41 +158,41 @@ SCENES = (
         "retried (RELEASE)",
     ),
     Scene(
-        "The card is declined",
+        "Card is declined",
         _deliveries(PAYMENTS, "sqs-payment-declined", "sqs-payment-declined-redelivery"),
         Promise((), {"started": 1, "errors": 1, "stored": 1}, (ACKNOWLEDGED, ACKNOWLEDGED)),
         "stored (STORE)",
     ),
     Scene(
-        "The gateway is silent",
+        "Gateway times out",
         _until_dead_letters,
-        Promise(("charged pay_12347",), {"started": 1, "errors": 1, "held": 1}, (BACK, GIVEN_UP)),
+        Promise(("charged pay_12347",), {"started": 1, "errors": 1, "held": 1}, (BACK, DEAD_LETTERED)),
         "charged once (HOLD)",
     ),
     Scene(
-        "A crash while shipping",
+        "Crash while shipping",
         _crash(FULFILMENT, "sqs-order-crash"),
         Promise(
             ("shipped order_12350",),
             {"started": 2, "takenOver": 1, "completed": 1},
             (DEAD, ACKNOWLEDGED),
         ),
-        "shipped once, by key",
+        "shipped once",
     ),
     Scene(
-        "…and while charging",
+        "Crash while charging",
         _crash(PAYMENTS, "sqs-payment-crash"),
         Promise(("charged pay_12348",), {"started": 1}, (DEAD, BACK)),
-        "charged once, held",
+        "charged once",
     ),
     Scene(
-        "The dead one wakes up",
+        "An attempt is late",
         _late,
         Promise(
             ("shipped order_12345",),
             {"started": 2, "takenOver": 1, "completed": 1, "fenced": 1, "replayed": 1},
             (SILENT, ACKNOWLEDGED, ACKNOWLEDGED),
         ),
-        "fenced, shipped once",
+        "shipped once",
     ),
 )

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import io
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-from xml.etree import ElementTree as ET
 
 import pytest
-from rich.console import Console
 from rich.text import Text
 
 from lambda_once.cli import lists, render
@@ -21,6 +16,7 @@ from lambda_once.cli.app import app
 from lambda_once.core.lifecycle import Failure
 from lambda_once.core.writes import Hold, Release
 from tests.cli.shop import Shop, on_strict
+from tests.kit import terminal
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "img"
@@ -98,15 +94,7 @@ def drawn(picture: Picture) -> str:
             patch.setenv(name, value)
         patch.setenv("LAMBDA_ONCE_TABLE", "tokens")
         patch.chdir(ROOT / "examples")
-        console = Console(
-            record=True,
-            width=COLUMNS,
-            force_terminal=True,
-            color_system="truecolor",
-            file=io.StringIO(),
-            highlight=False,
-            emoji=False,
-        )
+        console = terminal.recorder(COLUMNS)
         for module in (render, lists):  # imported before: a first import under the patch would keep it
             patch.setattr(module, "console", lambda **_: console)
         patch.setattr(render.Output, "say", lambda _, text: console.print(Text(text, style="dim")))
@@ -114,19 +102,7 @@ def drawn(picture: Picture) -> str:
             picture.prepare(shop)
             console.print(Text(f"$ lambda-once {picture.command}\n", style="bold"))
             app(picture.command.split(), standalone_mode=False)
-        return console.export_svg(title="lambda-once", code_format=_without_fonts(), unique_id=picture.name)
-
-
-def text_of(svg: str) -> str:
-    """Return what a reader sees of *svg*, whatever drew it."""
-    texts = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
-    return " ".join(" ".join("".join(text.itertext()) for text in texts).split())
-
-
-def _without_fonts() -> str:
-    """Return rich's template without its fonts from the web: a page that shows a picture fetches nothing."""
-    template = inspect.signature(Console.export_svg).parameters["code_format"].default
-    return re.sub(r"@font-face \{\{.*?\}\}", "", template, flags=re.DOTALL)
+        return terminal.picture(console, "lambda-once", picture.name)
 
 
 @contextmanager

@@ -10,8 +10,9 @@ import click
 import pytest
 
 from lambda_once.cli.app import COMMANDS, app
-from tests.cli.pictures import FOLDER, PICTURES, Picture, drawn, text_of
+from tests.cli.pictures import FOLDER, PICTURES, Picture, drawn
 from tests.docs.pages import PAGES, ROOT, blocks, named
+from tests.kit.terminal import text_of
 
 PAGE = ROOT / "docs" / "cli.md"
 _OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")

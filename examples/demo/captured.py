@@ -1,4 +1,4 @@
-"""What the handlers print while they are driven: the log lines and metrics that CloudWatch would get."""
+"""What the handlers print: the log lines and metrics documents that CloudWatch would get."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from lambda_once.observability.events import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Output:
     """The lines of one step."""
 
     lines: tuple[str, ...]
 
     def refusals(self) -> tuple[str, ...]:
-        """Return why duplicates got no result: the errors of the log lines that say so."""
+        """Return the errors that duplicates got, from the log lines."""
         logged = filter(None, map(_object, self.lines))
         return tuple(line["error"] for line in logged if line.get("message") == Event.REFUSED)
 
     def counts(self) -> Counter[str]:
-        """Return what the metrics documents among the lines count, by metric."""
+        """Return the sum of each metric of the metrics documents among the lines."""
         counted: Counter[str] = Counter()
         for document in filter(None, map(_object, self.lines)):
             if "_aws" not in document:
@@ -37,22 +37,22 @@ class Heard:
         return counted
 
 
-class Listener:
-    """Collects what is printed. Safe to print to from several threads."""
+class Capture:
+    """Collects what is printed, by any thread."""
 
     def __init__(self) -> None:
         self._text = io.StringIO()
-        self._told = 0
+        self._read = 0
 
-    def heard(self) -> Heard:
+    def new_output(self) -> Output:
         """Return what was printed since the last call."""
         text = self._text.getvalue()
-        new, self._told = text[self._told :], len(text)
-        return Heard(tuple(new.splitlines()))
+        new, self._read = text[self._read :], len(text)
+        return Output(tuple(new.splitlines()))
 
     @contextmanager
-    def listening(self, modules: Sequence[ModuleType]) -> Iterator[None]:
-        """Listen to all of this process in the block, the loggers of *modules* included."""
+    def of_process(self, modules: Sequence[ModuleType]) -> Iterator[None]:
+        """Capture what this process prints in the block, the loggers of *modules* included."""
         names = {module.logger.name for module in modules}
         with ExitStack() as stack:
             stack.enter_context(redirect_stdout(self._text))
@@ -60,12 +60,12 @@ class Listener:
             for name in sorted(names):
                 for handler in logging.getLogger(name).handlers:
                     if isinstance(handler, logging.StreamHandler):
-                        stack.enter_context(self._written_here(handler))
+                        stack.enter_context(self._redirected(handler))
             yield
 
     @contextmanager
-    def _written_here(self, handler: logging.StreamHandler[Any]) -> Iterator[None]:
-        """Move *handler* here: it keeps the standard output that there was when it was made."""
+    def _redirected(self, handler: logging.StreamHandler[Any]) -> Iterator[None]:
+        """Redirect *handler*, which writes to the standard output of the time when it was made."""
         before = handler.setStream(self._text)
         try:
             yield

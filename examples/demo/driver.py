@@ -1,4 +1,4 @@
-"""Drives the handlers of the stack as Lambda would, and writes down what came of every delivery."""
+"""Invokes the handlers of the stack as Lambda would, and records what each delivery caused."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from examples.orders.effects import EFFECTS
 from lambda_once.stores.contract import Store
 from lambda_once.testing import FakeClock, lambda_context, using
 
-from .answers import DEAD, SILENT, answer_of, delivery_of
-from .listening import Heard, Listener
-from .outside import new_world
+from .answers import DEAD, SILENT, answer_of
+from .captured import Capture, Output
 from .sandbox import Killed, Sandbox
 from .template import ROOT, Function, Template
+from .world import new_world
 
 MARGIN_SECONDS = 3.0
-"""How far beyond its time limit an invocation is out of the way: the lease has two seconds more."""
+"""After a function's timeout: the lease ends two seconds after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One delivery and what came of it."""
+    """One delivery and what it caused."""
 
-    delivered: str
     ran: tuple[str, ...]
-    """The effects outside, ``charged pay_12345``."""
+    """The effects on other systems, ``charged pay_12345``."""
     counted: Counter[str]
-    """What the metrics say of it."""
+    """The metrics, by name."""
     refused: tuple[str, ...]
-    """The errors that duplicates got in place of a result."""
+    """The errors that duplicates got."""
     got: str
-    """What whoever sent it was answered."""
+    """The answer to the sender."""
     lines: tuple[str, ...]
-    """What the handler printed."""
+    """The lines that the handler printed."""
+    delivered: str = ""
+    """Which delivery it is, where that is not its position in the scene."""
 
     def then(self, later: Step) -> Step:
-        """Return this step and *later* as one; it ends as *later* does."""
+        """Return this step and *later* as one, with the answer of *later*."""
         return Step(
-            self.delivered,
             self.ran + later.ran,
             self.counted + later.counted,
             self.refused + later.refused,
@@ -56,84 +56,81 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A delivery whose invocation stands still half-way."""
+class Paused:
+    """A delivery whose invocation is paused."""
 
     function: Function
-    delivered: str
     sandbox: Sandbox[str]
 
 
-class Stage:
-    """The stack in this process. Its clock stands still until a scene turns it."""
+class Driver:
+    """The stack in this process. Its clock advances only when a scene advances it."""
 
     def __init__(self, template: Template, functions: Sequence[str], clock: FakeClock) -> None:
         self._template = template
         self._functions = {name: template.function(name) for name in functions}
         self._clock = clock
-        self._listener = Listener()
+        self._capture = Capture()
         self._effects = 0
-        self._begun: list[Begun] = []
+        self._paused: list[Paused] = []
         self._counted = {function.name: Counter[str]() for function in self._functions.values()}
 
     @contextmanager
     def open(self, store: Store) -> Iterator[None]:
-        """Let the handlers work with *store* in the block, in a world where nothing has happened yet."""
+        """Let the handlers use *store* in the block, with a new gateway and warehouse."""
         modules = [importlib.import_module(function.module) for function in self._functions.values()]
         with ExitStack() as stack:
             stack.enter_context(new_world(modules))
             for module in modules:
                 stack.enter_context(using(module.once, store, self._clock))
-            stack.enter_context(self._listener.listening(modules))
+            stack.enter_context(self._capture.of_process(modules))
             try:
                 yield
             finally:
-                for begun in self._begun:
-                    begun.sandbox.kill()
+                for paused in self._paused:
+                    paused.sandbox.kill()
 
     def environment(self) -> dict[str, str]:
-        """Return what the functions find in their environment, as far as it is the same for all of them."""
+        """Return the environment of the first function; most of it is that of all."""
         return next(iter(self._functions.values())).environment
 
     def metrics(self) -> Mapping[str, Counter[str]]:
-        """Return what was counted so far, by function and metric."""
+        """Return the metrics so far, by function and name."""
         return self._counted
 
     def deliver(self, function: str, file: str, *, receives: int | None = None) -> Step:
-        """Hand the event in *file* to *function*; *receives* is how often it came by now."""
+        """Invoke *function* with the event in *file*; *receives* replaces its receive count."""
         started = self._functions[function]
-        delivered, invoke = self._invocation(started, file, receives)
+        invoke = self._invocation(started, file, receives)
         got = invoke()
-        return self._step(started, delivered, got, *self._happened())
+        return self._step(started, got, *self._news())
 
-    def begin(self, function: str, file: str, place: str) -> tuple[Begun, Step]:
-        """Hand over the event in *file*, and let the invocation stand still where it comes to *place*."""
+    def pause(self, function: str, file: str, place: str) -> tuple[Paused, Step]:
+        """Invoke *function* with the event in *file*, and pause the invocation at *place*."""
         started = self._functions[function]
-        delivered, invoke = self._invocation(started, file, None)
-        begun = Begun(started, delivered, Sandbox(place, invoke))
-        self._begun.append(begun)
-        begun.sandbox.run_to_the_place()
-        got = begun.sandbox.go_on() if begun.sandbox.over else SILENT
-        return begun, self._step(started, delivered, got, *self._happened())
+        invoke = self._invocation(started, file, None)
+        paused = Paused(started, Sandbox(place, invoke))
+        self._paused.append(paused)
+        paused.sandbox.run_until_paused()
+        got = paused.sandbox.resume() if paused.sandbox.over else SILENT
+        return paused, self._step(started, got, *self._news())
 
-    def go_on(self, begun: Begun) -> Step:
-        """Let *begun* come to its end."""
-        self._begun.remove(begun)
-        got = begun.sandbox.go_on()
-        return self._step(begun.function, begun.delivered, got, *self._happened())
+    def resume(self, paused: Paused) -> Step:
+        """Let *paused* run to its end."""
+        self._paused.remove(paused)
+        got = paused.sandbox.resume()
+        return self._step(paused.function, got, *self._news())
 
     def deliveries(self, queue: str) -> int:
-        """Return how often *queue* delivers a message before it goes to its dead letters."""
+        """Return how often *queue* delivers a message before its dead-letter queue gets it."""
         return self._template.deliveries(queue)
 
     def let_leases_lapse(self, function: str) -> None:
-        """Turn the clock until everything that *function* has begun is past its time limit and its lease."""
+        """Advance the clock until every lease of *function* has expired."""
         self._clock.advance(self._functions[function].timeout.total_seconds() + MARGIN_SECONDS)
 
-    def _invocation(
-        self, function: Function, file: str, receives: int | None
-    ) -> tuple[str, Callable[[], str]]:
-        """Return what is delivered, in words, and the invocation that works it."""
+    def _invocation(self, function: Function, file: str, receives: int | None) -> Callable[[], str]:
+        """Return the invocation of *function* with the event in *file*."""
         os.environ.update(function.environment)
         event = _event(file, receives)
         handler = getattr(importlib.import_module(function.module), function.handler)
@@ -147,20 +144,18 @@ class Stage:
             except Killed:
                 return DEAD
 
-        return delivery_of(event), invoke
+        return invoke
 
-    def _happened(self) -> tuple[tuple[str, ...], Heard]:
-        """Return the effects and the lines since the last step."""
+    def _news(self) -> tuple[tuple[str, ...], Output]:
+        """Return the effects and the output since the last step."""
         new = EFFECTS.all()[self._effects :]
         self._effects += len(new)
-        return tuple(f"{effect.kind} {effect.subject}" for effect in new), self._listener.heard()
+        return tuple(f"{effect.kind} {effect.subject}" for effect in new), self._capture.new_output()
 
-    def _step(
-        self, function: Function, delivered: str, got: str, effects: Sequence[str], heard: Heard
-    ) -> Step:
-        counts = heard.counts()
+    def _step(self, function: Function, got: str, effects: Sequence[str], output: Output) -> Step:
+        counts = output.counts()
         self._counted[function.name].update(counts)
-        return Step(delivered, tuple(effects), counts, heard.refusals(), got, heard.lines)
+        return Step(tuple(effects), counts, output.refusals(), got, output.lines)
 
 
 def _event(file: str, receives: int | None) -> dict[str, Any]:
