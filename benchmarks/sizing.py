@@ -33,6 +33,7 @@ LIFETIMES: Final = {
 }
 RATES: Final = (1, 10, 50, 100, 500, 1_000)
 
+
 def markdown() -> str:
     """Return the table of docs/sizing.md, between its marks."""
     return "\n\n".join([BEGIN, "\n".join(lined(("writes", *LIFETIMES), _shards())), END])

@@ -17,29 +17,29 @@ M = TypeVar("M")
 MOST_DELIVERIES = 100
 
 
-def of_page(page: str, *names: str, **given: object) -> Any:
+def defined_in(path: str, *names: str, **given: object) -> Any:
     """
-    Return what the Python blocks of docs/*page* define as *names*, run with the page's imports and *given*.
+    Return what *path*, a file or the Python of a page, defines as *names*, run with its imports and *given*.
 
-    *given* stands for the objects that the page makes elsewhere, such as a ledger on its table in memory.
+    *given* stands for the objects that it makes elsewhere, such as a ledger on its table in memory.
     """
+    file = ROOT / path
+    python = [each.text for each in blocks(file) if each.language == "python"]
     imports: list[ast.stmt] = []
     wanted: dict[str, ast.stmt] = {}
-    for block in blocks(ROOT / "docs" / page):
-        if block.language != "python":
-            continue
-        for node in ast.parse(block.text).body:
+    for text in python if file.suffix == ".md" else [file.read_text(encoding="utf-8")]:
+        for node in ast.parse(text).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 imports.append(node)
             for name in _defined(node):
                 wanted[name] = node
     missing = set(names) - wanted.keys()
-    assert not missing, f"{page} does not define {missing}"
+    assert not missing, f"{path} does not define {missing}"
     namespace: dict[str, Any] = {}
     chosen = [wanted[name] for name in names]
-    exec(compile(ast.Module(imports, []), page, "exec"), namespace)
+    exec(compile(ast.Module(imports, []), path, "exec"), namespace)
     namespace |= given
-    exec(compile(ast.Module(chosen, []), page, "exec"), namespace)
+    exec(compile(ast.Module(chosen, []), path, "exec"), namespace)
     return SimpleNamespace(**{name: namespace[name] for name in names})
 
 

@@ -1,4 +1,4 @@
-"""The contract store of docs/documents.md: redeliveries, two consumers, lost requests and answers."""
+"""examples/patterns/contracts.py: redeliveries, two consumers, lost requests and answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lambda_once.patterns.documents import Documents, requests
 from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock
 from tests.kit.faulty import FaultyClient, by_seed
-from tests.patterns.applications.rig import Between, Figure, delivered, measured, of_page
+from tests.patterns.applications.rig import Between, Figure, defined_in, delivered, measured
 from tests.patterns.conftest import Ground
 from tests.patterns.meter import Meter
 
@@ -32,8 +32,9 @@ def contracts_on(client: Any, table: str, apart: float = 0) -> Documents:
 
 
 def store(contracts: Documents) -> Any:
-    """Return the page's functions."""
-    return of_page("documents.md", "sign", "amend", "totals", "cancel", contracts=contracts)
+    """Return its functions."""
+    names = ("sign", "amend", "totals", "cancel")
+    return defined_in("examples/patterns/contracts.py", *names, contracts=contracts)
 
 
 def signed(ground: Ground) -> tuple[str, Any]:

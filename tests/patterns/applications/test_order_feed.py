@@ -1,4 +1,4 @@
-"""The order feed of docs/unique.md: a queue that delivers again, two consumers, lost requests and answers."""
+"""examples/patterns/order_feed.py: a queue that delivers again, two consumers, lost requests and answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from itertools import count
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,7 +23,7 @@ from lambda_once.patterns.unique import Unique
 from lambda_once.testing import FakeClock, dynamodb_stream_event, sqs_event
 from tests.kit import elasticmq
 from tests.kit.faulty import FaultyClient, by_seed
-from tests.patterns.applications.rig import Figure, measured, of_page
+from tests.patterns.applications.rig import Figure, defined_in, measured
 from tests.patterns.conftest import Ground
 from tests.patterns.meter import Meter
 
@@ -46,14 +47,15 @@ def order_event(order: int, sequence: int, **more: object) -> Event:
 
 
 def feed(client: Any, table: str, sqs: Any = None, queue: str = "http://sqs/q.fifo", **given: Any) -> Any:
-    """Return the page's functions with its own options, on *queue* and *table*."""
+    """Return its functions with its own options, on *queue* and *table*."""
     clock = FakeClock()
-    return of_page(
-        "unique.md",
+    return defined_in(
+        "examples/patterns/order_feed.py",
         *("order_events", "feed", "publish_changes", "store_event", "store_events"),
-        Unique=lambda _, __, **options: Unique(table, client, clock=clock, **options),
-        Publisher=lambda _, __, **options: Publisher(queue, sqs or object(), clock=clock, **options),
-        **{"client": None, "sqs": None, "queue": None, **given},
+        Unique=lambda _, **options: Unique(table, client, clock=clock, **options),
+        Publisher=lambda _, **options: Publisher(queue, sqs or object(), clock=clock, **options),
+        os=SimpleNamespace(environ={"ORDER_EVENTS_QUEUE_URL": queue}),
+        **given,
     )
 
 

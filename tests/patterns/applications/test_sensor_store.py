@@ -1,4 +1,4 @@
-"""The sensor store of docs/ratchet.md: redeliveries, two consumers, lost requests and answers."""
+"""examples/patterns/sensors.py: redeliveries, two consumers, lost requests and answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lambda_once.patterns.ratchet import Ratchet, requests, timestamps
 from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock
 from tests.kit.faulty import FaultyClient, by_seed
-from tests.patterns.applications.rig import Between, Figure, delivered, measured, of_page
+from tests.patterns.applications.rig import Between, Figure, defined_in, delivered, measured
 from tests.patterns.conftest import Ground
 from tests.patterns.meter import Meter
 
@@ -27,10 +27,10 @@ Message = dict[str, Any]
 
 
 def store(client: Any, table: str, *, apart: float = 0) -> Any:
-    """Return the page's functions on *table*, of a consumer whose clock is *apart* seconds from `NOW`."""
+    """Return its functions on *table*, of a consumer whose clock is *apart* seconds from `NOW`."""
     clock = FakeClock(NOW + timedelta(seconds=apart))
     sensors = Ratchet(table, client, key=("site", "sensor"), stamp="at", clock=clock)
-    return of_page("ratchet.md", "record", "calibrate", "latest", sensors=sensors)
+    return defined_in("examples/patterns/sensors.py", "record", "calibrate", "latest", sensors=sensors)
 
 
 def sensors_table(ground: Ground) -> str:

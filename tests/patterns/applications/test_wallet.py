@@ -17,7 +17,7 @@ from lambda_once.patterns.ledger import requests
 from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock
 from tests.kit.faulty import FaultyClient, by_seed
-from tests.patterns.applications.rig import Figure, delivered, measured, of_page
+from tests.patterns.applications.rig import Figure, defined_in, delivered, measured
 from tests.patterns.conftest import Ground
 from tests.patterns.meter import Meter
 
@@ -29,7 +29,7 @@ Payment = tuple[str, Decimal]
 def wallet(client: Any, table: str, clock: FakeClock) -> Any:
     """Return the functions of the page, with accounts in *table*."""
     accounts = Ledger(table, client, window=timedelta(days=14), clock=clock)
-    return of_page("recipes.md", "open_account", "move", "close_account", accounts=accounts)
+    return defined_in("docs/recipes.md", "open_account", "move", "close_account", accounts=accounts)
 
 
 def payments(seed: int) -> list[Payment]:
@@ -117,7 +117,7 @@ def test_without_the_expectation_it_takes_more(ground: Ground, monkeypatch: pyte
 def numbering(client: Any, table: str, once: Once, clock: FakeClock) -> Any:
     """Return the functions of the page, with counters in *table*."""
     numbers = Ledger(table, client, window=timedelta(days=14), clock=clock)
-    return of_page("recipes.md", "invoice_number", "order_number", numbers=numbers, once=once)
+    return defined_in("docs/recipes.md", "invoice_number", "order_number", numbers=numbers, once=once)
 
 
 def given(ground: Ground, call: Callable[[Any, str], int], seed: int) -> dict[str, set[int]]:
@@ -176,7 +176,7 @@ def test_a_quota_counts_each_request_once(ground: Ground) -> None:
     def consumer(seed: int) -> Callable[[str], object]:
         client = FaultyClient(ground.client, by_seed(seed))
         quotas = Ledger(table, client, window=timedelta(hours=1), clock=FakeClock())
-        page = of_page("recipes.md", "take", quotas=quotas, QUOTA=4)
+        page = defined_in("docs/recipes.md", "take", quotas=quotas, QUOTA=4)
 
         def consume(request: str) -> None:
             if page.take("ann", request, DAY) is not None:
@@ -199,7 +199,7 @@ def figures(ground: Ground) -> Iterable[Figure]:
     """Requests and units of the wallet: as it could be written before, and as the page has it."""
     meter, clock = Meter(ground.client), FakeClock()
     accounts = Ledger(ground.table(), meter, window=timedelta(days=14), clock=clock)
-    page = of_page("recipes.md", "open_account", "move", accounts=accounts)
+    page = defined_in("docs/recipes.md", "open_account", "move", accounts=accounts)
 
     def asked_first(account: str, payment: str) -> None:
         """Read whether the account is open, add, and read the balance: three requests, and two races."""

@@ -1,14 +1,15 @@
-"""The recipe of docs/ratchet.md for one attribute with a timestamp of its own, on an engine."""
+"""One attribute with a timestamp of its own, as examples/patterns/attribute.py sets it, on an engine."""
 
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.testing import FakeClock
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +21,12 @@ TIE = " OR (#at = :at AND #name <= :value)"
 
 
 def recipe(ground: Ground, table: str, *, but: str = "") -> Callable[..., None]:
-    """Return the page's function for *table*, its condition without *but*."""
-    page = ROOT / "docs" / "ratchet.md"
-    (text,) = (block.text for block in blocks(page) if "def set_newest" in block.text)
+    """Return the example's function for *table*, its condition without *but*."""
+    text = (ROOT / "examples" / "patterns" / "attribute.py").read_text(encoding="utf-8")
     (function,) = (each for each in ast.parse(text).body if isinstance(each, ast.FunctionDef))
     source = ast.unparse(function)
     assert but in source
-    names: dict[str, Any] = {"client": ground.client}
+    names: dict[str, Any] = {"client": ground.client, "suppress": suppress}
     exec(source.replace("'offers'", repr(table)).replace("'offer'", "'pk'").replace(but, ""), names)
     found: Callable[..., None] = names["set_newest"]
     return found
