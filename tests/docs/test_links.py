@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.docs.pages import BESIDE_TESTS, PAGES, ROOT, anchors, links, named
 from tests.guarantees.test_twins import TWINS
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
+COMPARED = ROOT / "docs" / "compared.md"
 THREATS = ROOT / "docs" / "threat-model.md"
 SITE = ROOT / "release" / "site" / "zensical.toml"
 _TEST = re.compile(r"`(test_\w+(?:\[\w+\])?)`")
@@ -36,10 +38,35 @@ def test_no_address_is_a_placeholder(page: Path) -> None:
     assert re.findall(placeholder, page.read_text("utf-8")) == []
 
 
+def reached(start: Path, pages: Mapping[Path, Iterable[Path]]) -> set[Path]:
+    """Return *start* and the pages to which links lead from there, through pages."""
+    found, left = {start}, [start]
+    while left:
+        new = set(pages.get(left.pop(), ())) - found
+        found |= new
+        left += new
+    return found
+
+
+def linked() -> dict[Path, set[Path]]:
+    """Return the files to which each page links."""
+    pages = [*PAGES, *BESIDE_TESTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    return {
+        page: {(page.parent / link.partition("#")[0]).resolve() for link in links(page)} for page in pages
+    }
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
-    """No page is left that only those find who list the folder."""
-    reached = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
-    assert [named(page) for page in [*PAGES[1:], *BESIDE_TESTS] if page not in reached] == []
+    """By links of pages that are themselves reached."""
+    found = reached(ROOT / "README.md", linked())
+    assert [named(page) for page in [*PAGES, *BESIDE_TESTS] if page not in found] == []
+
+
+def test_twin_a_page_that_only_unreached_pages_link_to_is_not_reached() -> None:
+    """Two pages that link to each other do not reach one another from outside."""
+    readme, guide, island, other = (Path(name) for name in ("readme", "guide", "island", "other"))
+    found = reached(readme, {readme: {guide}, guide: {readme}, island: {other, guide}, other: {island}})
+    assert found == {readme, guide}
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
@@ -48,7 +75,7 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert sorted(named_pages) == sorted(named(page) for page in [*PAGES[1:], *BESIDE_TESTS])
 
 
-@pytest.mark.parametrize("page", [GUARANTEES, THREATS], ids=named)
+@pytest.mark.parametrize("page", [COMPARED, GUARANTEES, THREATS], ids=named)
 def test_the_tests_that_a_page_names_exist(page: Path) -> None:
     """Each is somewhere in tests/ under the name that the page gives."""
     files = (ROOT / "tests").rglob("test_*.py")

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from code import InteractiveConsole
 from contextvars import copy_context
@@ -41,29 +39,6 @@ def test_what_a_page_tells_to_make_can_be_made(page: Path) -> None:
         for target in _MAKE.findall(block.text)
     }
     assert documented <= targets
-
-
-def test_a_clone_needs_two_commands() -> None:
-    """The only bash block of the README is `make demo` and `make test`."""
-    (block,) = (block for block in blocks(ROOT / "README.md") if block.language == "bash")
-    assert [line.split("#")[0].strip() for line in block.text.splitlines()] == ["make demo", "make test"]
-
-
-def test_the_first_program_prints_two_lines() -> None:
-    """With the variables that the README gives, the hello world prints the two responses and nothing else."""
-    page = ROOT / "README.md"
-    program = next(block for block in blocks(page) if block.language == "python").text
-    install = next(block for block in blocks(page) if block.language == "sh").text
-    quiet = dict(re.findall(r"\b(POWERTOOLS_\w+)=(\w+)", install))
-    assert len(quiet) == 2
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **quiet},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines() == ["{'batchItemFailures': []} ['o-1']"] * 2
 
 
 class Prompt(InteractiveConsole):

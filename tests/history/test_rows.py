@@ -1,4 +1,4 @@
-"""Each row of docs/from-powertools.md, "What takes the place of what": same events, same answers."""
+"""Each row of docs/from-powertools.md, "Powertools' options and ours": same events, same answers."""
 
 from __future__ import annotations
 
@@ -596,7 +596,7 @@ def _(two: Two) -> None:
 def cells() -> list[str]:
     """Return the first cell of each row of the page's table."""
     text = (
-        PAGE.read_text(encoding="utf-8").partition("## What takes the place of what")[2].partition("###")[0]
+        PAGE.read_text(encoding="utf-8").partition("## Powertools' options and ours")[2].partition("\n## ")[0]
     )
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [line.split(" | ")[0].removeprefix("| ") for line in lines[1:]]

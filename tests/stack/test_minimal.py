@@ -97,11 +97,10 @@ def test_its_queue_reports_single_failures_and_hides_messages_long_enough(minima
 
 
 def test_its_runtimes_are_those_of_the_sample_stack(minimal: Template, template: Template) -> None:
-    """With the same default, which the README names."""
+    """With the same default."""
     small, large = (each["Parameters"]["Runtime"] for each in (minimal, template))
     assert small["AllowedValues"] == large["AllowedValues"]
     assert small["Default"] == large["Default"]
-    assert f"`Runtime` ({small['Default']})" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_its_handler_exists(minimal: Template) -> None:
