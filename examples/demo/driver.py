@@ -91,7 +91,7 @@ class Driver:
                     paused.sandbox.kill()
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the first function; most of it is that of all."""
+        """Return the environment of the first function, to set before clients are made."""
         return next(iter(self._functions.values())).environment
 
     def metrics(self) -> Mapping[str, Counter[str]]:

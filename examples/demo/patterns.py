@@ -18,7 +18,7 @@ from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.unique import Unique
 
 PRICES = (300, 200, 250)
-"""A product's prices in the order in which the editor set them, a minute apart."""
+"""A product's prices, set a minute apart."""
 LARGE = 600_000
 """Bytes of a contract: more than an item may have, so it is written in parts."""
 
@@ -32,11 +32,11 @@ class Comparison:
     plain: str
     kept: str
     promised: str
-    """What `kept` must be."""
+    """The right value of `kept`."""
 
     @property
     def broken(self) -> bool:
-        """Whether the table does not have what was promised."""
+        """Whether `kept` is wrong."""
         return self.kept != self.promised
 
 

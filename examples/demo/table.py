@@ -1,4 +1,4 @@
-"""The token table of the sample stack on a DynamoDB: the one at an endpoint, or moto's in this process."""
+"""The token table of the sample stack, on the DynamoDB at an endpoint or on moto in this process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lambda_once.stores.row import Item
 from .template import Template
 
 REGION = "eu-central-1"
-"""Where nothing else is set."""
+"""The default region."""
 ACROSS = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
-"""What CloudFormation and CreateTable name alike; recovery and encryption are for tables that last."""
+"""The properties of CreateTable that CloudFormation names alike; a demo needs no recovery or encryption."""
 
 
 @contextmanager
 def engine(endpoint: str | None) -> Iterator[None]:
-    """Have a DynamoDB for the block: moto in this process where there is no *endpoint*."""
+    """Run moto in the block if there is no *endpoint*."""
     if endpoint is not None:
         yield
         return
@@ -35,28 +35,26 @@ def engine(endpoint: str | None) -> Iterator[None]:
 
 
 def fresh_name() -> str:
-    """Return a table name that nobody has: a demo never touches a table that it did not make."""
+    """Return a random table name, so that the demo touches no table but its own."""
     return f"lambda-once-demo-{secrets.token_hex(4)}"
 
 
 def account(endpoint: str | None) -> dict[str, str]:
-    """Return the environment that lets boto3 sign: with false credentials where there are none."""
+    """Return the variables that boto3 needs to sign; if there are no credentials, with made-up ones."""
     if endpoint is None:
         return {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}  # moto brings the credentials
     session = botocore.session.get_session()
     region = os.environ.get("AWS_REGION") or session.get_config_variable("region") or REGION
     found = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     if session.get_credentials() is None:
-        found |= {"AWS_ACCESS_KEY_ID": "demo", "AWS_SECRET_ACCESS_KEY": "demo"}  # engines on a desk take any
+        found |= {"AWS_ACCESS_KEY_ID": "demo", "AWS_SECRET_ACCESS_KEY": "demo"}  # local engines accept any
     return found
 
 
 @contextmanager
 def token_table(template: Template, name: str, endpoint: str | None) -> Iterator[Any]:
-    """Create the table of *template* under *name*, give its client, and delete the table afterwards."""
-    impatient = Config(
-        connect_timeout=3, retries={"total_max_attempts": 2}
-    )  # of a wrong address, say so soon
+    """Create the table of *template* as *name*, yield a client, and delete the table afterwards."""
+    impatient = Config(connect_timeout=3, retries={"total_max_attempts": 2})  # a wrong endpoint fails fast
     client: Any = boto3.client("dynamodb", endpoint_url=endpoint, config=impatient)
     properties = template.table()
     client.create_table(TableName=name, **{key: properties[key] for key in ACROSS})
@@ -69,7 +67,7 @@ def token_table(template: Template, name: str, endpoint: str | None) -> Iterator
 
 
 def rows(client: Any, name: str) -> list[Item]:
-    """Return the token rows of the table, in the order of their creation; parts of large results left out."""
+    """Return the token rows by their time of creation, without the parts of large results."""
     items: list[Item] = client.scan(TableName=name, ConsistentRead=True)["Items"]
     tokens = [item for item in items if "fence" in item]
     return sorted(tokens, key=lambda item: (item["created"]["S"], item["lockToken"]["S"]))
@@ -79,6 +77,6 @@ def _switch_on_expiry(client: Any, name: str, wanted: dict[str, Any]) -> None:
     try:
         client.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)
     except ClientError as refused:
-        # Some engines on a desk have no expiry; within a minute nothing expires anyway.
+        # Some local engines have no TTL; nothing expires within a demo.
         if refused.response["Error"]["Code"] != "UnknownOperationException":
             raise

@@ -1,4 +1,4 @@
-"""What the demo takes from template.yaml and what it nests: the token table, and how functions are set up."""
+"""The token table and the functions' configuration, read from template.yaml and its nested template."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import yaml
 ROOT = Path(__file__).parents[2]
 TABLE = "TokenTable"
 NAME_OF_TABLE = "Tokens.Outputs.TokenTableName"
-"""As the functions of template.yaml refer to it."""
+"""The reference to the table in template.yaml."""
 
 
 class Unresolved(Exception):
-    """The template refers to something that the demo does not make: give it a value here."""
+    """The template refers to a resource that the demo does not create."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # yaml ships no types
@@ -45,7 +45,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function of the template, as Lambda would start it."""
+    """One function of the template."""
 
     name: str
     module: str
@@ -56,7 +56,7 @@ class Function:
 
 
 class Template:
-    """template.yaml, its references resolved: to *given* values, else to the defaults of its parameters."""
+    """template.yaml with its references resolved to *given* values or to the defaults of its parameters."""
 
     def __init__(self, given: dict[str, str], path: Path = ROOT / "template.yaml") -> None:
         self._parsed = _read(path)
@@ -73,7 +73,7 @@ class Template:
         return properties
 
     def function(self, resource: str) -> Function:
-        """Return the function of that logical id, with what Globals give to all of them."""
+        """Return the function of that logical id, Globals included."""
         properties = self._parsed["Resources"][resource]["Properties"]
         everyone = self._parsed["Globals"]["Function"]
         name = f"orders-{resource}"
