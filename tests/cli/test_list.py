@@ -141,7 +141,7 @@ def test_nothing_unfinished(shop: Shop) -> None:
     """An empty list as JSON, no table, exit code 0."""
     ran = shop.run("list")
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert ran.stderr.startswith("nothing is unfinished; what was released and has not run since: ")
+    assert ran.stderr.startswith("nothing is unfinished; for released tokens that have not run since: ")
     assert json.loads(shop.run("list", "--output", "json").stdout) == []
     assert shop.run("list", "--held").stderr == "no matching token\n"
 

@@ -451,9 +451,9 @@ def test_an_unknown_token_prints_advice(shop: Shop) -> None:
     ran = shop.run("show", "missing")
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1] == (
-        f"lambda-once: no token and no key missing in the table {shop.name}. It never arrived, or has "
-        "expired (keep=), or has another key: a hash of the payload, or of an API the client's own key. "
-        "To search by a part: lambda-once find missing"
+        f"lambda-once: no token and no key missing in the table {shop.name}. It never arrived, it has "
+        "expired (keep=), or its key is another one: a hash of the payload, or the key of an API's client. "
+        "To search for part of it: lambda-once find missing"
     )
     shop.begin("orders/charge/12345-b")
     assert "unfinished and similar: orders/charge/12345-b. It" in shop.run("show", "12345").stderr

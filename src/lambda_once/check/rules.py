@@ -71,7 +71,7 @@ RULES: Final = (
         "T4",
         _WARNING,
         "finished tokens are never deleted: no TTL on ttl, and no watchdog that sweeps",
-        "Outcomes are forgotten on time, but the table grows for ever.",
+        "Outcomes expire on time, but the table grows forever.",
         faults.no_expiry,
     ),
     Rule(
@@ -106,7 +106,7 @@ RULES: Final = (
         "Q2",
         _WARNING,
         "a queue has no dead-letter queue",
-        "A message that always fails comes again until its retention ends, and is lost then.",
+        "A message that always fails is redelivered until its retention ends, and is then lost.",
         faults.no_dead_letters,
     ),
     Rule(
@@ -120,7 +120,7 @@ RULES: Final = (
         "Q4",
         _WARNING,
         "a queue's visibility timeout is shorter than six timeouts and the batching window",
-        "Messages come again while they are being processed or throttled, and each time counts as a receive "
+        "Messages are redelivered while they are being processed or throttled, and each time counts as a receive "
         "(Lambda developer guide, SQS).",
         faults.visible_soon,
     ),
@@ -136,7 +136,7 @@ RULES: Final = (
         "Q6",
         _WARNING,
         "a dead-letter queue keeps messages no longer than its queue",
-        "A message keeps its age when it is moved: what comes late is deleted at once (SQS developer guide).",
+        "A moved message keeps its age, so one that arrives late is deleted at once (SQS developer guide).",
         faults.short_retention,
     ),
     Rule(

@@ -41,7 +41,7 @@ def parameter(text: str) -> tuple[str, str]:
     "--template",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A SAM or CloudFormation template, YAML or JSON, such as cdk.out/NAME.template.json.",
+    help="A SAM or CloudFormation template in YAML or JSON, such as cdk.out/NAME.template.json.",
 )
 @click.option(
     "--parameter",
@@ -49,7 +49,7 @@ def parameter(text: str) -> tuple[str, str]:
     type=parameter,
     multiple=True,
     metavar="NAME=VALUE",
-    help="Value of a parameter of the template; may be repeated.  [default: the template's]",
+    help="A parameter of the template; may be repeated.  [default: that of the template]",
 )
 @click.option(
     "--function",
@@ -71,7 +71,7 @@ def check_command(
     """
     Check a deployment: its table, event source mappings, queues, permissions and variables.
 
-    Either of a template, offline, or in the account: --function, --table or both. Nothing is written.
+    Checks either a template, offline, or an account: --function, --table or both. Writes nothing.
 
     What cannot be seen is listed as "not checked". Each finding has a code, which docs/check.md explains.
 

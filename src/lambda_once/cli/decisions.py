@@ -218,11 +218,11 @@ def _report(access: Access, proposal: Proposal, current: Record | None, *, writt
     "--keep",
     type=DURATION,
     metavar="DURATION",
-    help="How long to replay it; alone: of a complete token.  [default: 28d]",
+    help="How long the outcome is replayed; alone, for a complete token.  [default: 28d]",
 )
 @click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
-@click.option("--force", is_flag=True, help="Also a token that is finished, or whose lease has not expired.")
-@click.option("--drop-result", is_flag=True, help="With --force: also where a stored result is lost.")
+@click.option("--force", is_flag=True, help="Even if the token is finished, or its lease has not expired.")
+@click.option("--drop-result", is_flag=True, help="With --force: even if a stored result is lost.")
 @with_table
 def resolve_command(
     access: Access,
@@ -239,22 +239,23 @@ def resolve_command(
     """
     Resolve TOKEN: record that its work was done, was not done, failed for good, or is unknown.
 
-    Shows the row, asks, and writes if the row has not changed since; who decided, and why, is kept on it. A
-    token in progress whose lease has not expired may be running, and a finished one has an outcome: both
-    require --force.
+    Shows the row, asks, and writes only if the row has not changed since. The row stores who decided, and
+    why. A token in progress whose lease has not expired may be running, and a finished one has an
+    outcome: both require --force.
 
-    --done on a complete token, and --keep alone, keep its result, and change until when it is replayed. What
-    would lose a stored result also requires --drop-result, and prints first how to save it.
+    --done on a complete token, and --keep alone, change only how long its result is replayed. Whatever
+    would lose a stored result also requires --drop-result, and first prints how to save it.
 
-    --result is what every duplicate gets in place of the work's result: it must match a handler's declared
-    return type, and for a function of an API it is the whole response object,
-    {"statusCode": 200, "body": "..."}. It is stored in plain text, and seal_required=True does not refuse it;
-    nor what a complete token has once --done accepted it: read it first (show --result).
+    --result is what every duplicate gets instead of the work's result. It must match the handler's
+    declared return type; for an API it is the whole response object, {"statusCode": 200, "body": "..."}.
+    It is stored in plain text, and seal_required=True accepts it. It also accepts the result of a
+    complete token after --done: read that result first (show --result).
 
-    --failed stores an error of kind Failed whose message is --because: duplicates raise it as StoredError.
+    --failed stores an error of kind Failed whose message is --because: duplicates raise it as
+    StoredError.
 
-    Exit code: 0 written, 1 refused (the row has changed, it requires --force, or you declined), 2 bad input
-    or no table.
+    Exit code: 0 written, 1 refused (the row has changed, it requires --force, or you declined), 2 bad
+    input or no table.
     """
     how = _chosen(flags, keep)
     _check_options(how, result, keep, consent)
@@ -295,13 +296,15 @@ def _chosen(flags: dict[str, bool], keep: timedelta | None) -> Resolve:
 
 def _check_options(how: Resolve, result: str | None, keep: timedelta | None, consent: Consent) -> None:
     if result is not None and how is not Resolve.DONE:
-        raise click.UsageError("--result requires --done: it is the result of done work")
+        raise click.UsageError("--result requires --done: only work that was done has a result")
     if keep is not None and how is Resolve.HOLD:
         raise click.UsageError("--keep cannot be combined with --hold: a held token never expires")
     if keep is not None and not timedelta(0) < keep <= LONGEST_KEEP:
         raise click.UsageError("--keep must be longer than 0 and at most ten years")
     if result == STDIN and not (consent.yes or consent.dry_run):
-        raise click.UsageError("--result - reads standard input, so there is none to confirm on: pass --yes")
+        raise click.UsageError(
+            "--result - reads standard input, so it cannot ask for confirmation: pass --yes"
+        )
 
 
 def _objection(before: Record, how: Resolve, write: Write, *, force: bool, drop_result: bool) -> str | None:
@@ -440,22 +443,27 @@ _DELETED: Final = "RUN AGAIN, if any can still be delivered: by a queue, a redri
 
 @click.command("forget")
 @click.argument("token")
-@click.option("--row", is_flag=True, help="The whole row, whose key is personal data: its work is new then.")
+@click.option(
+    "--row",
+    is_flag=True,
+    help="Delete the whole row, if its key is personal data: a later delivery runs again.",
+)
 @with_consent
 @click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
 @with_table
 def forget_command(access: Access, token: str, consent: Consent, *, row: bool, attempt: str | None) -> None:
     """
-    Erase what TOKEN stores: result, message of its error, checksums of fields, reasons of decisions.
+    Erase what TOKEN stores: result, error message, checksums of fields, reasons of decisions.
 
-    The token stays, so nothing runs again: duplicates of completed work get ResultUnavailable. Shows the row,
-    asks, and writes if the row has not changed since; who had it forgotten, and why, is kept on the row. A
+    The token stays, so nothing runs again: duplicates of completed work get ResultUnavailable. Shows the
+    row, asks, and writes only if the row has not changed since. The row stores who erased it, and why. A
     token in progress is refused.
 
-    --row deletes the token itself, with its key, if its work is done. A delivery that comes later RUNS AGAIN:
-    delete it once its queues, their dead-letter queues and its clients can send none. No decision is kept.
+    --row deletes the row itself, with its key, if its work is done. A later delivery RUNS AGAIN: wait
+    until its queues, their dead-letter queues and its clients can no longer send one. No decision is
+    stored.
 
-    Not erased: copies elsewhere, in backups, streams and logs.
+    Copies in backups, streams and logs are not erased.
 
     Exit code: 0 erased, 1 refused (the row has changed, it stores nothing, it is in progress, or you
     declined), 2 bad input or no table.
@@ -488,7 +496,11 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
 @click.command("redrive")
 @with_filter
 @click.option(
-    "--limit", type=click.IntRange(1, MOST_RELEASED), default=100, show_default=True, help="At most so many."
+    "--limit",
+    type=click.IntRange(1, MOST_RELEASED),
+    default=100,
+    show_default=True,
+    help="Release at most this many.",
 )
 @click.option("--also-decided", is_flag=True, help="Also tokens on which a person's decision stands.")
 @with_consent
@@ -499,15 +511,15 @@ def redrive_command(
     """
     Release held tokens, so that their next deliveries run.
 
-    Shows the matching tokens, asks, and releases them one by one, each only if its row has not changed since.
-    For work that was not done, or that may be done twice; if it was done, use lambda-once resolve --done. It
-    sends no messages: redrive the dead-letter queue afterwards.
+    Shows the matching tokens, asks, and releases them one by one, each only if its row has not changed
+    since. Use it for work that was not done, or that may be done twice; if it was done, use lambda-once
+    resolve --done. It sends no messages: redrive the dead-letter queue afterwards.
 
-    A token that a person has decided to hold is skipped, and listed with the reason: whoever held it knows
+    A token that a person decided to hold is skipped and listed with the reason, because that person knew
     more than its error says. --also-decided releases it, too.
 
-    Exit code: 0 all were released but those that were skipped, or none matches; 1 some were not, or you
-    declined; 2 a row cannot be read, which is named last; bad input or no table.
+    Exit code: 0 all but skipped tokens were released, or none matches; 1 some were not, or you declined;
+    2 a row cannot be read, which is named last; bad input or no table.
     """
     with access.output.naming_malformed() as malformed:
         _redrive(access, wanted, consent, malformed, limit=limit, also_decided=also_decided)

@@ -71,7 +71,7 @@ SHOWN_OF_A_PART: Final = 200
     help="Replay the HTTP event with other credentials, and show who gets its response: "
     f"{', '.join(sender.value for sender in Sender)}, or {ALL}. May be repeated.",
 )
-@click.option("--full", is_flag=True, help="Show long texts whole.")
+@click.option("--full", is_flag=True, help="Do not shorten long texts.")
 @with_output
 def explain_command(
     output: Output,
@@ -87,12 +87,13 @@ def explain_command(
     """
     Explain which token an event gets: source, payload, key, what is hashed and what is ignored.
 
-    With two events: whether they are the same, and where they differ. With --as: who else gets the response
-    of an HTTP event. The handler is imported but not run; nothing is stored, and no table is needed. - is
-    standard input. For a function that is not a handler the file has {"args": [...], "kwargs": {...}}.
+    With two events: whether they are the same, and where they differ. With --as: who else gets the
+    response of an HTTP event. The handler is imported but not run; nothing is stored, and no table is
+    needed. "-" is standard input. For a function that is not a handler the file has {"args": [...],
+    "kwargs": {...}}.
 
-    Exit code: 0 it would run, the two are the same, or nobody else gets the response; 1 it would be refused,
-    they differ, or somebody else gets it; 2 bad input.
+    Exit code: 0 it would run, the two are the same, or nobody else gets the response; 1 it would be
+    refused, they differ, or somebody else gets it; 2 bad input.
     """
     if senders and second is not None:
         raise click.UsageError("--as replays one event: leave EVENT2.json out")
@@ -108,7 +109,7 @@ def explain_command(
         drawn(explained, comparisons, replied, full=full),
     )
     if function_name is None and any(unit.token for _, units in explained for unit in units):
-        output.say("note: in Lambda the name may begin with the function's: give --function-name")
+        output.say("note: in Lambda the name may begin with the function's: pass --function-name")
     if not _is_well(explained, comparisons, replied):
         raise click.exceptions.Exit(1)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lambda_once.errors import Misconfigured
     from lambda_once.stores.row import Entry
 
-_RELEASED: Final = "what was released and has not run since: lambda-once list --released"
+_RELEASED: Final = "for released tokens that have not run since: lambda-once list --released"
 ROWS_OF_A_TABLE: Final = 100
 """Default limit of a table; JSON has all."""
 COUNTED: Final = (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD, Status.RELEASED)
@@ -87,9 +87,9 @@ class Chosen(NamedTuple):
     "--limit",
     type=click.IntRange(1),
     metavar="NUMBER",
-    help=f"At most so many.  [default: {ROWS_OF_A_TABLE} in a table, all as JSON]",
+    help=f"List at most this many.  [default: {ROWS_OF_A_TABLE} in a table, all as JSON]",
 )
-@click.option("--by-function", is_flag=True, help="Count all of them by function, in place of the list.")
+@click.option("--by-function", is_flag=True, help="Count tokens by function instead of listing them.")
 @click.option("--consistent", is_flag=True, help="Read each row, and omit tokens that have changed since.")
 @with_table
 def list_command(
@@ -98,16 +98,16 @@ def list_command(
     """
     List unfinished tokens: overdue, then held, then in progress.
 
-    --overdue, --held, --in-progress and --released may be combined; without any, the first three are listed.
-    The list is that of the index, which follows the table within a second; --consistent also reads each row.
-    --held and --released read the rows of these tokens, which have the reason and the last decision; --error
-    lists held tokens, unless others are asked for. Of released tokens, --older-than and --newer-than are
-    about when they were released.
+    --overdue, --held, --in-progress and --released may be combined; without any of them, the first three
+    are listed. The list comes from the index, which follows the table within about a second; --consistent
+    also reads each row. --held and --released read the rows of their tokens, which have the reason and
+    the last decision. --error lists held tokens, unless you ask for others. For released tokens,
+    --older-than and --newer-than refer to the release.
 
     Rows that cannot be read are named last, on standard error.
 
-    Exit code: 0 no listed token is overdue, held or released, 1 one is, 2 a row cannot be read, bad input or
-    no table.
+    Exit code: 0 no listed token is overdue, held or released; 1 one is; 2 a row cannot be read, bad input
+    or no table.
     """
     access.table.may_omit_outcome = wanted.error is None
     asked = frozenset(status for flag, status in FLAGS.items() if flags[flag])
@@ -204,7 +204,7 @@ def _warn_of_shards(access: Access, highest: int) -> None:
     if access.shards_known:
         access.output.say(
             f"WARNING: there are rows in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
-            f"{access.table.shards} here: a function has another number, or the number was reduced"
+            f"{access.table.shards} here: a function uses another number, or the number was reduced"
         )
     else:
         access.output.say(f"there are rows in shards up to {highest}; pass --shards to check the number")
@@ -220,19 +220,20 @@ def _warn_of_shards(access: Access, highest: int) -> None:
     default=5,
     show_default=True,
     metavar="SECONDS",
-    help="Pause between two rounds.",
+    help="Pause between rounds.",
 )
-@click.option("--count", type=click.IntRange(1), metavar="NUMBER", help="Stop after so many rounds.")
+@click.option("--count", type=click.IntRange(1), metavar="NUMBER", help="Stop after this many rounds.")
 @with_table
 def watch_command(access: Access, interval: float, count: int | None) -> None:
     """
-    Count what is in progress, overdue, held, and released but not run since, until Ctrl-C.
+    Count tokens in progress, overdue, held, and released but not run since, until Ctrl-C.
 
-    Live on a terminal; elsewhere, and as JSON, one line per round. A round without a response is reported,
-    and the next one follows. One round sends about 300 queries to the index, of half a read unit each.
+    Live on a terminal; elsewhere, and as JSON, one line per round. A round without a response is
+    reported, and the next one follows. One round sends about 300 queries to the index, most of half a
+    read unit.
 
-    Exit code: 0 stopped by Ctrl-C, or nothing was overdue or held in the last round; 1 something was; 2 bad
-    input or no table.
+    Exit code: 0 stopped by Ctrl-C, or nothing was overdue or held in the last round; 1 something was; 2
+    bad input or no table.
     """
     table, output = access.table, access.output
     last: Counts | None = None

@@ -85,7 +85,7 @@ _SHARED: Final[dict[str, tuple[str, str, str, dict[str, Any]]]] = {
     "--output": (
         "form",
         "LAMBDA_ONCE_OUTPUT",
-        "Form of the data on standard output.",
+        "Format of the data on standard output.",
         {"type": click.Choice(FORMATS)},
     ),
     # --name is that of a protected function
@@ -102,7 +102,7 @@ _SHARED: Final[dict[str, tuple[str, str, str, dict[str, Any]]]] = {
     "--shards": (
         "table_shards",
         "LAMBDA_ONCE_STATUS_SHARDS",
-        "Shards of the index that the functions write. All shards are read in any case.",
+        "Index shards that the functions write. All shards are read in any case.",
         {"type": click.IntRange(1, MOST_SHARDS), "metavar": "NUMBER"},
     ),
 }
@@ -233,10 +233,13 @@ _FILTERS: Final = (
         "--older-than",
         type=DURATION,
         metavar="DURATION",
-        help="Only tokens acquired longer ago: 15m, 2h, 3d.",
+        help="Only tokens acquired longer ago than this: 15m, 2h, 3d.",
     ),
     click.option(
-        "--newer-than", type=DURATION, metavar="DURATION", help="Only tokens acquired since: 15m, 2h, 3d."
+        "--newer-than",
+        type=DURATION,
+        metavar="DURATION",
+        help="Only tokens acquired within this time: 15m, 2h, 3d.",
     ),
 )
 
@@ -277,18 +280,20 @@ class Consent(NamedTuple):
         if self.yes:
             return True
         if not is_terminal():
-            raise click.UsageError("no terminal to ask on: pass --yes, or check first with --dry-run")
+            raise click.UsageError(
+                "no terminal to ask for confirmation: pass --yes, or check first with --dry-run"
+            )
         return click.confirm(question, err=True)
 
 
 _CONSENT: Final = (
-    click.option("--because", metavar="TEXT", required=True, help="The reason; it is kept on the row."),
+    click.option("--because", metavar="TEXT", required=True, help="The reason; stored in the row."),
     click.option(
         "--by",
         metavar="NAME",
-        help="Who decides; kept on the row.  [default: your user name on this machine]",
+        help="Who decides; stored in the row.  [default: your user name on this machine]",
     ),
-    click.option("--yes", is_flag=True, help="Do not ask."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
     click.option("--dry-run", is_flag=True, help="Show what would be written; write nothing."),
 )
 
@@ -319,7 +324,7 @@ def _operator(by: str | None) -> str:
 def _bounded(text: str, option: str, limit: int) -> str:
     stripped = text.strip()
     if not stripped:
-        raise click.UsageError(f"{option} is empty: it is shown to whoever looks at the row later")
+        raise click.UsageError(f"{option} is empty: whoever looks at the row later needs it")
     size = len(utf8(stripped))
     if size > limit:
         raise click.UsageError(f"{option} has {size:,} bytes: at most {limit:,} are kept")

@@ -47,19 +47,28 @@ def size(text: str | int) -> int | None:
 @click.option("--rate", type=rate, help="Ids added to the whole ledger: 20/s, 90/m, 5/h, 100/d.")
 @click.option("--lifetime", type=DURATION, help="How long ids are remembered: 90s, 5m, 2h, 14d.")
 @click.option("--shards", type=int, help="Items of one key.  [default: the fewest, or 1]")
-@click.option("--id-bytes", type=size, default=ID_BYTES, help="Bytes of an id, or max.  [default: 8]")
-@click.option("--other-bytes", type=size, default=OTHER_BYTES, help="Other bytes, or max.  [default: 200]")
+@click.option(
+    "--id-bytes", type=size, default=ID_BYTES, help="Bytes of an id; max computes the most.  [default: 8]"
+)
+@click.option(
+    "--other-bytes",
+    type=size,
+    default=OTHER_BYTES,
+    help="Other bytes of an item; max computes the most.  [default: 200]",
+)
 @click.option("--batch", type=int, default=1, help="Ids of one key that one add_all adds.  [default: 1]")
-@click.option("--headroom", type=float, default=HEADROOM, help="Free part of both limits.  [default: 1/3]")
+@click.option(
+    "--headroom", type=float, default=HEADROOM, help="Share of both limits that stays free.  [default: 1/3]"
+)
 @with_output
 def plan_command(output: Output, **given: Any) -> None:
     """
-    Size a ledger: compute the most of what is left out of --rate, --lifetime and --shards, or the fewest.
+    Size a ledger: compute the highest rate, the longest lifetime or the fewest shards from the other two.
 
-    Two limits of DynamoDB apply: 400 KB an item, and 1,000 write units a second of a partition, of which a
-    write takes one for each KB of the whole item. No table is read.
+    Two limits of DynamoDB apply: 400 KB per item, and 1,000 write units per second and partition. A write
+    takes one unit for each KB of the whole item. No table is read.
 
-    Exit code: 0 with a plan; 2 for bad input, or where none is possible, with the alternatives.
+    Exit code: 0 with a plan; 2 for bad input, or if no plan is possible, with the alternatives.
     """
     from rich.console import Group
 

@@ -57,7 +57,7 @@ _OF_TOKENS: Final = {
     "names": "pass --ledger-names",
 }
 """Options of `show` that a ledger has not, by their parameters, and what to do."""
-OMITTED: Final = "result and error were not read: dynamodb:GetItem is allowed for other attributes alone"
+OMITTED: Final = "result and error were not read: dynamodb:GetItem is allowed only for other attributes"
 PARTS_MISSING: Final = "WARNING: parts of its result are missing: a duplicate gets ResultUnavailable"
 
 
@@ -82,9 +82,9 @@ class ShowOptions(NamedTuple):
 @click.argument("token")
 @click.argument("sort", required=False)
 @click.option(
-    "--service", metavar="NAME", envvar="POWERTOOLS_SERVICE_NAME", help="With --name: TOKEN is a key."
+    "--service", metavar="NAME", envvar="POWERTOOLS_SERVICE_NAME", help="With --name: the service of the key."
 )
-@click.option("--name", metavar="NAME", help="The protected function: TOKEN is a key of it.")
+@click.option("--name", metavar="NAME", help="The protected function whose key TOKEN is.")
 @click.option("--scope", metavar="TEXT", help="With --name: the scope of the key.")
 @click.option(
     "--names",
@@ -94,8 +94,8 @@ class ShowOptions(NamedTuple):
     show_envvar=True,
     help="service/name of your functions, comma-separated: a key is looked up under these first.",
 )
-@click.option("--scan", is_flag=True, help="Look for a key in the whole table, even beyond 1 GB.")
-@click.option("--result", is_flag=True, help="Print the stored result, as JSON, and nothing else.")
+@click.option("--scan", is_flag=True, help="Look for a key in the whole table, even if it exceeds 1 GB.")
+@click.option("--result", is_flag=True, help="Print only the stored result, as JSON.")
 @click.option(
     "--retention",
     type=click.IntRange(0),
@@ -112,9 +112,9 @@ class ShowOptions(NamedTuple):
     help="The log group of your functions, printed with the queries.",
 )
 @click.option(
-    "--ledger", metavar="TABLE", help="TOKEN, and SORT of a key of two parts, is a key of this ledger."
+    "--ledger", metavar="TABLE", help="Show the item of this ledger whose key is TOKEN, or TOKEN and SORT."
 )
-@click.option("--id", metavar="ID", help="With --ledger: what the ledger has of this id.")
+@click.option("--id", metavar="ID", help="With --ledger: whether and when this id was added.")
 @click.option(
     "--ledger-key",
     metavar="NAMES",
@@ -144,15 +144,15 @@ def show_command(
     """
     Show one token: who acquired it, its outcome, what a duplicate gets, and queries for its log.
 
-    TOKEN is a lock token; with --service and --name, a key of that function; otherwise a key. A key is looked
-    up under the known names (--names, and those of unfinished tokens) and in the whole table, unless --names
-    has it: the cost is printed, and beyond 1 GB --scan is required. What was left out is named. If several
-    functions have the key, they are listed.
+    TOKEN is a token, from the log or from lambda-once list; with --service and --name, a key of that function; otherwise a key of any function.
+    A key is looked up under the known names (--names, and those of unfinished tokens). Unless --names has
+    it, the whole table is read, too, and the cost is printed; a table of more than 1 GB requires --scan.
+    A warning names what was left out. If several functions have the key, all are listed.
 
-    With --ledger: the values of a key of a ledger and, with --id, whether and when the id was added.
+    With --ledger: the values of a ledger's item and, with --id, whether and when the id was added.
 
-    Exit code: 0 success; 1 the token is overdue, held, or its result is missing, or the ledger has no such
-    id; 2 no such token or item, several, bad input or no table.
+    Exit code: 0 success; 1 the token is overdue or held, its result is missing, or the ledger has no such
+    id; 2 no such token or item, several of them, bad input or no table.
     """
     given = ShowOptions(**options)
     if given.token == "":
@@ -224,9 +224,9 @@ def _not_found(access: Access, key: str, known: Lookup) -> str:
     similar = f"; unfinished and similar: {', '.join(known.similar)}" if known.similar else ""
     name = parts_of(key)
     return (
-        f"no token and no key {key} in the table {access.table.name}{similar}. It never arrived, or has "
-        "expired (keep=), or has another key: a hash of the payload, or of an API the client's own key. "
-        f"To search by a part: lambda-once find {quote(key if name is None else name.key)}"
+        f"no token and no key {key} in the table {access.table.name}{similar}. It never arrived, it has "
+        "expired (keep=), or its key is another one: a hash of the payload, or the key of an API's client. "
+        f"To search for part of it: lambda-once find {quote(key if name is None else name.key)}"
     )
 
 
@@ -265,7 +265,7 @@ def _in_the_whole_table(
         return ()
     report_scan(access, sum(each.pages for each in scanned), sum(each.units for each in scanned))
     if not scanned[-1].complete:
-        access.output.say("the table was not read to its end: pass --scan")
+        access.output.say("the table was read only in part: pass --scan")
     unread = [error for each in scanned for error in each.malformed]
     tokens = [record.token for each in scanned for record in each.records]
     rows = table.rows(tokens)
@@ -376,9 +376,7 @@ class Search:
 
 @click.command("find")
 @click.argument("text", required=False)
-@click.option(
-    "--delivery", metavar="ID", help="In place of TEXT: the id of a message, an event or a request."
-)
+@click.option("--delivery", metavar="ID", help="Instead of TEXT: the id of a message, an event or a request.")
 @click.option("--ignore-case", is_flag=True, help="Ignore case.")
 @click.option(
     "--limit",
@@ -386,7 +384,7 @@ class Search:
     default=20,
     show_default=True,
     metavar="NUMBER",
-    help="At most so many.",
+    help="Stop after this many tokens.",
 )
 @click.option(
     "--segments",
@@ -394,7 +392,7 @@ class Search:
     default=8,
     show_default=True,
     metavar="NUMBER",
-    help="Segments of the scan; ten at most are read concurrently.",
+    help="Segments of the scan, of which at most ten are read concurrently.",
 )
 @click.option(
     "--max-pages",
@@ -402,7 +400,7 @@ class Search:
     default=PAGES_OF_FIND,
     show_default=True,
     metavar="NUMBER",
-    help="Stop after so many pages of 1 MB.",
+    help="Stop after this many pages of 1 MB.",
 )
 @with_table
 def find_command(
@@ -418,11 +416,11 @@ def find_command(
     """
     Find tokens whose key or scope contains TEXT, finished ones too; or the token of a delivery.
 
-    Reads the whole table, page by page, and prints the cost before and after. A key that is not a short text
-    is stored as its SHA-256: it is found if TEXT is the whole key, as text, number or JSON value.
+    Reads the whole table, page by page, and prints the cost before and after. A key that is not a short
+    text is stored as its SHA-256: pass the whole key, as text, number or JSON value.
 
-    --delivery takes the whole id, such as the messageId of a message in a dead-letter queue. A token has that
-    of its last acquisition.
+    --delivery takes the whole id, such as the messageId of a message in a dead-letter queue. A token
+    stores the delivery of its last acquisition.
 
     Exit code: 0 found, 1 not found, 2 a matching row cannot be read, bad input or no table.
     """
@@ -443,13 +441,13 @@ def _pattern(text: str | None, delivery: str | None, *, ignore_case: bool) -> Pa
     if (text is None) == (delivery is None):
         raise click.UsageError("pass either TEXT or --delivery ID")
     if text == "":
-        raise click.UsageError("TEXT is empty, which every key contains; see lambda-once list")
+        raise click.UsageError("TEXT is empty, so every token would match: use lambda-once list")
     if text is not None:
         return containing(text, ignore_case=ignore_case)
     if not delivery:
         raise click.UsageError("--delivery is empty: pass the id of a message, an event or a request")
     if ignore_case:
-        raise click.UsageError("--ignore-case cannot be combined with --delivery: an id is found whole")
+        raise click.UsageError("--ignore-case cannot be combined with --delivery: an id must match exactly")
     return delivered_as(delivery)
 
 
@@ -493,8 +491,8 @@ def _summarise(access: Access, search: Search) -> None:
         say("next: lambda-once show TOKEN")
     elif search.pattern.delivery is not None:
         say(
-            f"no token was acquired last for the delivery {search.pattern.delivery!r}. A duplicate acquires "
-            "none: search the log for its id, or find the token by a part of its key: lambda-once find TEXT"
+            f"no token was last acquired for the delivery {search.pattern.delivery!r}. A duplicate acquires "
+            "none: search the log for its id, or find the token by part of its key: lambda-once find TEXT"
         )
     else:
         say(

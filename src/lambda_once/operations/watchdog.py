@@ -1,7 +1,7 @@
 """
 The watchdog: a scheduled function that reports overdue tokens, and resolves those it may.
 
-    handler = watchdog("tokens", actions={"orders.ship.*": "release", "orders.charge": was_it_charged})
+    handler = watchdog("tokens", actions={"orders/ship*": "release", "orders/charge": was_it_charged})
 
 A run counts, reports, checks what is overdue, resolves what it may, and sweeps. It is idempotent, and
 concurrent runs are safe: each token is resolved by one write, conditional on the row as it was read.
@@ -226,7 +226,7 @@ class Watchdog:
         if beyond:
             reason = (
                 f"{beyond} unfinished tokens are in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
-                f"{self.table.shards}: set it to the number that the functions have"
+                f"{self.table.shards}: set it to the number that the functions use"
             )
             self.reporter.log(Details(Event.SHARD_OUT_OF_RANGE, reason=reason))
 
