@@ -120,8 +120,8 @@ RULES: Final = (
         "Q4",
         _WARNING,
         "a queue's visibility timeout is shorter than six timeouts and the batching window",
-        "Messages are redelivered while they are being processed or throttled, and each time counts as a receive "
-        "(Lambda developer guide, SQS).",
+        "Messages are redelivered while they are being processed or throttled, and each time counts as a "
+        "receive (Lambda developer guide, SQS).",
         faults.visible_soon,
     ),
     Rule(

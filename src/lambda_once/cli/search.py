@@ -144,10 +144,11 @@ def show_command(
     """
     Show one token: who acquired it, its outcome, what a duplicate gets, and queries for its log.
 
-    TOKEN is a token, from the log or from lambda-once list; with --service and --name, a key of that function; otherwise a key of any function.
-    A key is looked up under the known names (--names, and those of unfinished tokens). Unless --names has
-    it, the whole table is read, too, and the cost is printed; a table of more than 1 GB requires --scan.
-    A warning names what was left out. If several functions have the key, all are listed.
+    TOKEN is a token, from the log or from lambda-once list; with --service and --name, a key of that
+    function; otherwise a key of any function. A key is looked up under the known names (--names, and those of
+    unfinished tokens). Unless --names has it, the whole table is read, too, and the cost is printed; a table
+    of more than 1 GB requires --scan. A warning names what was left out. If several functions have the key,
+    all are listed.
 
     With --ledger: the values of a ledger's item and, with --id, whether and when the id was added.
 
