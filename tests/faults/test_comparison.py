@@ -80,7 +80,7 @@ def test_an_exception_is_released_or_held(layers: Layers) -> None:
         return work
 
     once = layers.once()
-    sides = [
+    sides: list[Any] = [
         layers.theirs(failing("theirs")),
         once.event(name="released")(failing("released")),
         once.event(name="held", on_error=HOLD)(failing("held")),
@@ -96,7 +96,7 @@ def test_a_payload_without_a_key_does_not_run(layers: Layers) -> None:
     """Powertools warns, and runs it each time."""
     runs: list[str] = []
     theirs = layers.theirs(lambda _event, _context: runs.append("theirs"), event_key_jmespath="order")
-    ours = layers.once().event(key="order", name="ours")(lambda _event: runs.append("ours"))
+    ours: Any = layers.once().event(key="order", name="ours")(lambda _event: runs.append("ours"))
     for _ in range(2):
         with pytest.warns(UserWarning, match="No idempotency key"):
             theirs(EVENT, ALIVE)
