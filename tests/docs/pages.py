@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BESIDE_TESTS = [ROOT / "tests" / "chaos" / "README.md", ROOT / "tests" / "simulation" / "README.md"]
+BESIDE_TESTS = [ROOT / "tests" / name / "README.md" for name in ("chaos", "guarantees", "simulation")]
 
 _BLOCK = re.compile(
     r"(?P<mark><!-- no-run: [^\n]+ -->\n+)?^```(?P<language>[a-z]*)\n(?P<text>.*?)^```$",

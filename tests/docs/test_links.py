@@ -11,6 +11,7 @@ from tests.guarantees.test_twins import TWINS
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
 COMPARED = ROOT / "docs" / "compared.md"
+EVIDENCE = ROOT / "tests" / "guarantees" / "README.md"
 THREATS = ROOT / "docs" / "threat-model.md"
 SITE = ROOT / "release" / "site" / "zensical.toml"
 _TEST = re.compile(r"`(test_\w+(?:\[\w+\])?)`")
@@ -75,7 +76,7 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert sorted(named_pages) == sorted(named(page) for page in [*PAGES[1:], *BESIDE_TESTS])
 
 
-@pytest.mark.parametrize("page", [COMPARED, GUARANTEES, THREATS], ids=named)
+@pytest.mark.parametrize("page", [COMPARED, EVIDENCE, THREATS], ids=named)
 def test_the_tests_that_a_page_names_exist(page: Path) -> None:
     """Each is somewhere in tests/ under the name that the page gives."""
     files = (ROOT / "tests").rglob("test_*.py")
@@ -93,17 +94,21 @@ def test_each_threat_names_what_shows_that_it_fails() -> None:
     assert [row for row in rows if not _TEST.search(row.rpartition(" | ")[2])] == []
 
 
-def test_the_guarantees_name_every_row_of_the_table_of_twins() -> None:
+def test_the_evidence_names_every_row_of_the_table_of_twins() -> None:
     """No twin is added, or renamed, without the promise that it belongs to."""
-    page = GUARANTEES.read_text(encoding="utf-8")
+    page = EVIDENCE.read_text(encoding="utf-8")
     assert [twin for twin in TWINS if f"`test_twin[{twin}]`" not in page] == []
 
 
 def test_each_guarantee_has_a_test_and_a_negative_twin() -> None:
     """Each names a test that shows it, and but the seventh one that shows what happens without its guard."""
-    sections = re.split(r"^## (?=\d+\. )", GUARANTEES.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    sections, promised = (
+        re.split(r"^## (?=\d+\. )", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+        for page in (EVIDENCE, GUARANTEES)
+    )
     numbers = [int(section.partition(".")[0]) for section in sections]
     assert numbers == [*range(1, 14)]
+    assert [each.splitlines()[0] for each in sections] == [each.splitlines()[0] for each in promised]
     for number, section in zip(numbers, sections, strict=True):
         cited = _TEST.findall(section)
         assert any("test_twin" not in name for name in cited), section.splitlines()[0]
@@ -112,8 +117,8 @@ def test_each_guarantee_has_a_test_and_a_negative_twin() -> None:
 
 def test_each_test_is_in_the_file_that_its_link_leads_to() -> None:
     """A reader who follows the link finds the test there."""
-    links = re.findall(r"\[(`test_[^\]]+`)\]\(([^)]+)\)", GUARANTEES.read_text(encoding="utf-8"))
+    links = re.findall(r"\[(`test_[^\]]+`)\]\(([^)]+)\)", EVIDENCE.read_text(encoding="utf-8"))
     assert links
     for names, target in links:
-        defined = _DEFINED.findall((GUARANTEES.parent / target).read_text(encoding="utf-8"))
+        defined = _DEFINED.findall((EVIDENCE.parent / target).read_text(encoding="utf-8"))
         assert set(_TEST.findall(names)) <= set(defined), target

@@ -1,4 +1,4 @@
-"""The recipe of docs/sealing.md for KMS, against moto's: what is refused, what is tried again, what opens."""
+"""examples/kms_seal.py, against moto's KMS: what is refused, what is tried again, what opens."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from moto import mock_aws
 
 from lambda_once import MemoryStore, Once, ResultUnavailable, RetryLater
 from lambda_once.core.results import SEALED, Inline
-from tests.docs.pages import ROOT, blocks, files
+from tests.docs.pages import ROOT, blocks
 from tests.kit.tables import CREDENTIALS, REGION
 
 PAGE = ROOT / "docs" / "sealing.md"
+RECIPE = ROOT / "examples" / "kms_seal.py"
 
 
 class Kms:
@@ -85,7 +86,7 @@ def now() -> list[float]:
 def shop(monkeypatch: pytest.MonkeyPatch, now: list[float]) -> Iterator[Shop]:
     """A shop whose key is in moto's KMS."""
     page = ModuleType("kms_seal")
-    exec(compile(files(PAGE)["kms_seal.py"], str(PAGE), "exec"), page.__dict__)
+    exec(compile(RECIPE.read_text(encoding="utf-8"), str(RECIPE), "exec"), page.__dict__)
     monkeypatch.setattr(page, "time", type("Clock", (), {"time": staticmethod(lambda: now[0])}))
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)

@@ -10,7 +10,7 @@ from tests.docs.pages import ROOT
 
 ROWS = (MODEL / "Rows.tla").read_text(encoding="utf-8")
 README = (MODEL / "README.md").read_text(encoding="utf-8")
-PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "tests" / "guarantees" / "README.md").read_text(encoding="utf-8")
 _NAME = re.compile(r'^ {4}"(\w+)"', re.MULTILINE)
 _ROW_OF_PAGE = re.compile(r"^\| `([A-Z]\w+)` \| ((?:`[a-z_]+`(?:, )?)+) \|$", re.MULTILINE)
 _ROW_OF_README = re.compile(r"^\| `([a-z_]+)` \| .+ \| `(\w+)` \|$", re.MULTILINE)

@@ -24,6 +24,7 @@ from .test_encryption import STORE, Use, refused
 from .test_template import complaints
 
 PAGE = ROOT / "docs" / "network.md"
+POLICY = ROOT / "examples" / "infrastructure" / "another-account.json"
 TABLE = "arn:aws:dynamodb:eu-central-1:111122223333:table/tokens"
 OTHERS = "arn:aws:dynamodb:eu-central-1:111122223333:table/salaries"
 ROLES = "arn:aws:iam::444455556666:role"
@@ -32,11 +33,11 @@ READ = "dynamodb:GetItem"
 
 
 def shown(language: str) -> Any:
-    """Return the one block of *language* on the page."""
+    """Return the policy of the table, `json`, or the one block of *language* on the page."""
+    if language == "json":
+        return json.loads(POLICY.read_text(encoding="utf-8"))
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"```{language}\n")
     text = textwrap.dedent(rest.partition("```")[0].replace("\n   ", "\n").removeprefix("   "))
-    if language == "json":
-        return json.loads(text)
     from samtranslator.yaml_helper import yaml_parse  # as in `nested`
 
     return yaml_parse(text)

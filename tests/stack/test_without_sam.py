@@ -26,7 +26,6 @@ from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.core.lifecycle import State
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
-from tests.docs.pages import blocks
 from tests.kit import iam, tables
 from tests.kit.strict.mounted import mounted
 
@@ -37,16 +36,15 @@ from .test_permissions import LISTING, allowed, noted
 from .test_template import complaints
 
 FOLDER = ROOT / "examples" / "infrastructure"
-TOKENS, CONSTRUCT = FOLDER / "tokens.yaml", FOLDER / "token_table.py"
+APP, TOKENS, CONSTRUCT = FOLDER / "app.py", FOLDER / "tokens.yaml", FOLDER / "token_table.py"
 CDK = ROOT / ".venv-cdk"
 PARTS = (*ACROSS, "TimeToLiveSpecification", "PointInTimeRecoverySpecification")
 
 
 def synthesised(folder: Path) -> tuple[Template, Template]:
-    """Return the CDK's templates of the app in docs/deploying.md: the stack's, and the nested one."""
-    (app,) = (block.text for block in blocks(ROOT / "docs" / "deploying.md") if "aws_cdk" in block.text)
-    (folder / "app.py").write_text(app, encoding="utf-8")
-    for file in (CONSTRUCT, TOKENS):
+    """Return the CDK's templates of the app: the stack's, and the nested one."""
+    app = APP.read_text(encoding="utf-8")
+    for file in (APP, CONSTRUCT, TOKENS):
         shutil.copy(file, folder)
     shutil.copytree(ROOT / "examples" / "minimal" / "function", folder / "function")
     for layer in re.findall(r"[\w.-]+\.zip", app):
