@@ -118,7 +118,7 @@ def test_a_person_reads_it() -> None:
     assert 'key "pay_12345", by key="paymentId"' in lines
     assert lines[-3:] == [
         "verdict",
-        "the same token, another payload: the second would be KeyReused",
+        "the same token, another payload: the second would raise KeyReused",
         "amount 4990 → 5990",
     ]
     assert "--function-name" in ran.stderr

@@ -31,8 +31,8 @@ class Verdict(Enum):
 
 _SENTENCES: Final = {
     Verdict.SAME: "the same: one token, so the second is a duplicate of the first",
-    Verdict.OTHER_CALLER: "the same token, other credentials: the second would be OtherCaller",
-    Verdict.REUSED: "the same token, another payload: the second would be KeyReused",
+    Verdict.OTHER_CALLER: "the same token, other credentials: the second would raise OtherCaller",
+    Verdict.REUSED: "the same token, another payload: the second would raise KeyReused",
     Verdict.OTHER: "not the same: two tokens, so both would run",
     Verdict.UNKNOWN: "not known: one of them has no token",
 }
