@@ -3,7 +3,9 @@ Lays out a project for Zensical in build/: ``python -m release.site``.
 
 The pages are written for GitHub. They keep their places here, so that their links to each other hold. A file
 or folder of the repository that one of them links to becomes a page, too, and so do the docstrings of each
-public module.
+public module. The first page is home.md, in place of the README: it, too, is written from the
+root of the repository. Version and repository are those of pyproject.toml. Without a URL called Repository
+there, the header has no link.
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import textwrap
+import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 PROJECT: Final = ROOT / "build"
 """Not ROOT, because Zensical fills, and empties, the .cache beside its configuration."""
 PAGES: Final = PROJECT / "site-pages"
+HERE: Final = Path(__file__).parent
+HOME: Final = ROOT / "README.md"
 MODULES: Final = ("lambda_once", "lambda_once.patterns", "lambda_once.patterns.fifo", "lambda_once.testing")
 MERMAID: Final = "12.3.0"
 """On npm; of the major version that Zensical's script would load from elsewhere."""
@@ -34,6 +40,10 @@ _PICTURE: Final = re.compile(
     r'<img alt="(?P<alt>[^"]+)" src="(?P<light>[^"]+)">\s*</picture>'
 )
 """An image and another for dark mode: GitHub chooses by the first, the site by the button that it has."""
+_ALERT: Final = re.compile(r"^> \[!(?P<kind>[A-Z]+)\]\n(?P<text>(?:^>.*\n?)+)", re.MULTILINE)
+"""GitHub's form of a note or a warning."""
+_INCLUDED: Final = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
+"""In home.md: a file of the repository, as a block of code."""
 _FENCED: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _NOT_SEARCHED: Final = "---\nsearch:\n  exclude: true\n---\n"
 
@@ -43,12 +53,12 @@ def lay_out() -> None:
     for folder in (PAGES, PROJECT / "site", PROJECT / ".cache"):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs" / "img", PAGES / "docs" / "img")
-    shutil.copytree(Path(__file__).parent / "assets", PAGES / "assets")
-    shutil.copy(Path(__file__).parent / "zensical.toml", PROJECT)
+    shutil.copytree(HERE / "assets", PAGES / "assets")
+    _write(PROJECT / "zensical.toml", configuration())
     shutil.copy(mermaid(), PAGES / "assets" / "mermaid.min.js")
     for module in MODULES:
         _write(PAGES / "reference" / f"{module}.md", reference(module))
-    waiting = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    waiting = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     while waiting:
         source = waiting.pop()
         if not place(source).exists():
@@ -57,8 +67,16 @@ def lay_out() -> None:
             waiting += targets
 
 
+def configuration() -> str:
+    """Return zensical.toml with the version and the repository of pyproject.toml."""
+    text = (HERE / "zensical.toml").read_text(encoding="utf-8").replace("$version", _project()["version"])
+    return text.replace("$repository", _project().get("urls", {}).get("Repository", ""))
+
+
 def place(source: Path) -> Path:
     """Return where the page of *source*, a file or a folder of the repository, is."""
+    if source == HOME:
+        return PAGES / "index.md"
     path = PAGES / source.relative_to(ROOT)
     if source.is_dir():
         return path / "index.md"
@@ -73,7 +91,9 @@ def page(source: Path) -> tuple[str, list[Path]]:
         index = place(source).parent
         links = ((path.relative_to(source), os.path.relpath(place(path), index)) for path in inside)
         return title + "".join(f"* [{name}]({target})\n" for name, target in links), inside
-    text = source.read_text(encoding="utf-8")
+    text = (HERE / "home.md" if source == HOME else source).read_text(encoding="utf-8")
+    if source == HOME:
+        text = _INCLUDED.sub(_code, text.replace("$version", _project()["version"]))
     text = _PICTURE.sub(r"![\g<alt>](\g<light>#only-light)\n![\g<alt>](\g<dark>#only-dark)", text)
     if source.suffix != ".md":
         return f"{title}`````{LANGUAGES.get(source.suffix, 'text')}\n{text}`````\n", []
@@ -87,7 +107,28 @@ def page(source: Path) -> tuple[str, list[Path]]:
         return os.path.relpath(place(target), place(source).parent)
 
     parts = _FENCED.split(text)
-    return "".join(part if part.startswith("```") else _LINK.sub(placed, part) for part in parts), targets
+    written = (
+        part if part.startswith("```") else _LINK.sub(placed, _ALERT.sub(_admonition, part)) for part in parts
+    )
+    return "".join(written), targets
+
+
+def _project() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+def _admonition(alert: re.Match[str]) -> str:
+    """Return what Markdown's extension "admonition" shows as GitHub shows *alert*."""
+    lines = (line.removeprefix(">").removeprefix(" ") for line in alert["text"].splitlines())
+    return f"!!! {alert['kind'].lower()}\n\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
+
+
+def _code(included: re.Match[str]) -> str:
+    """Return the file that *included* names as a block of code with its name."""
+    file = ROOT / included[1]
+    language = LANGUAGES[file.suffix]
+    return f'```{language} title="{file.name}"\n{file.read_text(encoding="utf-8")}```'
 
 
 def files(folder: Path) -> list[Path]:

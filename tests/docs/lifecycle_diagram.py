@@ -122,7 +122,7 @@ def _decisions(row: Record | None) -> list[str]:
 
 def diagram() -> str:
     """Return the states of a token and the writes and times that lead from one to the next, in mermaid."""
-    lines = ["```mermaid", "stateDiagram-v2", "    direction LR"]
+    lines = ["```mermaid", "stateDiagram-v2", "    direction TB"]
     lines += [f"    {note}" for note in NOTES.values()]
     lines.append("    [*] --> Absent")
     for (before, after), labels in edges().items():

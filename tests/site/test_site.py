@@ -35,6 +35,33 @@ OVERFLOW = """
 """What sticks out of the page to the right and is in no box of its own that scrolls."""
 
 
+CLIPPED = """
+    [...document.querySelectorAll("article pre, article pre > code")]
+        .filter(block => block.scrollWidth > block.clientWidth + 1)
+        .map(block => block.textContent)
+"""
+"""Blocks of code with lines that the reader sees in part."""
+HIDDEN = """
+    [...document.querySelectorAll("article .mermaid, article .md-typeset__scrollwrap")]
+        .filter(box => box.scrollWidth > box.clientWidth + 1)
+        .filter(box => {
+            const { overflowX, backgroundAttachment } = getComputedStyle(box)
+            return overflowX !== "auto" || !backgroundAttachment.includes("local")
+        })
+        .map(box => box.outerHTML.slice(0, 200))
+"""
+"""Diagrams and tables that are wider than their place, and do not scroll or show no shadow at the edge."""
+WIDER = """
+    [...document.querySelectorAll("article .mermaid")]
+        .filter(box => box.scrollWidth > box.clientWidth + 1)
+        .length
+"""
+PICTURES = """
+    [...document.querySelectorAll("article img[src*='#only-']")]
+        .filter(image => image.checkVisibility())
+        .map(image => image.src.split("#only-")[1])
+"""
+"""Of the images of two schemes those that are seen: light or dark."""
 SIZES = """
     [...document.querySelectorAll(".mermaid")]
         .map(diagram => diagram.shadowRoot.querySelector("svg").getBoundingClientRect())
@@ -51,7 +78,10 @@ def _entries(nav: list[Any]) -> Iterator[str]:
 CONFIGURATION = tomllib.loads((ROOT / "release" / "site" / "zensical.toml").read_text(encoding="utf-8"))
 NAVIGATION = list(_entries(CONFIGURATION["project"]["nav"]))
 """The pages of the site, as files, in their order."""
-PATHS = [f"/{page}".removesuffix("README.md").removesuffix(".md").rstrip("/") + "/" for page in NAVIGATION]
+PATHS = [
+    f"/{page}".removesuffix("README.md").removesuffix("index.md").removesuffix(".md").rstrip("/") + "/"
+    for page in NAVIGATION
+]
 
 
 def _diagrams(page: str) -> int:
@@ -132,6 +162,88 @@ def test_twin_what_sticks_out_is_seen(visitor: Callable[..., Visitor]) -> None:
     page = visitor(PHONE).opens("/")
     page.evaluate("document.querySelector('article p').style.width = '600px'")
     assert any(found.startswith("<p") for found in page.evaluate(OVERFLOW))
+
+
+@pytest.mark.parametrize("width", [PHONE, 1280])
+def test_the_first_page_shows_its_code_whole(visitor: Callable[..., Visitor], width: int) -> None:
+    """No line of a block has to be scrolled."""
+    page = visitor(width).opens("/")
+    assert page.locator("article pre").count() > 1
+    assert page.evaluate(CLIPPED) == []
+
+
+def test_twin_a_clipped_block_is_found(visitor: Callable[..., Visitor]) -> None:
+    """On a phone, a line that does not wrap."""
+    page = visitor(PHONE).opens("/")
+    page.add_style_tag(content="article pre > code { white-space: pre !important }")
+    assert any("take_money" in block for block in page.evaluate(CLIPPED))
+
+
+def test_no_diagram_is_clipped(visitor: Callable[..., Visitor]) -> None:
+    """On a desk each is seen whole; that of the guarantees on a phone, too."""
+    desk = visitor()
+    assert [path for path in PATHS if desk.opens(path).evaluate(WIDER)] == []
+    assert visitor(PHONE).opens("/docs/guarantees/").evaluate(WIDER) == 0
+
+
+def test_what_scrolls_shows_that_it_does(visitor: Callable[..., Visitor]) -> None:
+    """On a phone a wide table or diagram scrolls, and has a shadow where something is hidden."""
+    phone = visitor(PHONE)
+    hidden = {path: phone.opens(path).evaluate(HIDDEN) for path in PATHS}
+    assert {path: found for path, found in hidden.items() if found} == {}
+
+
+def test_twin_what_is_hidden_without_a_shadow_is_found(visitor: Callable[..., Visitor]) -> None:
+    """A table and a diagram, each without its background."""
+    page = visitor(PHONE).opens("/docs/lifecycle/")
+    page.add_style_tag(
+        content="article :is(.mermaid, .md-typeset__scrollwrap) { background: none !important }"
+    )
+    found = page.evaluate(HIDDEN)
+    assert any("mermaid" in box for box in found)
+    assert any("<table" in box for box in found)
+
+
+@pytest.mark.parametrize("path", ["/", "/docs/sizing/"])
+def test_pictures_follow_the_switch(visitor: Callable[..., Visitor], path: str) -> None:
+    """Of the two of a pair one is seen: that of the system at first, then that of the site's own switch."""
+    page = visitor().opens(path)
+    assert set(page.evaluate(PICTURES)) == {"light"}
+    page.get_by_title("Switch to dark mode").click()
+    assert set(page.evaluate(PICTURES)) == {"dark"}
+    assert set(visitor(scheme="dark").opens(path).evaluate(PICTURES)) == {"dark"}
+
+
+def test_an_alert_is_a_warning(visitor: Callable[..., Visitor]) -> None:
+    """What GitHub shows as a warning has a title and a colour here, and no page shows its mark."""
+    page = visitor().opens("/docs/api/")
+    assert page.locator("article .admonition.warning .admonition-title").count() == 1
+    marked = [path for path in SITE.rglob("*.html") if "<p>[!" in path.read_text(encoding="utf-8")]
+    assert marked == []
+
+
+def test_an_empty_header_row_is_not_seen(visitor: Callable[..., Visitor]) -> None:
+    """GitHub needs one; here it would be a bar without words."""
+    page = visitor().opens("/docs/deploying/")
+    seen = [head for head in page.locator("article thead").all() if head.is_visible()]
+    assert seen
+    assert all(head.inner_text().strip() for head in seen)
+
+
+def test_no_menu_has_one_entry() -> None:
+    """A group is worth its click."""
+    assert all(len(value) > 1 for group in CONFIGURATION["project"]["nav"] for value in group.values())
+
+
+def test_the_first_page_has_version_and_repository() -> None:
+    """Those of pyproject.toml; where that names no repository, no page has a link to one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    first = (SITE / "index.html").read_text(encoding="utf-8")
+    assert f"Version {project['version']}" in first
+    assert f"lambda-once {project['version']}" in first
+    repository = project.get("urls", {}).get("Repository")
+    assert ("md-source" in first) == (repository is not None)
+    assert repository is None or repository in first
 
 
 def test_dark_mode_switches(visitor: Callable[..., Visitor]) -> None:

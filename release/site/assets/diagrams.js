@@ -23,11 +23,11 @@ window.mermaid = {
   initialize(given) {
     settings = given
   },
-  // On a phone a wide diagram keeps a width at which it can be read, and scrolls: by the keyboard, too.
+  // On a phone a diagram of usual width fits; a wide one keeps a width at which it can be read, and scrolls: by the keyboard, too.
   async render(...diagram) {
     const { svg, bindFunctions } = await (await loaded()).render(...diagram)
     return {
-      svg: svg.replace(/max-width: ([\d.]+px);/, "max-width: $1; min-width: min($1 * 0.65, 640px);"),
+      svg: svg.replace(/max-width: ([\d.]+px);/, "max-width: $1; min-width: min($1 * 0.45, 640px);"),
       bindFunctions(root) {
         bindFunctions?.(root)
         root.host.tabIndex = 0
