@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, and print one table; --docs writes docs/performance.md and its picture."""
+"""`python -m benchmarks`: measure, and print one table; --docs writes README.md and its picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "performance.md"
+PAGE = Path(__file__).parent / "README.md"
 PICTURE = DOCS / "img" / "performance.svg"
 NEEDED_WIDTH = 190
 
@@ -29,7 +29,7 @@ def main() -> None:
     """Measure everything once."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rounds: orders of magnitude")
-    parser.add_argument("--docs", action="store_true", help=f"write the figures into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write the figures into {PAGE.parent.name}/")
     arguments = parser.parse_args()
     started = time.monotonic()
 

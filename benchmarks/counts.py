@@ -2,7 +2,7 @@
 `python -m benchmarks.counts`: instructions of an invocation, which repeat where processor time varies.
 
 callgrind counts them in a process of each side, over HTTP, with what the socket takes outside of the kernel.
-Starts are not counted, nor is the table, a process of its own. --docs writes them into docs/performance.md.
+Starts are not counted, nor is the table, a process of its own. --docs writes them into benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ BEGIN, END = "<!-- counts: begin -->", "<!-- counts: end -->"
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """Count, and print the figures beside those of docs/performance.md, or write them there."""
+    """Count, and print the figures beside those of benchmarks/README.md, or write them there."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.counts",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--docs", action="store_true", help=f"write the table into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write the table into {PAGE.parent.name}/")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     arguments = parser.parse_args(given)
     if arguments.side:

@@ -2,7 +2,7 @@
 `python -m benchmarks.parts`: where the processor time of an invocation goes, without a network.
 
 Functions of each part are timed by their thread's clock, without what they call of another part, and without
-the time that the timing itself takes. --docs writes the table into docs/performance.md.
+the time that the timing itself takes. --docs writes the table into benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -102,13 +102,13 @@ class Ledger:
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into docs/performance.md."""
+    """Print the table, or write it into benchmarks/README.md."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.parts",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--docs", action="store_true", help=f"write the table into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write the table into {PAGE.parent.name}/")
     arguments = parser.parse_args(given)
     text = "\n".join(lined(*_table()))
     if not arguments.docs:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from benchmarks.bill import Bill, Charged, Recorded
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "costs.md"
+PAGE = Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- cost: begin -->", "<!-- cost: end -->"
 
 
@@ -61,18 +61,18 @@ def dollars(amount: float) -> str:
 
 
 def markdown(recorded: Recorded, prices: Prices = LIST) -> str:
-    """Return the tables of docs/costs.md, between their marks."""
+    """Return the tables of benchmarks/README.md, between their marks."""
     told = [*recorded.conditions.items(), *_told(prices)]
     blocks = [
         BEGIN,
         "\n".join(lined(("condition", ""), told)),
-        "## Requests",
+        "### Requests",
         "\n".join(lined(_REQUESTS, [_of_requests(each, prices) for each in recorded.bills])),
-        "## Storage and logs",
+        "### Storage and logs",
         "\n".join(lined(_BESIDE, [_of_the_rest(each, prices) for each in recorded.bills])),
-        "## Step by step",
+        "### Step by step",
         "\n".join(lined(_STEPS, _of_steps(prices))),
-        "## Fixed costs of a month",
+        "### Fixed costs of a month",
         "\n".join(lined(("dollars a month", OURS.name), _monthly(prices))),
         END,
     ]
@@ -159,7 +159,7 @@ def _told(prices: Prices) -> Iterator[tuple[str, str]]:
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """Print the tables, or bring docs/costs.md up to date."""
+    """Print the tables, or bring benchmarks/README.md up to date."""
     arguments = _parser().parse_args(given)
     prices = Prices(**{name: getattr(arguments, name) for name in Prices._fields})
     if arguments.docs and prices != LIST:
@@ -187,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.price", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--measure", action="store_true", help="take the units anew, on DynamoDB Local")
-    parser.add_argument("--docs", action="store_true", help=f"write the tables into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write the tables into {PAGE.parent.name}/")
     for name, price in LIST._asdict().items():
         parser.add_argument(f"--{name}", type=float, default=price, metavar="DOLLARS", help=f"{price:g}")
     return parser

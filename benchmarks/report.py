@@ -1,4 +1,4 @@
-"""The figures as tables: on a terminal, and for docs/performance.md."""
+"""The figures as tables: on a terminal, and for benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def table(run: Run) -> Table:
 
 
 def markdown(run: Run) -> str:
-    """Return everything as the tables of docs/performance.md, between their marks."""
+    """Return everything as the tables of benchmarks/README.md, between their marks."""
     blocks = [BEGIN, f"### {GOALS}", "\n".join(lined(HEAD_GOALS, _goals(run)))]
     blocks += ["### Conditions", "\n".join(lined(("condition", ""), run.conditions.items()))]
     blocks += sections(run, TITLES, MILLISECONDS)

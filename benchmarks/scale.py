@@ -2,7 +2,7 @@
 `python -m benchmarks.scale`: a queue of 1,000 events a second for ten minutes, by the number of shards.
 
 Time is virtual: a simulated second takes as long as it takes. Rate and limit are divided by --divided-by
-(10), and the figures of the page say so. --docs writes the table into docs/performance.md.
+(10), and the figures of the page say so. --docs writes the table into benchmarks/README.md.
 
 Invocations are played one after another, in the order of their starts, each on its own clock. So what an
 earlier one sends late goes before what a later one sends at the same time; and what two threads of one
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "performance.md"
+PAGE = Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
 
 RATE, LIMIT, SECONDS = 1_000, 1_000, 600
@@ -247,7 +247,7 @@ def costs(events: int, units: float) -> str:
 
 
 def markdown(runs: Sequence[Played], by: int) -> str:
-    """Return what docs/performance.md has between its marks."""
+    """Return what benchmarks/README.md has between its marks."""
     whole = round(runs[0].load.events * by)
     ours, theirs = units_an_event()
     cost = [
@@ -300,13 +300,13 @@ def measured(load: Load, shards: Sequence[int], endpoint: str) -> Iterator[Playe
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """Print the table, or bring docs/performance.md up to date."""
+    """Print the table, or bring benchmarks/README.md up to date."""
     from tests.kit.dynamodb_local import running
 
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.scale", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--docs", action="store_true", help=f"write the table into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write the table into {PAGE.parent.name}/")
     parser.add_argument("--divided-by", type=int, default=10, metavar="N", help="of rate and limit")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="simulated")
     parser.add_argument("--shards", type=int, nargs="+", default=SHARDS)

@@ -2,7 +2,7 @@
 `python -m benchmarks.sizes`: batches of up to 10,000 records, results of up to 5 MB, and memory that is kept.
 
 The table is the stand-in: at once where processor time is taken, and at 5 ms where time is. --docs writes the
-tables into docs/performance.md.
+tables into benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ FACES: Final[dict[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """Print the tables, or write them into docs/performance.md."""
+    """Print the tables, or write them into benchmarks/README.md."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.sizes",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--docs", action="store_true", help=f"write the tables into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write the tables into {PAGE.parent.name}/")
     parser.add_argument("--kept", nargs=3, metavar=("SIDE", "CASE", "COUNT"), help=argparse.SUPPRESS)
     arguments = parser.parse_args(given)
     if arguments.kept:

@@ -150,7 +150,7 @@ def test_dollars_are_written_by_their_size(amount: float, printed: str) -> None:
 
 
 def test_the_page_has_what_the_recorded_units_come_to() -> None:
-    """The tables of docs/costs.md are those that the computation makes of benchmarks/recorded.json."""
+    """The tables of benchmarks/README.md are those that the computation makes of benchmarks/recorded.json."""
     page = price.PAGE.read_text(encoding="utf-8")
     assert price.replaced(page, bill.load()) == page
 

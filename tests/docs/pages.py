@@ -9,7 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BESIDE_TESTS = [ROOT / "tests" / name / "README.md" for name in ("chaos", "guarantees", "simulation")]
+_BESIDE = ("benchmarks", "tests/chaos", "tests/guarantees", "tests/simulation")
+BESIDE_CODE = [ROOT / folder / "README.md" for folder in _BESIDE]
 
 _BLOCK = re.compile(
     r"(?P<mark><!-- no-run: [^\n]+ -->\n+)?^```(?P<language>[a-z]*)\n(?P<text>.*?)^```$",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import BESIDE_TESTS, PAGES, ROOT, anchors, links, named
+from tests.docs.pages import BESIDE_CODE, PAGES, ROOT, anchors, links, named
 from tests.guarantees.test_twins import TWINS
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
@@ -18,7 +18,7 @@ _TEST = re.compile(r"`(test_\w+(?:\[\w+\])?)`")
 _DEFINED = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [*PAGES, *BESIDE_TESTS], ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE_CODE], ids=named)
 def test_relative_links_lead_somewhere(page: Path) -> None:
     """The file is there, and so is the heading where the link names one."""
     broken = []
@@ -51,7 +51,7 @@ def reached(start: Path, pages: Mapping[Path, Iterable[Path]]) -> set[Path]:
 
 def linked() -> dict[Path, set[Path]]:
     """Return the files to which each page links."""
-    pages = [*PAGES, *BESIDE_TESTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    pages = [*PAGES, *BESIDE_CODE, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
     return {
         page: {(page.parent / link.partition("#")[0]).resolve() for link in links(page)} for page in pages
     }
@@ -60,7 +60,7 @@ def linked() -> dict[Path, set[Path]]:
 def test_every_page_is_reached_from_the_readme() -> None:
     """By links of pages that are themselves reached."""
     found = reached(ROOT / "README.md", linked())
-    assert [named(page) for page in [*PAGES, *BESIDE_TESTS] if page not in found] == []
+    assert [named(page) for page in [*PAGES, *BESIDE_CODE] if page not in found] == []
 
 
 def test_twin_a_page_that_only_unreached_pages_link_to_is_not_reached() -> None:
@@ -72,8 +72,8 @@ def test_twin_a_page_that_only_unreached_pages_link_to_is_not_reached() -> None:
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
     """Each page of docs/ and beside the tests once, and no page that is not there."""
-    named_pages = re.findall(r'"((?:docs|tests)/[^"]+\.md)"', SITE.read_text(encoding="utf-8"))
-    assert sorted(named_pages) == sorted(named(page) for page in [*PAGES[1:], *BESIDE_TESTS])
+    named_pages = re.findall(r'"((?:benchmarks|docs|tests)/[^"]+\.md)"', SITE.read_text(encoding="utf-8"))
+    assert sorted(named_pages) == sorted(named(page) for page in [*PAGES[1:], *BESIDE_CODE])
 
 
 @pytest.mark.parametrize("page", [COMPARED, EVIDENCE, THREATS], ids=named)

@@ -3,7 +3,7 @@ Sends the requests of a botocore client over our own connections.
 
 botocore keeps its parameters, endpoint rules, credentials, modelled errors, and whatever wraps
 `_make_api_call`. The rest, its request objects, signing, urllib3 and parsing, is most of a request's cost
-(docs/performance.md), and is skipped by a public event: a handler of `before-call` may answer a request
+(benchmarks/README.md), and is skipped by a public event: a handler of `before-call` may answer a request
 itself, as botocore's Stubber does. Where this one cannot be sure that it does what botocore would do, it
 returns None, and botocore goes on.
 """

@@ -3,7 +3,7 @@ A client for DynamoDB without botocore's: JSON, Signature Version 4, and a pool 
 
 It has the methods of boto3's client that this package calls, takes and returns the same values, and raises
 botocore's exceptions. One call is one request: `Transport` retries. Of botocore only the exceptions are
-imported: the rest is most of a cold start and of a request (docs/performance.md).
+imported: the rest is most of a cold start and of a request (benchmarks/README.md).
 """
 
 from __future__ import annotations
