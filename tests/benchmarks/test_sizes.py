@@ -71,5 +71,5 @@ def test_the_page_has_a_place_for_the_tables() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page.count(sizes.BEGIN) == page.count(sizes.END) == 1
     assert report.between(page, sizes.BEGIN, sizes.END, f"{sizes.BEGIN}{sizes.END}").startswith(
-        "# Performance"
+        "# Benchmarks"
     )

@@ -124,14 +124,6 @@ def test_a_person_reads_it() -> None:
     assert "--function-name" in ran.stderr
 
 
-def test_the_page_shows_what_is_printed() -> None:
-    """The command that docs/key-design.md shows prints what the page says, line by line."""
-    page = (ROOT / "docs/key-design.md").read_text(encoding="utf-8")
-    command, shown = page.split("```sh\nlambda-once explain ")[1].split("```text\n")[:2]
-    ran = run(*command.splitlines()[0].split())
-    assert [line.rstrip() for line in ran.stdout.splitlines()] == shown.split("```")[0].splitlines()
-
-
 def test_the_token_as_it_is_in_lambda() -> None:
     """Function name and service are given, or taken from the environment, and put back afterwards."""
     named = ("--function-name", "orders-payments", "--service", "orders", "--output", "json")
