@@ -147,10 +147,12 @@ def rows_of(page: str) -> list[list[str]]:
 @pytest.mark.engine
 @pytest.mark.parametrize("measured", [ledger, ratchet, documents, unique])
 def test_the_page_has_what_is_charged(engine: Ground, measured: Callable[[Meter, Ground], list[Row]]) -> None:
-    """Row by row."""
+    """A page shows some of the rows that are measured here, in this order."""
     rows = measured(Meter(engine.client), engine)
-    shown = [[each if isinstance(each, str) else f"{each:,g}" for each in row] for row in rows]
-    assert shown == rows_of(f"{measured.__name__}.md")
+    charged = [[each if isinstance(each, str) else f"{each:,g}" for each in row] for row in rows]
+    shown = rows_of(f"{measured.__name__}.md")
+    assert shown
+    assert [row for row in charged if row in shown] == shown
 
 
 def test_the_page_has_what_the_mark_costs(strict: Ground) -> None:
