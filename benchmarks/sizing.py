@@ -31,7 +31,7 @@ LIFETIMES: Final = {
     "6 h": timedelta(hours=6),
     "1 d": timedelta(days=1),
 }
-RATES: Final = (1, 10, 50, 100, 500, 1_000)
+RATES: Final = (1, 10, 100, 1_000)
 
 
 def markdown() -> str:
