@@ -119,7 +119,6 @@ def test_twin_a_broken_link_is_found(tmp_path: Path) -> None:
     ("asked", "page"),
     [
         ("held", "/docs/operations/"),
-        ("lean client", "/docs/performance/"),
         ("lean client", "/docs/deploying/"),
         ("idempotency key", "/docs/key-design/"),
         ("InProgress", "/reference/lambda_once/"),
