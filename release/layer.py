@@ -3,13 +3,13 @@ Pack the wheel in dist/ and its requirements into layers, one a Python and archi
 
 ``make layer``. The requirements are those of src/requirements.txt, by hash, as wheels for Amazon Linux.
 Equal wheels give an equal archive (from one version of zlib): names are sorted, times and modes are fixed.
-Each layer that a Python of this machine can use is used once.
+Each layer is used once, by a Python of this machine or of Debian, for another architecture under emulation;
+those for which there is none are named.
 """
 
 from __future__ import annotations
 
 import platform
-import re
 import shutil
 import struct
 import subprocess
@@ -17,12 +17,13 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from release import debian
 from release.dist import DIST, FIRST_USE, ROOT, the_wheel, write_sums
-from tests.versions import candidates, pythons
+from tests.versions import candidates, minors, pythons
 
 LOCK = ROOT / "src" / "requirements.txt"
 LIMIT = 250_000_000
@@ -46,13 +47,6 @@ OF_RUNTIME = ("boto3", "botocore", "s3transfer")
 """Lambda's Python runtime has them; a layer would shadow them."""
 NEEDED = ("lambda_once", "aws_lambda_powertools", "jmespath", "pydantic", "pydantic_core", "ulid")
 """The packages that a layer has."""
-
-_PYTHON = re.compile(r"Programming Language :: Python :: 3\.(\d+)")
-
-
-def minors(classifiers: Iterable[str]) -> list[int]:
-    """Return the minor versions of Python 3 among *classifiers*."""
-    return [int(found[1]) for each in classifiers if (found := _PYTHON.fullmatch(each))]
 
 
 def pack(wheels: Iterable[Path], target: Path) -> None:
@@ -118,18 +112,29 @@ def _check(layer: Path, minor: int, architecture: str) -> int:
     return size
 
 
-def _use(layer: Path, python: str) -> None:
-    """Run `FIRST_USE` with nothing but *layer* and the standard library."""
+def _use(layer: Path, python: Sequence[str] | None) -> None:
+    """Run `FIRST_USE` by *python*, with nothing but *layer* and the standard library."""
+    if python is None:
+        print(f"{layer.name}: not used, for want of a Python", flush=True)
+        return
     with tempfile.TemporaryDirectory() as folder:
         shutil.unpack_archive(layer, folder)
-        subprocess.run([python, "-I", "-S", str(FIRST_USE), f"{folder}/python"], check=True)
+        subprocess.run([*python, "-I", "-S", str(FIRST_USE), f"{folder}/python"], check=True)
+
+
+def _python(minor: int, architecture: str, here: Mapping[tuple[int, int], str]) -> Sequence[str] | None:
+    """Return the command of a Python 3.*minor* for *architecture*, or None."""
+    if architecture != platform.machine().replace("aarch64", "arm64"):
+        return debian.emulated(minor) if architecture == "arm64" else None
+    python = here.get((3, minor)) or debian.native(minor)
+    return python and [python]
 
 
 def main() -> None:
     """Write the layers into dist/; raise where one cannot be made, is too large, or does not work."""
     wheel = the_wheel()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    here, machine = pythons(candidates()), platform.machine().replace("aarch64", "arm64")
+    here = pythons(candidates())
     for old in DIST.glob("*.zip"):
         old.unlink()
     for minor in minors(project["classifiers"]):
@@ -140,8 +145,7 @@ def main() -> None:
                 pack([wheel, *Path(folder).iterdir()], layer)
             size = _check(layer, minor, architecture)
             print(f"{layer.name}: {layer.stat().st_size:,} bytes, {size:,} unpacked", flush=True)
-            if architecture == machine and (3, minor) in here:
-                _use(layer, here[3, minor])
+            _use(layer, _python(minor, architecture, here))
     write_sums(DIST)
     print((DIST / "SHA256SUMS").read_text(encoding="ascii"), end="")
 

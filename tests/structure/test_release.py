@@ -12,9 +12,9 @@ import pytest
 
 from release import installed
 from release.dist import LIMIT, ROOT, TRIED, digests, flaws, tried, unready, write_sums
-from release.layer import LOCK, NEEDED, minors, pack, strangers
+from release.layer import LOCK, NEEDED, pack, strangers
 from release.sbom import differing
-from tests.versions import FAST, SDKS
+from tests.versions import FAST, SDKS, minors
 
 WHEEL = (
     "lambda_once/__init__.py",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from release.layer import minors
+from tests.versions import minors
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
