@@ -91,6 +91,11 @@ def _named_by(record: object, known: Mapping[str, Source]) -> Source:
 
 def misplaced(decorator: str, source: Source, event: object) -> Misconfigured:
     """Return the error for *decorator* in front of *event*, which is of *source*."""
+    if hasattr(type(event), "model_fields"):
+        return Misconfigured(
+            f"{decorator} received a {type(event).__name__}, which event_parser made of the event. "
+            f"Nothing ran. Remove event_parser, and pass the model of one record to {decorator}(model=...)."
+        )
     service = service_of(event)
     if service is not None and (source in _OF_SERVICES or service.refused is not None):
         return service.misplaced(decorator)
