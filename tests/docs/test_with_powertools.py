@@ -26,7 +26,7 @@ Decorator = Callable[[Any], Any]
 
 
 class Order(BaseModel):
-    orderId: str
+    orderId: str  # noqa: N815  (as in the message)
 
 
 @pytest.fixture
