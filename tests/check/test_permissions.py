@@ -1,4 +1,4 @@
-"""The policy that docs/check.md shows for whoever reads an account: enough, and no more."""
+"""The policy for whoever checks an account: enough, and no more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from lambda_once.check.account import LAYERS
 from lambda_once.check.deployment import IN_CODE, CannotCheck
 from lambda_once.check.policies import UNSEEN
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import ROOT
 from tests.kit import iam
 
 from .deployed import FUNCTION, Account, account
@@ -19,8 +19,8 @@ from .deployed import FUNCTION, Account, account
 
 def shown() -> list[iam.Statement]:
     """Return the statements of the page's policy."""
-    (block,) = [each for each in blocks(ROOT / "docs" / "check.md") if each.language == "json"]
-    statements: list[iam.Statement] = json.loads(block.text)["Statement"]
+    policy = ROOT / "examples" / "infrastructure" / "check-policy.json"
+    statements: list[iam.Statement] = json.loads(policy.read_text(encoding="utf-8"))["Statement"]
     return statements
 
 
