@@ -98,7 +98,7 @@ def test_ci_runs_every_python_that_is_promised() -> None:
     )
     promised = [f"3.{minor}" for minor in minors(project["classifiers"])]
     assert ci["test"]["strategy"]["matrix"]["python"] == promised
-    for job in (ci["dependencies"], release["build"]):
+    for job in (ci["dependencies"], release["build"], release["arm64"]):
         (set_up,) = (step for step in job["steps"] if "setup-python@" in step.get("uses", ""))
         assert sorted(set_up["with"]["python-version"].split()) == promised
 
