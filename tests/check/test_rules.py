@@ -504,11 +504,10 @@ def test_codes_are_unique_and_texts_are_sentences() -> None:
         assert rule.code[0] in "TQSPVLC", rule.code
 
 
-def test_the_page_lists_the_rules() -> None:
-    """docs/check.md has each rule, in the order of the table, and no other."""
+def test_the_page_has_every_kind_of_rule() -> None:
+    """docs/check.md names the letter of each code, and no other; the command prints the rest."""
     page = (SHOP.parents[2] / "docs" / "check.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if re.match(r"\| [A-Z]\d+ \|", line)]
-    assert rows == [f"| {rule.code} | {rule.severity.value} | {rule.title} |" for rule in RULES]
+    assert {*re.findall(r"\*\*\w+\*\* \(([A-Z])\)", page)} == {rule.code[0] for rule in RULES}
 
 
 def test_permissions_are_those_of_the_page() -> None:
