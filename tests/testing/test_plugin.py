@@ -9,7 +9,6 @@ from lambda_once import MemoryStore, Once
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.testing import FakeClock, lambda_context, using
 from lambda_once.testing.stores import overridden
-from tests.docs.pages import ROOT, blocks
 
 pytest_plugins = ["pytester"]
 
@@ -145,17 +144,6 @@ def test_a_conftest_further_down_imports_the_fixtures(pytester: pytest.Pytester)
     conftest = "from lambda_once.testing.plugin import fake_clock, lambda_context, once_store\n"
     tests = "def test_it(once_store, fake_clock, lambda_context):\n    assert once_store.records == {}\n"
     run(pytester, conftest=conftest, test_it=tests).assert_outcomes(passed=1)
-
-
-def test_the_pages_example_is_run_by_pytest(pytester: pytest.Pytester) -> None:
-    """Each block of docs/testing.md that begins with a file's name is that file."""
-    files: dict[str, str] = {}
-    for block in blocks(ROOT / "docs" / "testing.md"):
-        first = block.text.partition("\n")[0]
-        if first.startswith("# ") and first.endswith(".py"):
-            files[first.removeprefix("# ").removesuffix(".py")] = block.text
-    assert set(files) == {"conftest", "payments", "test_payments"}
-    run(pytester, **files).assert_outcomes(passed=files["test_payments"].count("def test_"))
 
 
 def test_the_package_is_no_plugin_by_itself() -> None:
