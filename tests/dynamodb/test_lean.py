@@ -27,6 +27,7 @@ from botocore.exceptions import (
     SSLError,
 )
 
+import lambda_once
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.dynamodb.answers import answer_of
 from lambda_once.dynamodb.connection import Connection, Response
@@ -117,7 +118,7 @@ def test_the_host_is_signed_as_it_is_sent(url: str, host: str) -> None:
 
 def test_every_operation_that_the_package_sends_is_known() -> None:
     """Those of operators and patterns, too: LAMBDA_ONCE_CLIENT is for all of a function's tables."""
-    package = Path(__file__).parents[2] / "src" / "lambda_once"
+    package = Path(lambda_once.__file__).parent  # where it is installed, without sources beside it, too
     text = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
     sent = set(re.findall(r'\.(?:call|asked|send)\(\s*"([a-z_]+)"|\bsend\(\s*"([a-z_]+)"', text))
     names = {name for pair in sent for name in pair if name}
