@@ -17,7 +17,7 @@ from examples.demo.template import TABLE, Template
 from tests.kit.dynamodb_local import EngineAbsent, running
 
 from .image import ROOT, ImageAbsent, provide
-from .sam import CREDENTIALS, REGION, Api, SamAbsent, Stack, build
+from .sam import CREDENTIALS, REGION, Api, SamAbsent, Stack, build, wheel_of_this_tree
 
 Row = dict[str, Any]
 
@@ -73,8 +73,8 @@ def stack(engine: str, tokens: Tokens) -> Stack:
 
 @pytest.fixture(scope="session")
 def minimal(engine: str, tokens: Tokens) -> Stack:
-    """examples/minimal, on the same: its table has the same keys and name."""
-    return _built(engine, ROOT / "examples" / "minimal", "minimal")
+    """examples/minimal with the wheel of this tree, on the same: its table has the same keys and name."""
+    return _built(engine, ROOT / "examples" / "minimal", "minimal", by_wheel=True)
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +84,13 @@ def api(stack: Stack) -> Iterator[Api]:
         yield served
 
 
-def _built(engine: str, folder: Path, name: str) -> Stack:
+def _built(engine: str, folder: Path, name: str, *, by_wheel: bool = False) -> Stack:
     """Build the stack in *folder*, which has a template and events."""
     with _skipped_if_absent():
         provide()
         endpoint = f"http://host.docker.internal:{urlsplit(engine).port}"
-        return Stack(build(folder / "template.yaml", name), folder / "events", endpoint)
+        built = build(folder / "template.yaml", name, wheel_of_this_tree() if by_wheel else None)
+        return Stack(built, folder / "events", endpoint)
 
 
 @contextmanager

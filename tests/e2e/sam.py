@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -176,32 +177,49 @@ class Api:
 SETTINGS = ("--config-file", str(ROOT / "samconfig.toml"), "--config-env", "local")
 
 
-def build(source: Path, name: str) -> Path:
+def build(source: Path, name: str, wheels: Path | None = None) -> Path:
     """
     Build the stack of *source* for this machine, from a cache where nothing changed; return what was built.
 
     *name*: of the folder for both; the SAM CLI keeps one record of what it built beside a build.
+    *wheels*: a folder where pip looks, too. Not cached: the SAM CLI compares requirements, not wheels.
     """
     folder = FOLDER / name
     command = [
-        *("build", "--template", str(source), *SETTINGS, "--cached"),
+        *("build", "--template", str(source), *SETTINGS, "--no-cached" if wheels else "--cached"),
         *("--build-dir", str(folder / "build"), "--cache-dir", str(folder / "cache")),
         *("--parameter-overrides", _parameters("")),
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    done = _sam(command, BUILD_SECONDS)
+    done = _sam(command, BUILD_SECONDS, {} if wheels is None else finding(wheels))
     if done.returncode != 0:
         raise SamFailed(done.stderr[-4000:])
     return folder / "build" / "template.yaml"
 
 
-def _sam(arguments: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+def wheel_of_this_tree() -> Path:
+    """Build the wheel of the working tree, as a user does until the version is on PyPI; return its folder."""
+    folder = FOLDER / "wheels"
+    shutil.rmtree(folder, ignore_errors=True)
+    wheel = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT))
+    subprocess.run([sys.executable, "-m", "pip", *wheel], check=True, timeout=BUILD_SECONDS)
+    return folder
+
+
+def finding(wheels: Path) -> dict[str, str]:
+    """Return the variable by which pip looks in *wheels*, too."""
+    return {"PIP_FIND_LINKS": f"{os.environ.get('PIP_FIND_LINKS', '')} {wheels}".strip()}
+
+
+def _sam(
+    arguments: Sequence[str], seconds: float, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     if not SAM.exists():
         raise SamAbsent(f"the SAM CLI is not at {SAM}: run `make e2e`, which installs it")
     return subprocess.run(
         [SAM, *arguments],
         cwd=ROOT,
-        env=_environment(),
+        env={**_environment(), **(variables or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ from .test_events import RECEIVED_AGAIN, differences
 from .test_template import complaints
 
 FOLDER = ROOT / "examples" / "minimal"
-SHOWN = ("function/payments.py", "pytest.ini", "tests/conftest.py", "tests/test_payments.py", "template.yaml")
+SHOWN = (
+    "function/payments.py",
+    "pytest.ini",
+    "tests/conftest.py",
+    "tests/test_payments.py",
+    "function/requirements.txt",
+    "template.yaml",
+)
 
 
 def own_tests(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -74,6 +82,13 @@ def test_its_template_is_clean_and_short() -> None:
     text = (FOLDER / "template.yaml").read_text(encoding="utf-8")
     assert complaints(text) == []
     assert len(text.splitlines()) < 90
+
+
+def test_it_requires_the_version_of_this_tree() -> None:
+    """The function is built with a release: the wheel, and nothing else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    required = (FOLDER / "function" / "requirements.txt").read_text(encoding="utf-8")
+    assert required == f"{project['name']}=={project['version']}\n"
 
 
 def test_its_function_may_do_what_the_sample_functions_may(minimal: Template, template: Template) -> None:
