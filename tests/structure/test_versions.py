@@ -8,6 +8,8 @@ import tomllib
 
 import pytest
 
+from release import debian
+from tests import versions
 from tests.versions import FAST, OF_SDKS, ROOT, SDKS, at_least, candidates, environments, pythons, tools
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -72,3 +74,29 @@ def test_what_the_oldest_packages_leave_out_needs_an_sdk() -> None:
     files = [file for folder in FAST for file in sorted((ROOT / folder).rglob("test_*.py"))]
     left_out = {file for each in OF_SDKS for file in ROOT.glob(each)}
     assert {file for file in files if sdks.search(file.read_text(encoding="utf-8"))} == left_out
+
+
+@pytest.mark.parametrize(("ci", "code"), [("true", 1), ("", 0)])
+def test_a_promised_python_that_is_missing_fails_ci_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ci: str, code: int
+) -> None:
+    """It is named in both cases, and the others are tested."""
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(versions, "pythons", lambda _: {(3, minor): "/a/python" for minor in (11, 12, 13)})
+    monkeypatch.setattr(versions, "install", lambda each: each.python)
+    monkeypatch.setattr(versions, "run_tests", lambda *_: True)
+    monkeypatch.setattr(debian, "native", lambda _: None)
+    assert versions.main() == code
+    assert "Not tested, for it is not here: Python 3.14." in capsys.readouterr().out
+
+
+def test_a_python_of_debian_is_tested_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tests run under its name, and their failure fails the run."""
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr(versions, "pythons", lambda _: {(3, minor): "/a/python" for minor in (11, 12, 13)})
+    monkeypatch.setattr(versions, "install", lambda each: each.python)
+    monkeypatch.setattr(versions, "run_tests", lambda _, python: python != "/tree/python3.14")
+    monkeypatch.setattr(debian, "native", lambda minor: f"/tree/python3.{minor}")
+    assert versions.main() == 1
+    monkeypatch.setattr(versions, "run_tests", lambda *_: True)
+    assert versions.main() == 0
