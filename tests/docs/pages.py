@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_BESIDE = ("benchmarks", "tests/chaos", "tests/guarantees", "tests/simulation")
+_BESIDE = ("benchmarks", *(f"tests/{name}" for name in ("chaos", "faults", "guarantees", "simulation")))
 BESIDE_CODE = [ROOT / folder / "README.md" for folder in _BESIDE]
 
 _BLOCK = re.compile(

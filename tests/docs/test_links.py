@@ -10,7 +10,7 @@ from tests.docs.pages import BESIDE_CODE, PAGES, ROOT, anchors, links, named
 from tests.guarantees.test_twins import TWINS
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
-COMPARED = ROOT / "docs" / "compared.md"
+COMPARED = ROOT / "tests" / "faults" / "README.md"
 EVIDENCE = ROOT / "tests" / "guarantees" / "README.md"
 THREATS = ROOT / "docs" / "threat-model.md"
 SITE = ROOT / "release" / "site" / "zensical.toml"
