@@ -153,7 +153,7 @@ def expanded(template: Template, values: Mapping[str, Any], path: Path) -> Templ
     Return *template* as SAM's transform leaves it, as far as rules look at it. Raises `CannotCheck`.
 
     APIs, and the events that call a function without a mapping, are left out: what they need, such as the
-    files of their definitions, is not needed here. Code stands in S3, as it would after ``sam package``.
+    files of their definitions, is not needed here. Code is in S3, as it would be after ``sam package``.
     *values* are those of parameters and pseudo parameters.
     """
     try:

@@ -1,4 +1,4 @@
-"""Who runs a command, by what AWS STS answers to their credentials."""
+"""The identity that runs a command, as AWS STS returns it for its credentials."""
 
 from __future__ import annotations
 

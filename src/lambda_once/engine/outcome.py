@@ -90,7 +90,7 @@ class Outcome(Generic[T]):
 
 
 class Asker(NamedTuple):
-    """Who asks about a token, and reads what its row lacks."""
+    """Looks up a token, and reads what its row lacks."""
 
     token: str
     replayer: Replayer

@@ -11,9 +11,9 @@ first: a forged one seldom reaches the key server, and then at a limited rate.
     the key of kid, remembered or fetched                unknown to the server 400; no answer 503
     signature, then iss and sub, not expired             else 400
 
-A key that has verified a signature is remembered for a day. Whoever sends other kids costs `MOST_FETCHES`
-requests a minute, and delays a key that is new indeed until the next minute. Nothing here is logged but which
-check failed.
+A key that has verified a signature is remembered for a day. Requests with other key ids cause at most
+`MOST_FETCHES` fetches a minute, and may delay a new key until the next minute. Only the name of the check
+that failed is logged.
 """
 
 from __future__ import annotations

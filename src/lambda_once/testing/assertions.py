@@ -1,5 +1,5 @@
 """
-Assertions about tokens; a failure prints the token's story.
+Assertions about tokens; a failure prints the token's history.
 
 Each takes the store, or the Once that uses it; then the key as the work got it, the whole token, or nothing
 if there is only one token; and returns the row. Each raises AssertionError.

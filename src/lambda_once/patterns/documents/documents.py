@@ -3,7 +3,7 @@
 
 A write puts the parts of a new version, which is not read, and then commits it by one conditional write of
 the head. A write that is cut off before that has no effect, and of several writers each builds on the head of
-the one before. A read returns the newest committed version of which every part is there.
+the one before. A read returns the newest committed version that is whole.
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ def versions(parts: Iterable[Part]) -> Iterator[StoredVersion]:
 
 
 def newest_whole(head: Head, found: Iterable[StoredVersion]) -> StoredVersion | None:
-    """Return the newest committed version of which every part is there."""
+    """Return the newest committed version that is whole."""
     return next((each for each in found if head.stood(each.version) and each.whole), None)
 
 
