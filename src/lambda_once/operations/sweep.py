@@ -1,8 +1,9 @@
 """
 Delete rows that are past their ttl, on tables where DynamoDB does not.
 
-A table of multi-region strong consistency has no TTL (developer guide, global tables). Unfinished and held rows
-are never deleted, whatever their ttl; neither are rows without one, such as a cursor or another program's row.
+A table of multi-region strong consistency has no TTL (developer guide, global tables). Unfinished and held
+rows are never deleted, whatever their ttl; neither are rows without one, such as a cursor or another
+program's row.
 """
 
 from __future__ import annotations
