@@ -94,7 +94,8 @@ def misplaced(decorator: str, source: Source, event: object) -> Misconfigured:
     if hasattr(type(event), "model_fields"):
         return Misconfigured(
             f"{decorator} received a {type(event).__name__}, which event_parser made of the event. "
-            f"Nothing ran. Remove event_parser, and pass the model of one record to {decorator}(model=...)."
+            "Nothing ran. Remove event_parser: decorators of records take model=, "
+            "those of whole events take event_parser below them."
         )
     service = service_of(event)
     if service is not None and (source in _OF_SERVICES or service.refused is not None):
