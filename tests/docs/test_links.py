@@ -32,6 +32,19 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
+def test_a_section_of_the_readme_that_a_page_links_to_is_on_the_site_too() -> None:
+    """The site has a first page of its own in the README's place."""
+    readme = ROOT / "README.md"
+    asked = {
+        link.partition("#")[2]
+        for page in [*PAGES, *BESIDE_CODE]
+        if page != readme
+        for link in links(page)
+        if "#" in link and (page.parent / link.partition("#")[0]).resolve() == readme
+    }
+    assert asked <= anchors(SITE.with_name("home.md"))
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"], ids=named)
 def test_no_address_is_a_placeholder(page: Path) -> None:
     """Someone would copy it, and send a report or a check to a stranger."""
