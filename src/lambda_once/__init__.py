@@ -1,4 +1,4 @@
-"""Idempotency for AWS Lambda: a handler takes effect once, and every duplicate gets the same answer."""
+"""Idempotency for AWS Lambda: a handler takes effect once, and every duplicate gets the same result."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -73,26 +73,25 @@ _OF_ONCE: Final = (
     *("table", "client", "store", "service", "metrics", "logger", "tracer", "hooks"),
     "require_key",
 )
-"""The arguments of `Once` that are no options of decorators."""
+"""Arguments of `Once` that decorators do not accept."""
 
 
 class Once:
     """
     Makes handlers and functions take effect once, with one token table and one set of defaults.
 
-    A duplicate gets the stored result or raises an error of `lambda_once.errors`; handlers of batches and of
-    HTTP requests turn it into their response.
+    A duplicate gets the stored result or raises an error from `lambda_once.errors`; batch and HTTP handlers
+    turn it into their response.
 
-    No request is sent before first use; in Lambda the client is made at INIT. *table* defaults to
-    LAMBDA_ONCE_TABLE; *client* is a low-level DynamoDB client, "botocore" for one that sends as botocore
-    does, or "lean" for one without botocore (docs/deploying.md); *store*, in place of a table, is anything
-    that implements the store contract. *service* is the first part of every token and defaults to
-    POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools objects; *tracer* may be
-    OpenTelemetry's. Each function in *hooks* is called with every event, and cannot
-    change the outcome. With *require_key* no decorator takes two equal payloads for one: without ``key=`` it
-    is `Misconfigured` when decorated.
+    No request is sent before first use; in Lambda the client is created at INIT. *table* defaults to
+    LAMBDA_ONCE_TABLE. *client* is a low-level DynamoDB client, "botocore" for one that sends through
+    botocore, or "lean" for one without botocore (docs/deploying.md). *store* replaces the table with any
+    implementation of the store contract. *service* is the first part of every token and defaults to
+    POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools objects; *tracer* may also
+    be OpenTelemetry's. Every function in *hooks* is called with every event and cannot change the outcome.
+    With *require_key*, a decorator that would use a hash of the payload as the key raises `Misconfigured`.
 
-    The *policies* apply to all decorators, and a decorator may override each of them (docs/reference.md).
+    The *policies* apply to all decorators; a decorator may override each of them (docs/reference.md).
 
     Raises `Misconfigured` for an invalid option.
     """
@@ -159,8 +158,8 @@ class Once:
         """
         Turn a function of one record into a handler of SQS batches, standard or FIFO.
 
-        The handler returns ``{"batchItemFailures": […]}``; its event source mapping needs
-        ReportBatchItemFailures. If every record failed it raises Powertools' ``BatchProcessingError``, unless
+        The handler returns ``{"batchItemFailures": […]}``; the event source mapping needs
+        ReportBatchItemFailures. If every record fails, it raises Powertools' ``BatchProcessingError``, unless
         ``raise_on_entire_batch_failure=False``. With ``model=`` the function gets the payload as that type.
         """
         from lambda_once.decorators.batches import sqs_handler
@@ -169,7 +168,7 @@ class Once:
 
     @property
     def sns(self) -> MessageDecorator[SNSEventRecord]:
-        """Turn a function of one notification into a handler of SNS events, which raises the first error."""
+        """Turn a function of one notification into a handler of SNS events; it raises the first error."""
         from lambda_once.sources.records import SNS
 
         return self._messages(SNS)
@@ -177,11 +176,12 @@ class Once:
     @property
     def kinesis(self) -> StreamDecorator[KinesisStreamRecord]:
         """
-        Turn a function of one record into a handler of Kinesis batches, which keeps the order of the shard.
+        Turn a function of one record into a handler of Kinesis batches that keeps the order of the shard.
 
-        The handler raises the first error, and starts nothing behind it. With ``report_failures=True``, for a
-        mapping with ReportBatchItemFailures, it returns the first failed sequence number. ``on_give_up`` is
-        a function of a record that can never succeed, and its error: if it returns, the shard goes on.
+        The handler raises the first error and starts no later record. With ``report_failures=True``, for a
+        mapping with ReportBatchItemFailures, it returns the first failed sequence number instead.
+        ``on_give_up`` is called with a record that can never succeed and its error; if it returns, the shard
+        continues.
         """
         from lambda_once.sources.ordered import KINESIS
 
@@ -197,10 +197,10 @@ class Once:
     @property
     def kafka(self) -> KafkaDecorator:
         """
-        Turn a function of one record into a handler of Kafka batches, as `kinesis` does for each partition.
+        Turn a function of one record into a handler of Kafka batches, as `kinesis` does, for each partition.
 
-        A failure stops its partition alone. ``schema``: Powertools' ``SchemaConfig``, for values in Avro,
-        Protobuf or by JSON schema; the function gets Powertools' ``ConsumerRecordRecords`` then.
+        A failure stops only its partition. ``schema`` is Powertools' ``SchemaConfig``, for values in Avro,
+        Protobuf or JSON with a schema; the function then gets Powertools' ``ConsumerRecordRecords``.
         """
         from lambda_once.sources.ordered import kafka_source
 
@@ -261,13 +261,13 @@ class Once:
         Make a handler of HTTP requests take effect once per request, and replay its response.
 
         For API Gateway (v1, v2), Function URLs, load balancers and VPC Lattice. The key is the header
-        ``Idempotency-Key``, within method, path and caller.
+        ``Idempotency-Key``, scoped to method, path and caller.
 
         * ``without_key``: for a request without that header, "hash" it, "reject" it or "run" it unprotected.
         * ``caller``: an expression or callable that identifies the caller, or False to ignore callers.
-        * ``unscoped``: for a request that names no caller, "warn" in the log, or "refuse" it with 400.
+        * ``unscoped``: for a request whose caller is unknown, "warn" in the log, or "refuse" it with 400.
         * ``methods``: the protected methods. Default: all but GET, HEAD and OPTIONS.
-        * ``store_status``: the statuses of 400 and above that are stored like a success.
+        * ``store_status``: statuses of 400 and above that are stored like a success.
         * ``problem``: a function from `Problem` to `Problem` that changes the text of errors.
         """
         from lambda_once.decorators.http import api_handler
@@ -284,8 +284,8 @@ class Once:
         """
         Return a middleware that protects one route of a Powertools Event Handler.
 
-        ``@app.post("/pay", middlewares=[once.route()])``. The options are those of `api_gateway`. Pass
-        ``async_resolver=True`` for ``app.resolve_async``, which needs another kind of middleware.
+        ``@app.post("/pay", middlewares=[once.route()])``. It takes the options of `api_gateway`. Pass
+        ``async_resolver=True`` for ``app.resolve_async``, which needs an async middleware.
         """
         from lambda_once.integrations.event_handler import Route, middleware_of
 
@@ -324,10 +324,11 @@ class Once:
         """
         Return a context manager, plain or async, for a block of work with one *key*.
 
-        It enters with an `Attempt`, or with a `Replayed` if the work was done. Without ``complete``, leaving
-        it completes the token with None; for an exception ``on_error`` decides. *key* and *scope* are values.
-        If *payload* is given, the same key with another payload is `KeyReused`. ``name`` defaults to the name
-        of the calling function: two blocks of one function need two names, or the second is `Misconfigured`.
+        Entering it returns an `Attempt`, or a `Replayed` if the work is already done. Leaving it completes
+        the token with None unless ``complete`` was called; for an exception ``on_error`` decides. *key* and
+        *scope* are values. With *payload*, the same key with another payload raises `KeyReused`. ``name``
+        defaults to the name of the calling function; two blocks in one function need two names, or the
+        second raises `Misconfigured`.
         """
         from lambda_once.decorators.function import begun
 
@@ -349,8 +350,8 @@ class Once:
         """
         Return a context manager for a durable execution with one *key*; *context* is its DurableContext.
 
-        The token is acquired and finished in steps, and kept while the execution is suspended. *lease* is
-        the timeout of the execution. *key*, *scope*, *payload* and ``name`` are as for `begin`.
+        The token is acquired and finished in durable steps, and held on to while the execution is suspended.
+        *lease* is the timeout of the execution. *key*, *scope*, *payload* and ``name`` are as for `begin`.
         """
         from lambda_once.integrations.durable import execution
 
@@ -363,8 +364,8 @@ class Once:
         """
         Call *function*, plain or async, with the arguments, unless it was called with *key* before.
 
-        Returns its result or the stored one. The token has the name of *function*, which must lead back to
-        it: raises `Misconfigured` for lambdas, partials, bound methods, and functions with captured values.
+        Returns its result or the stored one. The token is named after *function*, so the name must identify
+        it: raises `Misconfigured` for lambdas, partials, bound methods and functions with captured values.
         """
         check_own_name(function)
         return self._run(key, function, args, kwargs)
@@ -373,9 +374,9 @@ class Once:
         self, name: str, key: object, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """
-        Do what `run` does for any callable, plain or async: a lambda, a bound method, a client's method.
+        Do what `run` does for any callable, plain or async, such as a lambda or a client's method.
 
-        *name* is the second part of the token, as ``name=`` is. Raises `Misconfigured` if it is empty.
+        *name* is the second part of the token. Raises `Misconfigured` if it is empty.
         """
         if not (isinstance(name, str) and name):  # type: ignore[redundant-expr]
             raise Misconfigured("once.run_as(name, key, function, …) takes a non-empty str for a name")
@@ -403,12 +404,12 @@ class Once:
     ) -> Outcome[Any]: ...
     def outcome(self, key: object, *, scope: object = None, **options: Any) -> Outcome[Any]:
         """
-        Return what became of *key*, without running anything.
+        Return the outcome of *key*, without running anything.
 
-        For work under a ``name=``, which is required, and not for `api_gateway` and `route`, whose tokens
-        hold method, path and caller. *key* and *scope* are the values that the work's have. The row is read
-        consistently; a result is read when `Outcome.result` is. ``returns``, ``codec`` and ``seal`` are those
-        of the work.
+        The work must have a ``name=``. Not for `api_gateway` and `route`, whose tokens include method, path
+        and caller. *key* and *scope* are the values that the work's have. The row is read consistently; the
+        result is read on access to `Outcome.result`. Pass the ``returns``, ``codec`` and ``seal`` of the
+        work.
 
         Raises `StoreUnavailable` if the table does not respond, `KeyMissing`, and `Misconfigured`.
         """
@@ -435,17 +436,17 @@ class Once:
         **options: Unpack[OutcomeOptions],
     ) -> Coro[Outcome[Any]]: ...
     def aoutcome(self, key: object, *, scope: object = None, **options: Any) -> Coro[Outcome[Any]]:
-        """Do what `outcome` does off the event loop; the result is read at once, and so is at hand."""
+        """Do what `outcome` does, off the event loop. The result is read at once."""
         from lambda_once.engine.waiting import off_loop
 
         return off_loop(partial(self._question(key, scope, options).answer, at_once=True))
 
     def invocation(self, context: object) -> AbstractContextManager[object]:
-        """Return a context manager that sets the remaining time of all protected work inside it."""
+        """Return a context manager in which protected work takes its remaining time from *context*."""
         return self._runtime.invocation(context)
 
     def current(self) -> Attempt:
-        """Return the attempt of the protected work that is running. Raises `Misconfigured` if none is."""
+        """Return the attempt of the protected work that is running. Raises `Misconfigured` outside of it."""
         return current_attempt()
 
     def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""The types of decorators and options, for type checkers; `settings` has the options themselves."""
+"""The types of decorators and options, for type checkers. The options themselves are in `settings`."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ C_contra = TypeVar("C_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 M_co = TypeVar("M_co", covariant=True)
 Event = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""As Lambda sends it, or as EventBridge Pipes does."""
+"""An event as Lambda or EventBridge Pipes sends it."""
 StreamResponse = Mapping[str, Any] | None
-"""None, or ``batchItemFailures`` under ``report_failures``."""
+"""None; with ``report_failures``, ``batchItemFailures``."""
 Coro = Coroutine[Any, Any, R]
 
 
 class Handler(Protocol[E_contra, C_contra, R_co]):
-    """A Lambda handler as a decorator returns it: a plain function, even of a coroutine function."""
+    """A decorated Lambda handler: a plain function, even if the undecorated one is async."""
 
     def __call__(self, event: E_contra, context: C_contra, /) -> R_co: ...
 
@@ -58,7 +58,7 @@ class Handler(Protocol[E_contra, C_contra, R_co]):
 
 class OfRecords(Protocol[M_co, R_co]):
     """
-    A decorator of records with options, of a function of one record or one model *M_co*.
+    A record decorator after its options are given; it takes a function of one record or model *M_co*.
 
     The handler returns *R_co*.
     """
@@ -70,7 +70,7 @@ class OfRecords(Protocol[M_co, R_co]):
 
 
 class MessageDecorator(Protocol[M_co]):
-    """`Once.sns` and `Once.mq`, whose messages are *M_co*: bare or with options."""
+    """`Once.sns` and `Once.mq`, with or without options; messages are *M_co*."""
 
     @overload
     def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, None]: ...
@@ -98,7 +98,7 @@ class MessageDecorator(Protocol[M_co]):
 
 
 class StreamDecorator(Protocol[M_co]):
-    """`Once.kinesis` and the other streams, whose records are *M_co*: bare or with options."""
+    """`Once.kinesis` and the other streams, with or without options; records are *M_co*."""
 
     @overload
     def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, StreamResponse]: ...
@@ -128,7 +128,7 @@ class StreamDecorator(Protocol[M_co]):
 
 
 class KafkaDecorator(Protocol):
-    """`Once.kafka`: a `StreamDecorator` which, with ``schema``, passes records with decoded values."""
+    """`Once.kafka`: a `StreamDecorator` that passes decoded values if it has a ``schema``."""
 
     @overload
     def __call__(
@@ -205,27 +205,27 @@ class Policies(TypedDict, total=False):
     """``take_over``, ``hold`` or a probe. Default: take over, or hold if ``on_error`` can be HOLD."""
     on_in_progress: Literal["conflict", "wait"]
     wait_for: timedelta
-    """The longest wait for the outcome of the other attempt."""
+    """The longest wait for another attempt's outcome."""
     cache: int
-    """How many outcomes an environment remembers, for five minutes at most."""
+    """How many outcomes an execution environment keeps in memory, for at most five minutes."""
     history: HistorySource | None
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
-    """To encrypt and to decrypt results and error messages; both get bytes and a context with the token."""
+    """Functions that encrypt and decrypt results and error messages, given bytes and a context string."""
     seal_required: bool
-    """Whether a stored outcome that is not sealed is refused: duplicates get `ResultUnavailable`."""
+    """Whether to refuse a stored outcome that is not sealed; duplicates get `ResultUnavailable`."""
 
 
 class OnceOptions(Policies, total=False):
-    """For `Once`, and so for all of its decorators that take it."""
+    """For `Once`; they apply to each of its decorators that accepts them."""
 
     log: Literal["record", "batch"]
-    """Whether each record that is done has a line ``once.done``, or each group that is written together."""
+    """Log one ``once.done`` line per completed record, or per group that is written together."""
     unscoped: Literal["warn", "refuse"]
-    """Whether an HTTP request that names no caller is logged, or gets 400."""
+    """Whether an HTTP request whose caller is unknown is logged or gets 400."""
 
 
 class Options(Policies, total=False):
-    """The options of every decorator, besides its key."""
+    """Options of every decorator, except the key."""
 
     name: str
     ignore: Sequence[str]
@@ -233,7 +233,7 @@ class Options(Policies, total=False):
 
 
 class RecordOptions(Options, total=False):
-    """For `Once.sns`, `Once.mq` and, with more, for `Once.sqs` and the streams."""
+    """For `Once.sns` and `Once.mq`; `Once.sqs` and the streams add more."""
 
     scope: str | Callable[..., object]
     log: Literal["record", "batch"]
@@ -254,7 +254,7 @@ class StreamOptions(RecordOptions, total=False):
 
 
 class ReplayOptions(Options, total=False):
-    """For decorators whose outcome has a reader."""
+    """For decorators that return the stored result to duplicates."""
 
     scope: str | Callable[..., object]
     on_replay: Callable[[Any, Replayed], Any]
@@ -291,7 +291,7 @@ class ExecutionOptions(TypedDict, total=False):
 
 
 class OutcomeOptions(TypedDict, total=False):
-    """For `Once.outcome`: as the work has them that it asks about."""
+    """For `Once.outcome`: the same values as for the work."""
 
     codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None

@@ -1,5 +1,5 @@
 """
-What can go wrong, named by what the caller must do next.
+Errors, named by what the caller must do next.
 
     OnceError
     ├── RetryLater            no outcome yet: retry later
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 class OnceError(Exception):
     """
-    The base of all errors of this package.
+    Base class of all errors in this package.
 
-    Each has the lock token, and what is known of its row: ``state`` (str), ``locked_by`` (str,
+    Attributes, None if unknown: ``token`` (str, the lock token), ``state`` (str), ``locked_by`` (str,
     ``function/request id``, or ``function/ARN`` of a durable execution), ``created`` and
-    ``expected_completion`` (aware datetimes) and ``retry_after`` (seconds from now, float).
+    ``expected_completion`` (aware datetimes) and ``retry_after`` (float, seconds from now).
     """
 
     def __init__(
@@ -57,16 +57,16 @@ class OnceError(Exception):
         self.retry_after = retry_after
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the message and the attributes, which include the keyword-only arguments."""
+        """Pickle the message and the attributes."""
         return type(self), self.args, self.__dict__
 
 
 class RetryLater(OnceError):
-    """There is no outcome yet: retry later, or let the source redeliver."""
+    """There is no outcome yet. Retry later, or let the source redeliver."""
 
 
 class InProgress(RetryLater):
-    """Another attempt holds the token and its lease is alive."""
+    """Another attempt holds the token, and its lease has not expired."""
 
 
 class Fenced(RetryLater):
@@ -83,11 +83,11 @@ class StoreUnavailable(RetryLater):
 
 
 class CallerUnverified(RetryLater):
-    """What verifies the caller of an HTTP request did not respond: a callable ``caller=`` raises it."""
+    """The caller of an HTTP request cannot be verified right now. Raised by your ``caller=`` callable."""
 
 
 class GiveUp(OnceError):
-    """A retry changes nothing: fix the message or the code, or resolve the token."""
+    """A retry does not help. Fix the message or the code, or resolve the token."""
 
 
 class KeyMissing(GiveUp):
@@ -95,7 +95,7 @@ class KeyMissing(GiveUp):
 
 
 class CallerMissing(GiveUp):
-    """The request names no caller, and ``caller=`` or ``unscoped="refuse"`` requires one. Nothing ran."""
+    """The request's caller is unknown, and ``caller=`` or ``unscoped="refuse"`` requires it. Nothing ran."""
 
 
 class KeyReused(GiveUp):
@@ -103,8 +103,8 @@ class KeyReused(GiveUp):
     The key was used before, for another payload. Nothing ran.
 
     ``fields``: the names of up to 5 fields that differ from the first payload or are new, each cut to 64
-    characters; empty if unknown. ``hidden``: they are for the log alone, because HTTP callers who send the
-    same key are not distinguished, and one could guess the values of another, field by field.
+    characters; empty if unknown. ``hidden``: log the fields but do not return them, because HTTP callers
+    with the same key are not distinguished and one could guess another's values, field by field.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class KeyReused(GiveUp):
 
 class OtherCaller(GiveUp):
     """
-    The key was used before, by a request with other credentials. Nothing ran, and nothing was replayed.
+    The key was used before with other credentials. Nothing ran, and nothing was replayed.
 
-    A refreshed access token is another credential, and some requests have nothing that proves their caller:
-    identify callers by an authorizer, or by ``caller=``.
+    A refreshed access token counts as another credential, and some requests carry no proof of their caller:
+    identify callers with an authorizer or ``caller=``.
     """
 
 
@@ -136,14 +136,14 @@ class StoredError(GiveUp):
     """
     The work failed for good, and its error was stored.
 
-    Raised as a subclass named after the stored ``kind``, the class name of the first error, so that Step
-    Functions' ``ErrorEquals`` matches it. If that class can be restored (docs/error-policies.md), it is an
-    instance of the class, too.
+    Raised as a subclass with the class name of the original error (``kind``), so that Step Functions'
+    ``ErrorEquals`` matches it. If the original class can be found (docs/error-policies.md), it is also an
+    instance of that class.
     """
 
     kind: str = "StoredError"
     original: type[Exception] | None = None
-    """The class of the first caller's error, if this is an instance of it."""
+    """The class of the original error, if this is an instance of it."""
 
 
 class Misconfigured(GiveUp):
@@ -153,9 +153,9 @@ class Misconfigured(GiveUp):
 _CONSTRUCTION: Final = frozenset(
     {"__init__", "__new__", "__str__", "__reduce__", "__reduce_ex__", "__init_subclass__", "__setattr__"}
 )
-"""Methods that a class must inherit from a built-in one to be instantiated with a message alone."""
+"""An error class that overrides one of these is not constructed from a message alone."""
 KNOWN: Final = ("token", "state", "locked_by", "created", "expected_completion", "retry_after")
-"""The attributes of every `OnceError`."""
+"""Attributes of every `OnceError`."""
 _NEVER: Final = (
     OnceError,
     StopIteration,  # a generator turns it into a RuntimeError
@@ -171,11 +171,10 @@ def stored_error(
     kind: str, message: str, named: Iterable[type[BaseException]] = (), **known: Any
 ) -> StoredError:
     """
-    Return the error of a stored *kind* and *message*; *known* is what `OnceError` knows.
+    Return the stored error of class name *kind* and *message*; *known* are attributes of `OnceError`.
 
-    It is an instance of the first error's class as well if exactly one of the classes *named*, or of their
-    loaded subclasses, has the name *kind*, or is the base of all that have it, and takes a message alone. Its
-    constructor does not run.
+    It is also an instance of the original class if exactly one class among *named* and their loaded
+    subclasses has the name *kind* (or is the base of all that have it) and needs only a message.
     """
     original = _original(kind, named)
     if original is not None:
@@ -219,7 +218,7 @@ def stored_error_type(kind: str) -> type[StoredError]:
 
 @lru_cache(maxsize=256)
 def _stored_error_type_of(original: type[Exception]) -> type[StoredError]:
-    """Return the subclass of `StoredError` and *original* with the latter's name."""
+    """Return a subclass of `StoredError` and *original* that has the name of *original*."""
     attributes = dict.fromkeys(KNOWN)
     return type(
         original.__name__,

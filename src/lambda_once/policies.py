@@ -1,4 +1,4 @@
-"""What an exception of the work does to its token, and what happens to a lapsed one."""
+"""Policies for errors of the work, and for lapsed tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class Policy(Enum):
-    """What an exception of the work does to its token."""
+    """What happens to the token when the work raises an exception."""
 
     RELEASE = "release"
     """Not done, safe to retry: the token is released and the exception propagates."""
     STORE = "store"
-    """Done and final: the error is stored, and duplicates get it."""
+    """Failed for good: the error is stored, and duplicates get it."""
     HOLD = "hold"
     """Needs manual review: the token is held (``status`` is ``error``) until it is resolved."""
 
@@ -32,7 +32,7 @@ HOLD = Policy.HOLD
 
 
 class Done(NamedTuple, Generic[T]):
-    """A probe's answer: the work of the lapsed attempt was done, with this *result*."""
+    """A probe's answer: the lapsed attempt did its work, with this *result*."""
 
     result: T
 
@@ -64,7 +64,7 @@ class Lapsed(NamedTuple):
     created: datetime
     expected_completion: datetime
     generation: str | None = None
-    """What the downstream keys of all attempts at this work are made of, beside the token."""
+    """Input of the downstream keys, with the token: the same for all attempts at this work."""
 
     @classmethod
     def of(cls, record: Record) -> Lapsed:
@@ -80,7 +80,7 @@ class Lapsed(NamedTuple):
         )
 
     def downstream_key(self, label: str = "") -> str:
-        """Return what `Attempt.downstream_key` returned to the attempt: 64 hex digits."""
+        """Return the `Attempt.downstream_key` of the lapsed attempt, 64 hex digits."""
         return downstream(self.token, self.generation, label)
 
 
@@ -89,9 +89,9 @@ Probe = Callable[..., object]
 
 def ask(probe: Probe, lapsed: Lapsed, *arguments: Any) -> object:
     """
-    Return what *probe* returns or awaits. Raises what it raises.
+    Call *probe* and return its answer. Raises what it raises.
 
-    An awaitable gets an event loop of its own, in a thread if this one already runs a loop.
+    An awaitable runs on a new event loop, in another thread if this one already runs a loop.
     """
     answer = probe(lapsed, *arguments)
     if not isawaitable(answer):
@@ -118,9 +118,9 @@ OnLapseOption = Literal["take_over", "hold"] | Probe | None
 
 class ErrorResponse(Exception):
     """
-    A response of 400 or above that a handler returned; ``on_error`` decides about those of 500 or above.
+    A handler returned a response with status 400 or above; ``on_error`` decides from 500 on.
 
-    ``status`` is the HTTP status, ``response`` what the handler returned.
+    ``status`` is the HTTP status, ``response`` the return value of the handler.
     """
 
     SERVER_ERROR = 500
@@ -133,11 +133,11 @@ class ErrorResponse(Exception):
 
 def policy_for(error: BaseException, on_error: OnError, on_lapse: OnLapse) -> Policy:
     """
-    Return what *error*, raised by the work, does to the token.
+    Return the policy for *error*, which the work raised.
 
-    A mapping applies by the nearest class in the error's MRO. `RetryLater` is never stored, and after a 4xx
-    response nothing was done. After a BaseException that no mapping names (SystemExit, KeyboardInterrupt, a
-    cancellation) it is unknown whether the work was done: HOLD where lapsed work is held, else RELEASE.
+    `RetryLater` and 4xx responses always release. In a mapping, the first class in the error's MRO applies.
+    After any other BaseException (SystemExit, KeyboardInterrupt, a cancellation) it is unknown whether the
+    work was done: RELEASE if lapsed work is taken over, else HOLD.
     """
     if isinstance(error, RetryLater) or (
         isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR
@@ -157,7 +157,7 @@ def policy_for(error: BaseException, on_error: OnError, on_lapse: OnLapse) -> Po
 
 
 def can_hold(on_error: OnError) -> bool:
-    """Return whether *on_error* can be HOLD; a callable can."""
+    """Return whether *on_error* can be HOLD; True for any callable."""
     if isinstance(on_error, Policy):
         return on_error is HOLD
     if isinstance(on_error, Mapping):
@@ -167,9 +167,10 @@ def can_hold(on_error: OnError) -> bool:
 
 def lapse_rule(on_lapse: OnLapseOption, on_error: OnError) -> tuple[OnLapse, Probe | None]:
     """
-    Return the rule of the option ``on_lapse``, and its probe if it is one.
+    Return the rule for the option ``on_lapse``, and the probe if there is one.
 
-    Raises `Misconfigured` for HOLD with an explicit ``take_over``: what needs manual review would run again.
+    Raises `Misconfigured` if ``on_error`` has HOLD but ``on_lapse`` is ``take_over``: after a crash the work
+    would run again without review.
     """
     if on_lapse is None:
         return (OnLapse.HOLD if can_hold(on_error) else OnLapse.TAKE_OVER), None

@@ -1,9 +1,9 @@
 """
-The options of `Once` and of its decorators, one row each.
+The options of `Once` and its decorators.
 
-A row of `Settings` has the default of an option, who takes it, and the check of its values. What a decorator
-accepts and the messages derive from the rows; tests compare docs/reference.md and the types of
-`_signatures.py` with them.
+Each field of `Settings` has the default of an option, the check of its values, and where it is accepted.
+What a decorator accepts, and the messages, derive from these fields; tests compare docs/reference.md and the
+types in `_signatures.py` with them.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 FOR_QUEUES: Final = timedelta(days=14)
 """How long an outcome is kept by default: the longest retention of SQS (SQS developer guide, quotas)."""
 FOR_API: Final = timedelta(days=1)
-"""How long an API response is kept by default: clients give up before that."""
+"""How long an API response is kept by default: clients stop retrying before that."""
 FOR_HASHED_API: Final = timedelta(minutes=5)
-"""How long the response to a request without a key is kept: the same request later may be intended."""
+"""How long the response to a request without a key is kept: a later equal request may be intended."""
 LEASE_MARGIN: Final = timedelta(seconds=2)
 """
-What a lease has beyond the end of its attempt.
+How long a lease lasts beyond the end of the invocation.
 
-Clocks of hosts differ by less than a second, and Lambda kills up to 0.7 s late: no attempt may be alive when
-another one takes its token over.
+An attempt must have ended before another one takes its token over: clocks of hosts differ by less than a
+second, and Lambda kills up to 0.7 s late.
 """
 
 T = TypeVar("T")
 Check = Callable[[Any], str | None]
-"""Returns what to give instead of an invalid value; None for a valid one."""
+"""Returns None for a valid value, else a hint such as "give True or False"."""
 
 
 class Where(Flag):
-    """What takes an option: `Once` itself, and the kinds of its decorators."""
+    """Where an option is accepted: on `Once` and on each kind of decorator."""
 
     ONCE = auto()
     MESSAGES = auto()
@@ -60,7 +60,7 @@ class Where(Flag):
     BLOCK = auto()
     """`Once.begin`, whose key and scope are values."""
     EXECUTION = auto()
-    """`Once.execution`, likewise."""
+    """`Once.execution`, whose key and scope are values."""
     OUTCOME = auto()
     """`Once.outcome` and `Once.aoutcome`, which run nothing."""
 
@@ -73,7 +73,7 @@ class Where(Flag):
 
 
 def option(default: T, check: Check, where: Where, copy: Callable[[Any], Any] | None = None) -> T:
-    """Return a row: *check* is asked about any value but the *default*, *copy* makes it immutable first."""
+    """Return a field of `Settings`. A given value is passed through *copy*, then checked by *check*."""
     return field(default=default, metadata={"check": check, "where": where, "copy": copy})
 
 
@@ -81,7 +81,7 @@ def option(default: T, check: Check, where: Where, copy: Callable[[Any], Any] | 
 
 
 def anything(_value: object) -> None:
-    """Return None: the value is checked where it is used."""
+    """Accept any value: it is checked where it is used."""
 
 
 def text(value: object) -> str | None:
@@ -125,7 +125,7 @@ def paths(value: object) -> str | None:
 
 
 def expression(what: str, instead: str, *, callables: bool = True, or_false: bool = False) -> Check:
-    """Return a check that raises `Misconfigured` itself for an expression that cannot be parsed."""
+    """Return a check that raises `Misconfigured` for an expression that cannot be parsed."""
 
     def check(value: object) -> str | None:
         if isinstance(value, str):
@@ -184,11 +184,11 @@ def _is_exception(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
-# -- copies: what the caller changes later must not change a decorator
+# -- copies: later changes by the caller must not affect a decorator
 
 
 def each_in(kind: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
-    """Return what copies several values into *kind*; it leaves any other value for the check."""
+    """Return a function that copies an iterable into *kind*, and returns text and other values unchanged."""
 
     def copied(value: Any) -> Any:
         is_several = isinstance(value, Iterable) and not isinstance(value, str | bytes)
@@ -210,7 +210,7 @@ def copied_mapping(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """All options, each with its default, its check, and what takes it. `settings_of` makes it."""
+    """All options, each with its default, its check, and where it is accepted. Made by `settings_of`."""
 
     name: str | None = option(None, text, Where.NAMED | Where.OUTCOME)
     key: Selector = option(None, expression("key", " or a callable"), Where.KEYED)
@@ -260,7 +260,7 @@ class Settings:
 
     @cached_property
     def rule(self) -> OnLapse:
-        """What happens to a lapsed token. Raises `Misconfigured` where ``on_error`` contradicts."""
+        """What happens to a lapsed token. Raises `Misconfigured` if ``on_error`` contradicts it."""
         return lapse_rule(self.on_lapse, self.on_error)[0]
 
     @property
@@ -277,7 +277,7 @@ _ROWS: Final = {row.name: row for row in fields(Settings)}
 
 
 def options_of(where: Where) -> frozenset[str]:
-    """Return the names of the options that something in *where* takes."""
+    """Return the names of the options that are accepted anywhere in *where*."""
     return frozenset(name for name, row in _ROWS.items() if where & row.metadata["where"])
 
 
@@ -287,8 +287,8 @@ def settings_of(
     """
     Return *defaults* overridden by the options *given* to *where*.
 
-    Raises `Misconfigured` for an option that it does not take, and for an invalid value. *besides*: other
-    known options, for the message.
+    Raises `Misconfigured` for an option not accepted there, for an invalid value, and for options that
+    contradict each other. *besides*: further known options, for the message.
     """
     unknown = [name for name in given if name not in _ROWS or where not in _ROWS[name].metadata["where"]]
     if unknown:
