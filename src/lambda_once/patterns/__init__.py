@@ -1,8 +1,8 @@
 """
-Patterns for work that needs no token, because the data carries its own idempotency.
+Patterns for work that needs no token, because the data itself is idempotent.
 
-Each works without the decorators, needs boto3 alone, and is imported when it is asked for. Their results and
-errors are in `results`.
+Each works without the decorators, requires only boto3, and is imported on first use. Their results and errors
+are in `results`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON in which a Decimal is a number with all of its digits: `json.dumps` has no way to write one."""
+"""JSON in which a Decimal is a number with all its digits, which `json.dumps` cannot write."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _NULS: Final = re.compile(r"(?:\\u0000)+")
 
 def exact_json(value: object, number: Callable[[object], str]) -> str:
     """
-    Return the JSON of *value*; *number* returns that of what is not JSON otherwise, or raises TypeError.
+    Return *value* as JSON.
 
-    Raises TypeError, ValueError or RecursionError, as `json.dumps` does, also for NaN and infinity.
+    *number* returns the JSON of a value that `json.dumps` cannot write, or raises TypeError. Raises
+    TypeError, ValueError or RecursionError as `json.dumps` does; NaN and infinity raise ValueError.
     """
     text, numbers = _marked(value, number, "\0")
     pieces = text.split(r'"\u0000"')
@@ -28,7 +29,7 @@ def exact_json(value: object, number: Callable[[object], str]) -> str:
 
 
 def _marked(value: object, number: Callable[[object], str], mark: str) -> tuple[str, list[str]]:
-    """Return the JSON of *value*, *mark* in the place of each number, and the numbers in their order."""
+    """Return the JSON of *value* with *mark* in place of each number, and the numbers in order."""
     numbers: list[str] = []
 
     def marked(part: object) -> str:

@@ -1,4 +1,4 @@
-"""Documents beyond DynamoDB's 400 KB, in parts of which a reader sees all or none."""
+"""Documents beyond DynamoDB's 400 KB, stored in parts and read whole or not at all."""
 
 from lambda_once.patterns.documents.documents import Document, Documents
 from lambda_once.patterns.documents.parts import ABSENT, Version

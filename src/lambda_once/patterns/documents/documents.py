@@ -1,9 +1,10 @@
 """
-`Documents`: entities beyond DynamoDB's 400 KB, in parts of which a reader sees all or none.
+`Documents`: entities beyond DynamoDB's 400 KB, stored in parts and read whole or not at all.
 
-A write puts the parts of a new version, which is not read, and then commits it by one conditional write of
-the head. A write that is cut off before that has no effect, and of several writers each builds on the head of
-the one before. A read returns the newest committed version that is whole.
+A write first puts the parts of a new version, which readers do not see, and then commits the version by one
+conditional write of the head. A write that is interrupted before the commit has no effect. Each commit builds
+on the head of the one before, so concurrent writes do not lose each other's versions. A read returns the
+newest committed version that is whole.
 """
 
 from __future__ import annotations
@@ -40,34 +41,37 @@ if TYPE_CHECKING:
 
 PART_BYTES: Final = 350_000
 AHEAD: Final = timedelta(minutes=5)
-"""Clocks under NTP differ by milliseconds; a machine that wakes up may be minutes late."""
+"""Clocks under NTP differ by milliseconds; after a suspend a clock may be minutes late."""
 KEEP_DELETED: Final = timedelta(days=14)
-"""No write that began before a deletion may end after the deletion was forgotten."""
+"""Longer than any write takes: none that began before a deletion may end after the deletion is forgotten."""
 ABANDONED: Final = timedelta(days=1)
-"""The age from which an uncommitted version has no writer: an invocation takes 90 minutes at most."""
+"""Uncommitted versions older than this are abandoned: no invocation takes that long."""
 PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document: *value* is bytes, JSON values, or a dict of such sections."""
+    """A document. *value* is bytes, a JSON value, or a dict of sections, each bytes or a JSON value."""
 
     entity_id: DocumentId
     value: Any
     version: Version
     fell_back: bool
-    """Whether a newer version is committed whose parts are not here yet: see `Documents.read`."""
+    """
+    Whether this is an earlier version, because parts of the newest are missing here (see `Documents.read`).
+    """
 
 
 class Documents:
     """
     The documents of one table. Thread-safe; connects at first use.
 
-    *key* and *sort* name the table's key attributes, both text. Without *prefix* an id is the partition key;
-    with it, sort keys begin with it, and an id is (partition, name). *part_bytes* is the largest part, up to
-    400,000 bytes. *ahead* is how far the current version may be ahead of this clock for a write (None: any),
-    *keep_deleted* how long a deletion is remembered. *names*: other names for the attributes of documents,
-    such as ``ttl`` (the table's TTL attribute). *metrics*, *logger*: your Powertools objects.
+    *key* and *sort* name the table's key attributes, both strings. Without *prefix* a document's id is its
+    partition key. With *prefix*, which all its sort keys begin with, an id is (partition, name). *part_bytes*
+    is the largest part, up to 400,000 bytes. *ahead*: how far the current version may be ahead of this clock
+    before a write raises `VersionAhead`; None disables the check. *keep_deleted*: how long a deletion is
+    remembered. *names*: other names for the attributes of documents, such as ``ttl`` (the table's TTL
+    attribute). *metrics*, *logger*: your Powertools objects.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -114,14 +118,15 @@ class Documents:
         expected_version: str | Absent | None = None,
     ) -> Version:
         """
-        Write *document*, split by size, or *sections*, each one part, and return the new version.
+        Write *document*, split by size, or *sections*, one part each, and return the new version.
 
-        Both are bytes or JSON values, and are read as such. With *expected_version* it is written only if
-        that version is current (`ABSENT`: no document); without, the newest version wins.
+        Documents and sections are bytes or JSON values, and are read back as such. With *expected_version*
+        the write requires that version to be current (`ABSENT`: that there is no document); without it, the
+        newest version wins.
 
-        Raises `Conflict`, with the current version in ``values["version"]``, `VersionAhead` and
-        `Misconfigured`, with nothing written; `StoreUnavailable` if there is no response: read whether it
-        was written.
+        Raises, with nothing written, `Conflict`, with the current version in ``values["version"]``,
+        `VersionAhead` and `Misconfigured`. Raises `StoreUnavailable` if there is no response: read the
+        document to see whether it was written.
         """
         if (document is ABSENT) == (sections is None):
             raise Misconfigured("give either a document or sections=")
@@ -149,10 +154,10 @@ class Documents:
     @observed
     def delete(self, entity_id: DocumentId, *, expected_version: str | None = None) -> None:
         """
-        Delete the document and all older parts; a document that does not exist is no error.
+        Delete the document and all older parts. It is no error if there is no document.
 
-        After a concurrent write there is no document, or that one, whole. Raises as `write` does. The head
-        stays for ``keep_deleted``.
+        If a write is concurrent, either its document remains, whole, or none. Raises as `write` does. The
+        head stays for ``keep_deleted``.
         """
         expected, seen, version = self._begun(entity_id, expected_version)
         self._commit(entity_id, seen, version, expected, keep=self._keep_deleted)
@@ -161,10 +166,10 @@ class Documents:
 
     def clean(self, entity_id: DocumentId, *, grace: timedelta = timedelta(0)) -> int:
         """
-        Delete the parts of superseded versions, and return their number. Idempotent.
+        Delete the parts of superseded versions, and return how many were deleted. Idempotent.
 
-        The newest whole version and everything newer stays. *grace*: how long superseded parts stay for
-        readers; this waits for it.
+        Keeps the newest whole version and everything newer. *grace*: how long a superseded version must have
+        been superseded; this method sleeps until then, so that reads in progress can finish.
         """
         check_id(entity_id, self.place.prefix)
         head = self._table.head(entity_id)
@@ -188,10 +193,11 @@ class Documents:
 
     def read(self, entity_id: DocumentId, *, consistent: bool = False) -> Document | None:
         """
-        Return the newest whole version, None if there is no document.
+        Return the newest whole version; None if there is no document.
 
-        With *consistent* it is the last one written in this region. If parts of it are missing here, it is an
-        earlier version, with ``fell_back`` set; if no version is whole, `Unreadable` is raised.
+        With *consistent* that is the last version written in this region. If some of its parts are missing
+        here, an earlier version is returned, with ``fell_back`` set. Raises `Unreadable` if no version is
+        whole.
         """
         check_id(entity_id, self.place.prefix)
         found = None
@@ -214,11 +220,12 @@ class Documents:
         self, partition: str, *, limit: int = PAGE, cursor: str | None = None
     ) -> Page[tuple[str, Version], str]:
         """
-        Return name and version of documents of *partition*, the greatest ``name#`` first; needs ``prefix=``.
+        Return the names and versions of documents of *partition*, in descending order of ``name#``.
 
-        *cursor*: that of the page before. One request of half a unit for each of *limit* heads, eventually
-        consistent; those of deleted documents are read and left out, so a page may have fewer items. A
-        document that exists throughout is on one page, once. Raises `Misconfigured`.
+        Requires ``prefix=``. *cursor*: the cursor of the previous page. Each of up to *limit* heads costs one
+        request of half a read unit, eventually consistent. Heads of deleted documents are read and left out,
+        so a page may have fewer items. A document that exists throughout is listed exactly once. Raises
+        `Misconfigured`.
         """
         if self.place.prefix == "":
             raise Misconfigured("list needs prefix=: without it each document is a partition of its own")
@@ -241,7 +248,7 @@ class Documents:
     def _begun(
         self, entity_id: DocumentId, expected: str | Absent | None
     ) -> tuple[str | Absent | None, Head | None, Version]:
-        """Return what is expected, the head as it is, and a new version above it."""
+        """Return the expected version, the current head, and a new version above it."""
         check_id(entity_id, self.place.prefix)
         if isinstance(expected, str) and not is_version(expected):
             raise Misconfigured(f"expected_version is {expected!r}: give the version of a document as read")
@@ -267,10 +274,10 @@ class Documents:
         keep: timedelta | None = None,
     ) -> bool:
         """
-        Commit *version*; return False where a newer one is current and this one never will be.
+        Commit *version*. Return False if a newer version is current and this one was never committed.
 
-        A refusal means that another version was committed meanwhile. Older ones were begun before this one,
-        so there is a limited number of them, and this ends.
+        A refusal means that another version was committed meanwhile. The loop ends, because only a limited
+        number of writes with an older version can have begun before this one.
         """
         while True:
             head = parts.succeeding(seen, version, self._clock.now(), keep)

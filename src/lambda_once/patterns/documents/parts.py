@@ -7,11 +7,11 @@ How a document is stored: parts, and a head that names the current version. Pure
     id  head                              version, before, floor, at; ttl where the document is deleted
 
 A version is a ULID, so parts sort in the order of their writes, and the head sorts after them all: one query
-backwards returns the head, then the newest version, then the one before it. A part never changes. A version
-is **committed** by the one conditional write that puts its name into the head; a version that was never named
-there is never read. ``total`` on each part shows from the parts alone whether all are there, because replicas
-may get parts and head in any order. ``above`` is the version that was current when the write began: so each
-committed version names one before it, however many the head has forgotten.
+backwards returns the head, then the newest version, then the one before it. A part never changes. A
+conditional write that puts the version into the head **commits** it; a version that was never in the head is
+never read. ``total`` on each part is the number of parts of its version, so that missing parts are noticed:
+replicas may receive parts and head in any order. ``above`` is the version that was current when the write
+began. It links each committed version to an earlier one, even after the head has forgotten that one.
 """
 
 from __future__ import annotations
@@ -46,14 +46,16 @@ LOWEST: Final = "0"
 """Sorts before every ULID."""
 
 MOST_BEFORE: Final = 8
-"""Earlier versions in the head: they distinguish a lost answer from a lost race."""
+"""
+Number of earlier versions in the head, by which a writer distinguishes a lost response from a lost race.
+"""
 
 ATTRIBUTES: Final = ("body", "form", "section", "total", "above", "version", "before", "floor", "at", "ttl")
 MOST_PART_BYTES: Final = 400_000
-"""An item is at most 409,600 bytes with its names and keys, of which the keys may take 2,048 and 282."""
+"""An item has at most 409,600 bytes with its names and keys; the keys take up to 2,048 and 282 bytes."""
 MOST_PARTS: Final = 9_999
 MOST_START_BYTES: Final = 741
-"""Of prefix and name: a sort key has 1,024 bytes, of which version and section take 283."""
+"""Bytes of prefix and name: a sort key has at most 1,024, of which version and section take 283."""
 MOST_NAME_BYTES: Final = 255
 
 _VERSION: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -121,15 +123,15 @@ class Head(NamedTuple):
         return self.floor == self.version
 
     def stood(self, version: str) -> bool:
-        """Return whether *version* is current, or was since the document was last deleted."""
+        """Return whether *version* is current, or was at any time since the last deletion."""
         return version > self.floor and (version == self.version or version in self.before)
 
     def committed(self, version: str) -> bool | None:
         """
-        Return whether the head ever named *version*; None where too many came after it to know.
+        Return whether *version* was ever in the head; None if too many later versions followed to know.
 
-        Versions only grow, so a version that is not remembered, and not older than those that are, was never
-        in the head.
+        Versions only grow, so a version that is missing from ``before``, and is newer than the oldest there,
+        was never in the head.
         """
         if version == self.version or version in self.before:
             return True
@@ -137,7 +139,7 @@ class Head(NamedTuple):
 
 
 def check_id(entity_id: object, prefix: str) -> None:
-    """Raise `Misconfigured` for an id that is not a valid key: with *prefix*, of a partition and a name."""
+    """Raise `Misconfigured` for an invalid id; with *prefix* an id is (partition, name)."""
     match entity_id:
         case str() if prefix == "" and 1 <= _size(entity_id) <= KEY_LIMITS[0]:
             return
@@ -151,7 +153,7 @@ def check_id(entity_id: object, prefix: str) -> None:
 
 
 def check_cursor(cursor: object, prefix: str) -> None:
-    """Raise `Misconfigured` for what is no cursor of a page: the sort key below which the next one begins."""
+    """Raise `Misconfigured` for an invalid cursor, the sort key below which the next page begins."""
     match cursor:
         case None:
             return
@@ -164,7 +166,7 @@ def check_cursor(cursor: object, prefix: str) -> None:
 
 
 def whole_document(document: object, part_bytes: int) -> list[Part]:
-    """Cut *document* by size. Raises `Misconfigured` for an empty one, and for too many parts."""
+    """Split *document* by size. Raises `Misconfigured` if it is empty, too large or not JSON-serialisable."""
     form, body = _encoded(document, "the document")
     starts = range(0, len(body), part_bytes)
     _check_number(len(starts))
@@ -175,7 +177,7 @@ def whole_document(document: object, part_bytes: int) -> list[Part]:
 
 
 def named_sections(sections: Mapping[Any, object], part_bytes: int) -> list[Part]:
-    """Make a part of each section. Raises `Misconfigured`, which names the section."""
+    """Return one part for each section. Raises `Misconfigured`, which names the section."""
     _check_number(len(sections))
     made: list[Part] = []
     for name, content in sections.items():
@@ -205,7 +207,7 @@ def _encoded(content: object, what: str) -> tuple[Form, bytes]:
 
 
 def _number(value: object) -> str:
-    """Return a Decimal with an ``E``, which no float is written with: so it is read as the same Decimal."""
+    """Return a Decimal with an ``E``, which no float is written with, so that it is read as a Decimal."""
     if not isinstance(value, Decimal):
         raise TypeError(f"{type(value).__name__} is not JSON")
     if not value.is_finite():
@@ -231,7 +233,7 @@ def _size(text: str) -> int:
 
 
 def content_of(version: StoredVersion) -> Any:
-    """Return the document or its sections. *version* is whole, with its bodies."""
+    """Return the document, or its sections. *version* must be whole and have its bodies."""
     if version.parts[0].section:
         return {part.name: _decoded(part.form, part.body or b"") for part in version.parts}
     bodies = [part.body or b"" for part in sorted(version.parts, key=lambda part: part.name)]
@@ -249,7 +251,7 @@ def _decoded(form: Form, body: bytes) -> Any:
 
 def new_version(at: datetime, above: Version | None) -> Version:
     """
-    Return a version of the time *at*, or one millisecond later than *above* where that is greater.
+    Return a version for the time *at*, or for the millisecond after *above* if that is later.
 
     Its 80 random bits are new each time: two writers with the same *above* must not make the same version.
     """
@@ -275,7 +277,7 @@ def is_version(text: object) -> bool:
 
 
 def versions(parts: Iterable[Part]) -> Iterator[StoredVersion]:
-    """Group *parts*, newest version first; a whole one is yielded before the next part is read."""
+    """Group *parts* by version, newest first; yield a whole version before reading the next part."""
     found: list[Part] = []
     for part in parts:
         if found and part.version != found[0].version:
@@ -298,10 +300,10 @@ def superseded(head: Head, found: Iterable[StoredVersion], abandoned: Version) -
     """
     Return the parts that no reader needs any more.
 
-    All parts up to a deletion. Otherwise, below the newest whole version, the committed ones: those that the
-    head names, and those that a committed version was written above. A version that was never committed may
-    belong to a writer that is still running, in another region too: it is superseded once it is older than
-    *abandoned*.
+    These are all parts up to a deletion and, below the newest whole version, those of committed versions: the
+    versions in the head, and the ``above`` of each committed one. A version that was never committed may
+    belong to a writer that is still running, perhaps in another region, so its parts count only once it is
+    older than *abandoned*.
     """
     kept: StoredVersion | None = None
     gone: list[Part] = []
@@ -320,7 +322,7 @@ def superseded(head: Head, found: Iterable[StoredVersion], abandoned: Version) -
 
 
 def succeeding(seen: Head | None, version: Version, at: datetime, keep: timedelta | None = None) -> Head:
-    """Return the head that names *version* after *seen*; with *keep* a deletion, remembered that long."""
+    """Return the head that replaces *seen* with *version*; with *keep* a deletion, remembered that long."""
     before = () if seen is None else (seen.version, *seen.before)[:MOST_BEFORE]
     if keep is not None:
         return Head(version, before, version, epoch_milliseconds(at), epoch_seconds(at + keep))
@@ -328,7 +330,7 @@ def succeeding(seen: Head | None, version: Version, at: datetime, keep: timedelt
 
 
 def expect(entity_id: DocumentId, expected: str | Absent | None, head: Head | None) -> None:
-    """Raise `Conflict` where the current version is not the expected one; None expects nothing."""
+    """Raise `Conflict` if the current version is not the expected one; None disables the check."""
     if expected is None:
         return
     version = ABSENT if head is None or head.deleted else head.version

@@ -1,4 +1,4 @@
-"""The requests of a document as values, their conditions, the items that they write, and what sends them."""
+"""Requests for documents as values, their conditions and items, and `DocumentTable`, which sends them."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 FIRST: Final = "attribute_not_exists(#key)"
-"""There is no head, as this writer saw: of two writers of a new document one is first."""
+"""There is still no head: of two writers of a new document, the first wins."""
 AS_SEEN: Final = "#version = :seen"
 """
-The head is as this writer saw it: no version in between is lost, and versions only grow. No version is
-committed twice, so a late copy of this write meets another head and does nothing.
+The head has not changed since it was read, so no version in between is lost, and versions only grow. No
+version is committed twice, so a delayed copy of this write is refused.
 """
 
 SHOWN: Final = ("total", "form", "above")
-"""The attributes of a part that are read without its body."""
+"""Attributes of a part that are read without its body."""
 
 MOST_BYTES: Final = 4_000_000
-"""Of one BatchWriteItem here: below DynamoDB's 16 MB, counted in Base64, and sent within two seconds."""
+"""Bytes of one BatchWriteItem: below DynamoDB's 16 MB even in Base64, and sent within two seconds."""
 
 
 class DocumentPlace(NamedTuple):
     """
-    Where documents are: the table, and what the sort keys of documents begin with.
+    The table of the documents, and the prefix of their sort keys.
 
-    With a prefix, the items of document (partition, name) are ``prefix name # …`` there.
+    With a prefix, the sort keys of document (partition, name) are ``prefix name # …``, without the spaces.
     """
 
     table: PatternTable
@@ -57,7 +57,7 @@ class DocumentPlace(NamedTuple):
         return {key: {"S": entity_id}, sort_key: {"S": sort}}
 
     def within(self, key: Mapping[str, Any]) -> tuple[DocumentId, str]:
-        """Return the document of the item at *key*, and what `at` was given; "" where it is none's."""
+        """Return the document id and the rest of the sort key (`at` reversed); "" if the prefix differs."""
         partition, sort = (key[name]["S"] for name in self.table.key)
         if self.prefix == "":
             return partition, sort
@@ -66,7 +66,7 @@ class DocumentPlace(NamedTuple):
 
 
 def document_place(table: str, key: str, sort: str, prefix: str = "", names: object = None) -> DocumentPlace:
-    """Return the place with *names* for the attributes of documents. Raises `Misconfigured`."""
+    """Return the place; *names* renames the attributes of documents. Raises `Misconfigured`."""
     return DocumentPlace(
         PatternTable.of(table, (key, sort), own_names(names, ATTRIBUTES), ATTRIBUTES), prefix
     )
@@ -84,7 +84,11 @@ def query(
     consistent: bool = False,
     bodies: bool = True,
 ) -> dict[str, Any]:
-    """Return the Query for a document's items, backwards to *lowest*; without *bodies* it costs the same."""
+    """
+    Return the Query for a document's items, in descending order down to *lowest*.
+
+    It costs the same without *bodies*.
+    """
     key, sort_key = place.table.key
     last = place.at(entity_id, up_to)
     bounds = {":lowest": place.at(entity_id, lowest)[sort_key], ":up_to": last[sort_key]}
@@ -96,7 +100,7 @@ def query(
 
 
 def last(place: DocumentPlace, partition: str, cursor: str | None) -> dict[str, Any]:
-    """Return the Query for the last item of all documents in *partition*, or the last one below *cursor*."""
+    """Return the Query for the last item of *partition* under the prefix, or the last one below *cursor*."""
     key, sort_key = place.table.key
     request = _backwards(
         place, {"S": partition}, "begins_with(#sort, :prefix)", {":prefix": {"S": place.prefix}}
@@ -116,7 +120,7 @@ def _backwards(place: DocumentPlace, key: object, condition: str, values: dict[s
 
 
 def put_head(place: DocumentPlace, entity_id: DocumentId, head: Head, seen: Head | None) -> dict[str, Any]:
-    """Return the PutItem that replaces *seen* by *head*; a refusal returns the head that is there."""
+    """Return the PutItem that replaces *seen* with *head*; a refusal returns the current head."""
     values = {name: each for name, each in head._asdict().items() if each not in ("", None)}
     request: dict[str, Any] = {
         "TableName": place.table.name,
@@ -138,7 +142,7 @@ def put_head(place: DocumentPlace, entity_id: DocumentId, head: Head, seen: Head
 def put_parts(
     place: DocumentPlace, entity_id: DocumentId, parts: Iterable[Part]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the writes of each BatchWriteItem."""
+    """Yield the write requests of one BatchWriteItem after another."""
     batch: list[dict[str, Any]] = []
     total = 0
     for part in parts:
@@ -167,7 +171,7 @@ def _item(place: DocumentPlace, entity_id: DocumentId, part: Part) -> Item:
 
 
 def stored_part(place: DocumentPlace, item: Mapping[str, Any]) -> Part | None:
-    """Return *item* as a part; None for an item of the user's."""
+    """Return *item* as a part; None if it is one of the user's own items."""
     version, separator, name = place.within(item)[1].partition(SEPARATOR)
     own = place.table.own_of(item)
     if not separator or not is_version(version) or "total" not in own:
@@ -178,7 +182,7 @@ def stored_part(place: DocumentPlace, item: Mapping[str, Any]) -> Part | None:
 
 
 def head_of(place: DocumentPlace, item: Mapping[str, Any]) -> Head:
-    """Return *item* as a head. Raises `Misconfigured` for another item with its sort key."""
+    """Return *item* as a head. Raises `Misconfigured` if it is another item with a head's sort key."""
     values = plain_item(place.table.own_of(item))
     version, before, at = values.get("version"), values.get("before"), values.get("at")
     if not is_version(version) or not isinstance(before, list) or type(at) is not int:
@@ -192,7 +196,11 @@ def head_of(place: DocumentPlace, item: Mapping[str, Any]) -> Head:
 
 
 class DocumentTable:
-    """One table. Every method raises `StoreUnavailable` without an answer, and `Misconfigured`."""
+    """
+    Sends the requests to one table.
+
+    Every method raises `Misconfigured`, and `StoreUnavailable` without a response.
+    """
 
     def __init__(self, place: DocumentPlace, transport: PatternTransport) -> None:
         self._place = place
@@ -205,7 +213,7 @@ class DocumentTable:
         return None if item is None else head_of(self._place, item)
 
     def put_head(self, entity_id: DocumentId, head: Head, seen: Head | None) -> Head | None:
-        """Replace *seen* by *head*, and return the head afterwards: *head*, or another one that was there."""
+        """Replace *seen* with *head*, and return the head that is there now; None if there is none."""
         try:
             self._transport.send("put_item", put_head(self._place, entity_id, head, seen))
         except ConditionFailed as refused:
@@ -223,12 +231,12 @@ class DocumentTable:
     def parts(
         self, entity_id: DocumentId, *, below: str, lowest: str = LOWEST, consistent: bool = False
     ) -> Iterator[Part]:
-        """Yield the parts from the sort key *below* down, the newest version first, without their bodies."""
+        """Yield the parts from the sort key *below* downwards, newest version first, without their bodies."""
         request = query(self._place, entity_id, below, lowest=lowest, consistent=consistent, bodies=False)
         return self._only_parts(self._pages(request))
 
     def all(self, entity_id: DocumentId, *, consistent: bool) -> tuple[Head | None, Iterator[Part]]:
-        """Return the head, and the parts, the newest version first; pages are read when they are needed."""
+        """Return the head, and the parts, newest version first; pages are read when needed."""
         items = self._pages(query(self._place, entity_id, HEAD, consistent=consistent))
         first = next(items, None)
         if first is None or self._place.within(first)[1] != HEAD:
@@ -237,10 +245,10 @@ class DocumentTable:
 
     def last(self, partition: str, cursor: str | None) -> tuple[str, Head | None, str] | None:
         """
-        Return the last document below *cursor*: name, head, and the cursor below it; None: there is none.
+        Return the last document below *cursor* as name, head and next cursor; None if there is none.
 
-        The head is None for an item that is no document's, or has none. A page of a Query would be charged
-        for the parts, too.
+        The head is None if the item belongs to no document or its document has no head. It reads one item,
+        because a page of a Query would be charged for the parts as well.
         """
         found = self._transport.send("query", last(self._place, partition, cursor))["Items"]
         if not found:
@@ -260,5 +268,5 @@ class DocumentTable:
             yield from page["Items"]
 
     def _write(self, writes: list[dict[str, Any]]) -> None:
-        """Send *writes*, and again what was left unprocessed, as long as answers process a part."""
+        """Send *writes*, and resend unprocessed ones as long as each response processes some."""
         batch_write(self._transport.send, self._place.table.name, writes, self._transport.deadline, TRIES)

@@ -1,7 +1,7 @@
 """
-The function on the table's stream that removes superseded versions of documents.
+A function for the table's stream that removes superseded versions of documents.
 
-For each record the document is read anew, so records may arrive in any order, and twice.
+Each record only triggers a fresh read of the document, so records may arrive in any order, and twice.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     Handler = Callable[..., dict[str, Any]]
 
 GRACE: Final = timedelta(seconds=10)
-"""How long a reader may take for a version: 5 MB take one to two seconds."""
+"""How long a read may take: 5 MB take one to two seconds."""
 LONGEST_GRACE: Final = timedelta(minutes=10)
 CLEANING_SECONDS: Final = 5.0
-"""Seconds before the end of the invocation at which no document is begun: a request may take that long."""
+"""No document is begun in the last seconds of the invocation: a request may take that long."""
 
 
 def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
     """
     Return a Lambda handler for the stream of the table of *documents*.
 
-    It cleans each document whose head was written, once a batch, and returns ``batchItemFailures``: the
-    records of documents that could not be cleaned in time. It waits for *grace*, 0 to 10 minutes, in which a
-    superseded version stays for its readers, once a batch. Raises `Misconfigured`.
+    It cleans each document whose head was written, once per batch, and returns ``batchItemFailures``: the
+    records of documents that could not be cleaned in time. *grace*, 0 to 10 minutes: how long superseded
+    versions stay for reads in progress; the handler waits for it, once per batch. Raises `Misconfigured`.
     """
     if not timedelta(0) <= grace <= LONGEST_GRACE:
         raise Misconfigured(f"grace is {grace}: give 0 to {LONGEST_GRACE}")
@@ -57,7 +57,7 @@ def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
 
 
 def _heads(event: Mapping[str, Any], place: DocumentPlace) -> dict[DocumentId, list[str]]:
-    """Return the sequence numbers of the written heads in *event*, by document."""
+    """Return the sequence numbers of the heads written in *event*, by document."""
     found: dict[DocumentId, list[str]] = {}
     for record in event.get("Records", ()):
         if record.get("eventSource") != "aws:dynamodb":
@@ -71,7 +71,7 @@ def _heads(event: Mapping[str, Any], place: DocumentPlace) -> dict[DocumentId, l
 
 def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:
     """
-    Clean as `cleaner` does, by the environment. Raises `Misconfigured`.
+    Clean as `cleaner` does, configured by environment variables. Raises `Misconfigured`.
 
     LAMBDA_ONCE_DOCUMENTS_TABLE, _KEY, _SORT, _PREFIX, _NAMES (JSON) and _GRACE (whole seconds).
     """
