@@ -18,14 +18,14 @@ Values = dict[str, Any]
 DIGITS: Final = 38
 """The most significant digits of a number (DynamoDB developer guide, "Number")."""
 LEVELS: Final = 32
-"""How deep values may be nested, from the attribute on (the same, "Quotas": attributes)."""
+"""How deep values may be nested below the attribute (the same guide, "Quotas": attributes)."""
 
 _NUMBERS: Final = Context(prec=DIGITS, Emin=-130, Emax=125, traps=[Inexact, Overflow, Subnormal])
 
 
 def typed(value: object) -> dict[str, Any]:
     """
-    Return *value* as an attribute. A float is the decimal that it prints as, and comes back as that.
+    Return *value* as an attribute. A float becomes the decimal that `repr` writes, and is read as that.
 
     Raises `Misconfigured` for what DynamoDB cannot store: NaN, an empty set, 33 levels, another class.
     """
@@ -37,7 +37,7 @@ def typed(value: object) -> dict[str, Any]:
 
 
 def _typed(value: object, level: int = 1) -> dict[str, Any]:  # noqa: C901  (one case a type)
-    """Return *value* as an attribute. Not by boto3's serializer: its import takes 150 ms of a cold start."""
+    """Return *value* as an attribute. boto3's serializer would add 150 ms of imports to a cold start."""
     if level > LEVELS:
         raise TypeError(f"it is nested in more than {LEVELS} levels")
     match value:
@@ -82,7 +82,7 @@ def _number_text(number: float | Decimal) -> str:
 
 
 def decimal_of(number: float) -> Decimal:
-    """Return the decimal that *number* prints as."""
+    """Return the decimal that `repr` writes for *number*."""
     return Decimal(float.__repr__(number))
 
 
@@ -100,7 +100,7 @@ def typed_item(values: Mapping[str, object]) -> Item:
 
 
 def plain_item(item: Mapping[str, Mapping[str, Any]]) -> Values:
-    """Return *item* in Python values; whole numbers are int, others Decimal, binary is bytes."""
+    """Return *item* as Python values: whole numbers as int, other numbers as Decimal, binary as bytes."""
     return {name: _plain(attribute) for name, attribute in item.items()}
 
 
@@ -136,6 +136,6 @@ def _plain(attribute: Mapping[str, Any]) -> Any:
 
 
 def _number(text: str) -> int | Decimal:
-    """Return the number that DynamoDB writes as *text*, whatever the decimal context is."""
+    """Return the number that DynamoDB writes as *text*, under any decimal context."""
     number = Decimal(text)
     return int(number) if number == number.to_integral_value() else number

@@ -13,10 +13,10 @@ from lambda_once.patterns.fifo.messages import Message
 from lambda_once.patterns.fifo.results import Answer, Failed, Sent, Unanswered
 
 LARGEST: Final = 1024 * 1024
-"""The most bytes of a message and of a request. Source: API references, PublishBatch and SendMessageBatch."""
+"""The most bytes in a message and in a request. Source: API references, PublishBatch and SendMessageBatch."""
 
 LATE: Final = "DeadlinePassed"
-"""Code of a message for which there was no time before the end of the invocation."""
+"""Code of a message that was not sent, because too little time was left before the end of the invocation."""
 
 PASSING: Final = frozenset(
     {
@@ -26,11 +26,11 @@ PASSING: Final = frozenset(
         *("KMSThrottling", "KMSThrottlingException", "KmsThrottled"),
     }
 )
-"""Errors after which the same request may succeed. Source: API references, common errors and the batches'."""
+"""Transient errors: a retry may succeed. Source: API references, common errors and batch errors."""
 
 
 class _Service(NamedTuple):
-    """What one of the two services calls a batch of messages."""
+    """The names that one of the two services uses in a batch request."""
 
     name: str
     address: re.Pattern[str]
@@ -39,7 +39,7 @@ class _Service(NamedTuple):
     entries: str
     body: str
     largest: int
-    """Bytes of a request, unless a topic's MaximumMessageSize was raised."""
+    """Most bytes in a request, unless a topic's MaximumMessageSize was raised."""
 
 
 _SERVICES: Final = (
@@ -60,9 +60,9 @@ _SERVICES: Final = (
 
 class Channel:
     """
-    The topic or queue *target*, an ARN or a URL; *largest* is the most bytes of a request.
+    The topic or queue *target*, an ARN or a URL; *largest* is the most bytes in a request.
 
-    Raises `Misconfigured` for anything else, and for a *largest* that neither takes.
+    Raises `Misconfigured` for any other target, and for a *largest* outside 1 to 1,048,576.
     """
 
     def __init__(self, target: str, largest: int | None = None) -> None:
@@ -96,9 +96,10 @@ class Channel:
 
     def send(self, client: Any, batch: Sequence[Message], deadline: Deadline) -> list[Answer]:
         """
-        Send *batch* in one request, and return what became of each message, in order.
+        Send *batch* in one request, and return the outcome of each message, in order.
 
-        If it is refused, perhaps because of one message, each is sent by itself, until *deadline*.
+        If the whole request is refused, which one bad message may cause, each message is sent separately,
+        until *deadline*.
         """
         from botocore.parsers import ResponseParserError
 
@@ -122,7 +123,7 @@ class Channel:
     def _one_by_one(
         self, client: Any, batch: Sequence[Message], deadline: Deadline, began: datetime
     ) -> list[Answer]:
-        """Send each of *batch*, unless a request that takes as long as the last would be too late."""
+        """Send each message separately, while a request as long as the last one meets the deadline."""
         answers: list[Answer] = []
         for message in batch:
             if deadline.has_time_for_another(began):
@@ -133,7 +134,7 @@ class Channel:
         return answers
 
     def new_client(self) -> Any:
-        """Connect, without retries by botocore: the publisher retries message by message."""
+        """Return a new client without botocore's retries: the publisher retries each message."""
         import boto3
         from botocore.config import Config
 
@@ -144,7 +145,7 @@ class Channel:
 
 
 def _answer(message: Message, entry: Mapping[str, Any] | None) -> Answer:
-    """Return what *entry* of a response is to *message*; None: the response does not name it."""
+    """Return the outcome of *message* from its *entry* in the response; None if the response omits it."""
     known = (message.group, message.deduplication_id)
     if entry is None:
         return Unanswered(*known, "NoAnswer")

@@ -1,4 +1,4 @@
-"""Processes a batch of SQS messages one by one, those of a FIFO group in order; needs no token."""
+"""Processes a batch of SQS messages one by one, in order within a FIFO group; needs no token."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
     """
     Call *work* with each record of *event*, and return Lambda's partial batch response.
 
-    A record fails if *work* raises: the error is logged and the record returned. On a FIFO queue the rest of
-    its message group is returned unprocessed, so that nothing overtakes it (Lambda developer guide, "Handling
-    errors for an SQS event source": stop after the first failure); other groups continue. If every record
-    would be returned, the first error is raised instead: the function's error metric counts it, and a mapping
-    without ReportBatchItemFailures deletes nothing.
+    A record fails if *work* raises: the error is logged and the record is returned as failed. On a FIFO queue
+    the rest of its message group is returned unprocessed, so that no later message overtakes it (Lambda
+    developer guide, "Handling errors for an SQS event source": stop after the first failure); other groups
+    continue. If every record would be returned, the first error is raised instead, so that the function's
+    error metric counts it, and a mapping without ReportBatchItemFailures deletes nothing.
 
-    What *work* returns is awaited if it can be, as of an ``async def``, before the next record begins: on an
-    event loop of this thread, which is kept between batches. Raises `Misconfigured`, with nothing processed,
-    for an event that is not of SQS, for a generator function, and for an ``async def`` while another event
-    loop runs in this thread: call the handler by ``await asyncio.to_thread(handler, event, context)`` there.
+    If *work* returns an awaitable, as an ``async def`` does, it is awaited before the next record begins, on
+    an event loop of this thread that is kept between batches. Raises `Misconfigured`, with nothing processed,
+    if the event is not from SQS, if *work* is a generator function, and if *work* is an ``async def`` while
+    another event loop runs in this thread: there, call the handler with ``await asyncio.to_thread(handler,
+    event, context)``.
     """
     failures: list[dict[str, str]] = []
     stopped = set[str]()
@@ -53,7 +54,7 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
 
 
 def _finish(given: object) -> None:
-    """Await *given*, what the work returned. Raises what that raises; `Misconfigured` for a generator."""
+    """Await *given*, the return value of the work. Raises what it raises; `Misconfigured` for a generator."""
     result = given
     if inspect.isawaitable(given):
         # Imported here: a plain def needs no event loop.
@@ -84,7 +85,7 @@ async def _awaited(result: Awaitable[object]) -> object:
 
 
 def _log(record: Record, error: Exception) -> None:
-    """Log message id and type alone: the text of the error may repeat the payload."""
+    """Log only the message id and the error's type: the text of the error may contain payload."""
     delivery, kind = record["messageId"], type(error).__name__
     # In the text too: of a plain logger Lambda prints no fields.
     LOGGER.error("message.failed %s %s", delivery, kind, extra={"delivery": delivery, "error": kind})

@@ -1,5 +1,5 @@
 """
-Messages for a FIFO topic or queue: how they are made, and which may be sent next.
+Messages for a FIFO topic or queue: how they are built, and which may be sent next.
 
 Limits: API references of PublishBatch and SendMessageBatch; SNS developer guide, "Raw message delivery".
 """
@@ -26,28 +26,28 @@ from lambda_once.patterns.exact_json import exact_json
 from lambda_once.patterns.fifo.results import Failed
 
 BATCH: Final = 10
-"""The most messages of one request."""
+"""The most messages in one request."""
 MOST_ATTRIBUTES: Final = 10
-"""Of one message: with more, SNS does not deliver it to a queue with raw delivery."""
+"""The most attributes of a message: SNS does not deliver one with more to a queue with raw delivery."""
 ID_LIMIT: Final = 128
 """Characters of a message group id: ASCII letters, digits and punctuation."""
 
 _PUNCTUATION = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # valid in an id, without the % of the encoding
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Not valid in a body. Source: Amazon SQS API reference, SendMessage, MessageBody."""
+"""Characters that are invalid in a body. Source: Amazon SQS API reference, SendMessage, MessageBody."""
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,255}")
 
 Attributes = Mapping[str, str | bytes | int | Decimal]
-"""Message attributes by their names."""
+"""Message attributes by name."""
 
 Selector = str | Callable[..., object]
-"""A JMESPath expression over the message, or a callable that gets it."""
+"""A JMESPath expression over the message, or a callable that receives the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message, ready to be sent."""
+    """One message, ready to send."""
 
     body: str
     group: str
@@ -55,13 +55,13 @@ class Message:
     attributes: Mapping[str, Mapping[str, Any]]
     """In the form that SNS and SQS share."""
     size: int
-    """Bytes that count: the body, and names, types and values of the attributes."""
+    """Bytes that count against the limits: the body, and names, types and values of the attributes."""
     problem: Failed | None = None
-    """Why it cannot be sent; its group is empty where that is not known."""
+    """Why it cannot be sent. Its group is empty if unknown."""
 
 
 def body_of(message: object) -> str:
-    """Return *message* as text, or as JSON, a Decimal as a number of its value. Raises `Misconfigured`."""
+    """Return text as it is, anything else as JSON with Decimals as numbers. Raises `Misconfigured`."""
     try:
         text = message if isinstance(message, str) else exact_json(_writable(message), _number)
         text.encode()
@@ -73,7 +73,7 @@ def body_of(message: object) -> str:
 
 
 def message_payload(message: object) -> object:
-    """Return *message* as expressions see it: text that is JSON is parsed, as its receiver does."""
+    """Return *message* as expressions see it: JSON text is parsed, as a receiver does."""
     if not isinstance(message, str):
         return plain(message)
     try:
@@ -84,10 +84,11 @@ def message_payload(message: object) -> object:
 
 def group_id(group: object) -> str:
     """
-    Return the message group id of *group*: no two texts have the same.
+    Return the message group id of *group*. Different groups have different ids.
 
-    Characters that are not valid are percent-encoded, and what is then too long, or looks like a digest, is
-    digested. A number that equals an integer is its digits. Raises `KeyMissing` and `Misconfigured`.
+    Invalid characters are percent-encoded; an id that is then too long, or looks like a digest, is replaced
+    by its SHA-256. A number that equals an integer becomes its digits. Raises `KeyMissing` and
+    `Misconfigured`.
     """
     text = group if isinstance(group, str) else keys.whole_digits(group)
     if text is None:
@@ -99,7 +100,7 @@ def group_id(group: object) -> str:
 
 
 def attributes_of(attributes: Attributes) -> dict[str, dict[str, Any]]:
-    """Return *attributes* in the form of requests. Raises `Misconfigured`."""
+    """Return *attributes* as requests need them. Raises `Misconfigured`."""
     if len(attributes) > MOST_ATTRIBUTES:
         raise Misconfigured(
             f"{len(attributes)} attributes: a queue with raw delivery accepts {MOST_ATTRIBUTES}, "
@@ -117,7 +118,7 @@ def size_of(body: str, attributes: Mapping[str, Mapping[str, Any]]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFormat:
-    """How one publisher makes messages. Reads the environment at each message."""
+    """How a publisher builds its messages. Reads the environment for each message."""
 
     key: keys.Selector
     scope: keys.Selector
@@ -135,7 +136,7 @@ class MessageFormat:
                 keys.compile_expression(selector, what)
 
     def prepared(self, message: object) -> Message:
-        """Return *message* ready to be sent. Raises `KeyMissing` and `Misconfigured`."""
+        """Return *message* ready to send. Raises `KeyMissing` and `Misconfigured`."""
         body = body_of(message)
         made = self.attributes(message) if callable(self.attributes) else self.attributes
         attributes = attributes_of({} if made is None else made)
@@ -150,7 +151,7 @@ class MessageFormat:
         return Message(body, self._group(message), identity, attributes, size)
 
     def all_prepared(self, messages: Sequence[object]) -> list[Message]:
-        """Return *messages* ready to be sent, each with its `Message.problem` if it has one."""
+        """Return *messages* ready to send; those that cannot be sent have a `Message.problem`."""
         ready: list[Message] = []
         first: dict[str, int] = {}
         for place, message in enumerate(messages):
@@ -200,7 +201,7 @@ class Backlog:
     """
     The messages that are still to be sent, by position.
 
-    At most one of a group is in flight: none overtakes another of its group, whichever of a request fail.
+    At most one message of each group is in flight, so none overtakes another of its group, whatever fails.
     """
 
     def __init__(self, messages: Mapping[int, Message]) -> None:
@@ -214,9 +215,10 @@ class Backlog:
 
     def take(self, most_bytes: int) -> list[tuple[int, int]]:
         """
-        Return the next request's messages: position and tries before, at most ten, within *most_bytes*.
+        Return the messages of the next request, as positions and earlier tries.
 
-        No message of their groups is returned again until one of the other methods was called for each.
+        They are at most ten, within *most_bytes*. Their groups are blocked until `sent`, `again` or `failed`
+        is called for each.
         """
         taken: list[tuple[int, int]] = []
         size = 0
@@ -229,17 +231,17 @@ class Backlog:
         return taken
 
     def sent(self, position: int) -> None:
-        """Make the next message of the group of *position* available."""
+        """Release the next message of the group of *position*."""
         waiting = self._behind[self._messages[position].group]
         if waiting:
             heapq.heappush(self._heads, (0, waiting.popleft()))
 
     def again(self, position: int, tries: int) -> None:
-        """Put *position* back, before all with fewer tries."""
+        """Put *position* back, ahead of all messages with fewer tries."""
         heapq.heappush(self._heads, (-tries, position))
 
     def failed(self, position: int) -> list[int]:
-        """Give up *position*, and return the rest of its group, which stays unsent."""
+        """Give up *position*, and return the rest of its group, which is not sent."""
         waiting = self._behind[self._messages[position].group]
         held = list(waiting)
         waiting.clear()
@@ -247,7 +249,7 @@ class Backlog:
 
 
 def _writable(value: object) -> object:
-    """Return *value* as `plain` does, but for its Decimals, which stay."""
+    """Return *value* as `plain` does, except that Decimals stay."""
     return converted(value, _writable_leaf, _plain_names)
 
 

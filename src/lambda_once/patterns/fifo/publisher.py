@@ -27,14 +27,15 @@ class Publisher:
     """
     One FIFO topic or queue. Thread-safe; connects at first use.
 
-    *target*: the ARN of an SNS FIFO topic or the URL of an SQS FIFO queue. *key* and *scope* (JMESPath over
-    the message, or a callable that gets it), *service* and *name* are those of a lock token, and the
-    deduplication id is the SHA-256 of that token: 64 hex digits. *key* None is the whole message, *service*
-    None POWERTOOLS_SERVICE_NAME, *name* None that of the topic or queue. *group* selects the message group.
-    *with_content*: the content is part of the id, so that an amended message with the same key is delivered,
-    and not dropped as a duplicate. *ignore*: dotted paths that do not count as content. *attributes*: message
-    attributes, or a callable that returns them for a message. *largest*: bytes of a request; the topic's
-    MaximumMessageSize if it was raised. *metrics*, *logger*: your Powertools objects, if any.
+    *target*: the ARN of an SNS FIFO topic or the URL of an SQS FIFO queue. *key*, *scope* (each JMESPath over
+    the message, or a callable that receives it), *service* and *name* make a lock token; the deduplication id
+    is the token's SHA-256, 64 hex digits. Defaults: *key* is the whole message, *service*
+    POWERTOOLS_SERVICE_NAME, *name* that of the topic or queue. *group* selects the message group. With
+    *with_content* the id also depends on the content, so that an amended message with the same key is
+    delivered instead of dropped as a duplicate. *ignore*: dotted paths that do not count as content.
+    *attributes*: message attributes, or a callable that returns them for a message. *largest*: the most bytes
+    in a request; give the topic's MaximumMessageSize if it was raised. *metrics*, *logger*: your Powertools
+    objects.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -75,15 +76,15 @@ class Publisher:
         self._observer = Observer(self, self._channel.name, metrics, logger, service=service)
 
     def token(self, message: object) -> str:
-        """Return the token whose digest is the deduplication id of *message*. Raises `KeyMissing`."""
+        """Return the token from which the deduplication id of *message* is derived. Raises `KeyMissing`."""
         return self.format.token(message)
 
     def publish(self, message: object) -> Sent:
         """
         Publish one message.
 
-        Raises `KeyMissing` or `Misconfigured` if it cannot be sent or is refused; `RetryLater` if there is no
-        response: publish it again.
+        Raises `KeyMissing` or `Misconfigured` if it cannot be sent or is refused. Raises `RetryLater` if
+        there is no response: publish it again.
         """
         (result,) = self.publish_all([message])
         match result:
@@ -97,14 +98,14 @@ class Publisher:
 
     def publish_all(self, messages: Iterable[object]) -> tuple[Result, ...]:
         """
-        Publish *messages*, and return the result of each in their order.
+        Publish *messages*, and return their results in order.
 
         Each group is sent in order: after a message that fails, the rest of its group is `Unsent`. A request
-        has at most one message of each group, so many groups need few requests. In protected work no request
-        is sent that would end in the last second of the invocation if it took as long as the one before it;
-        what is left is `Unanswered`. A message that cannot be sent is `Failed` with the name of the error as
-        its code: `KeyMissing`, `Misconfigured`, or `KeyReused` for the second of two with one key that
-        differ, which would be dropped.
+        has at most one message of each group, so many groups need few requests. In protected work, no request
+        is sent that would end in the last second of the invocation if it took as long as the previous one;
+        what is left is `Unanswered`. A message that cannot be sent is `Failed`, and its code is the name of
+        the error: `KeyMissing`, `Misconfigured`, or `KeyReused` if an earlier message has the same key and
+        other content, because SNS or SQS would drop the second one.
         """
         ready = self.format.all_prepared(list(messages))
         backlog = Backlog({place: each for place, each in enumerate(ready) if each.group})
@@ -136,13 +137,13 @@ class Publisher:
         return tuple(results[place] for place in range(len(ready)))
 
     def _answers(self, batch: Sequence[Message], deadline: Deadline) -> list[Answer]:
-        """Send those of *batch* that have no problem, and return what became of each."""
+        """Send the messages of *batch* that have no problem, and return the outcome of each."""
         sendable = [each for each in batch if each.problem is None]
         answers = iter(self._channel.send(self._connected(), sendable, deadline) if sendable else ())
         return [next(answers) if each.problem is None else each.problem for each in batch]
 
     def _report(self, results: Mapping[int, Result]) -> None:
-        """Report the messages that were not sent, together."""
+        """Report all messages that were not sent."""
         unsent = [each for each in results.values() if not isinstance(each, Sent)]
         if unsent:
             codes = ", ".join(sorted({each.code for each in unsent if not isinstance(each, Unsent)}))
@@ -150,7 +151,7 @@ class Publisher:
             self._observer.report(Event.UNSENT, times=len(unsent), reason=reason, error=codes)
 
     def _forget(self) -> None:
-        """Leave the connections to the process that this one was forked from."""
+        """Drop the client after a fork, without closing the parent's connections."""
         self._lock = threading.Lock()
         self._client = None
 

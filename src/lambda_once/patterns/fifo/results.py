@@ -1,4 +1,4 @@
-"""What became of a message that was to be published. Group and id are those of `Publisher`."""
+"""The results of publishing a message. Group and deduplication id are those of `Publisher`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Sent:
     deduplication_id: str
     message_id: str
     sequence: str | None
-    """Its sequence number, where the answer has one."""
+    """Its sequence number, if the response has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The message was refused for good, by the service or here: then group and id may be empty."""
+    """The message was refused for good, by the service or before sending; then group and id may be empty."""
 
     group: str
     deduplication_id: str
@@ -28,7 +28,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """No response, or no time left ("DeadlinePassed"): publish it again, the id is the same."""
+    """No response, or no time left ("DeadlinePassed"). Publish it again; the deduplication id is the same."""
 
     group: str
     deduplication_id: str
@@ -46,6 +46,6 @@ class Unsent:
 
 
 Answer = Sent | Failed | Unanswered
-"""What one request makes of a message."""
+"""The result of one request for a message."""
 
 Result = Answer | Unsent

@@ -1,4 +1,4 @@
-"""Sums that are added to once: the update and the id of its cause, in one conditional write."""
+"""Idempotent sums: one conditional write updates the counter and records the id of its cause."""
 
 from lambda_once.patterns.ledger.ledger import Ledger
 

@@ -1,20 +1,20 @@
 """
-How a ledger item keeps ids, and which ids an item has. Pure.
+How a ledger item stores ids, and which ids it contains. Pure.
 
-An id is kept as a digest of 8 bytes, in a binary set per period of time, a bucket. Bucket number n is the
-time from n × width to (n + 1) × width since 1970. The newest `Layout.buckets` of them are live: their ids are
-refused. Bucket n is the attribute ``b<n mod 64>``. A name is used again 64 buckets later, and is empty by
-then: each write removes the names of all buckets that are not live.
+An id is stored as a digest of 8 bytes, in one binary set per period of time, a bucket. Bucket number n covers
+the time from n × width to (n + 1) × width since 1970. The newest `Layout.buckets` of them are live: their ids
+are refused. Bucket n is the attribute ``b<n mod 64>``. A name is reused 64 buckets later, and is empty by
+then, because each write removes the names of all buckets that are not live.
 
-    bt  the number of the newest bucket, the item's own time: it never goes back
+    bt  the number of the newest bucket, the item's own time, which never decreases
     bl  the layout, ``100 × width + buckets``, with the width in milliseconds
-    bv  the time of the first write, in milliseconds since 1970, and 1 more for each write
+    bv  the time of the first write, in milliseconds since 1970, plus 1 for each later write
     ttl when the item expires, in seconds since 1970: the table's TTL attribute
 
-An item takes 1,000 writes a second at most, so ``bv`` stays behind the clock, and an item that was deleted
-and is made anew begins with a number that the earlier one never had.
+An item takes at most 1,000 writes a second, so ``bv`` stays behind the clock, and an item that is deleted and
+created again begins with a number that the earlier one never had.
 
-These are the usual names; a table may have others (`ledger_table`).
+These are the default names; a table may have others (`ledger_table`).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ID_BYTES: Final = 8
-"""Bytes of one id in the item: its digest. A set adds nothing for an element (DynamoDB Local 2.6.1)."""
+"""Bytes of one id in the item: its digest. A set adds nothing for each element (DynamoDB Local 2.6.1)."""
 BUCKET_BYTES: Final = 3
-"""Bytes of one bucket beside its ids: its name. A set adds nothing of its own (DynamoDB Local 2.6.1)."""
+"""Bytes of one bucket besides its ids: its name. A set has no overhead of its own (DynamoDB Local 2.6.1)."""
 STAMP_BYTES: Final = 25
-"""Of ``bt`` and ``bl`` (16 digits together) and ``bv`` (13): a byte for every two digits and one more."""
+"""Bytes of ``bt`` and ``bl`` (16 digits together) and ``bv`` (13): one for every two digits, plus one."""
 
 FEWEST_BUCKETS: Final = 2
 MOST_BUCKETS: Final = 32
-"""Beyond 32, a bucket saves less than a thousandth of the ids' bytes, and makes every request larger."""
+"""Beyond 32, another bucket saves less than a thousandth of the ids' bytes, and every request grows."""
 NAMES: Final = 64
-"""Names of buckets: at least as many spare ones as live ones."""
+"""Number of bucket names, with at least as many spare as live."""
 SKEW: Final = timedelta(seconds=2)
-"""How far the clocks of writers may be apart."""
+"""How far the writers' clocks may differ."""
 
 BUCKETS, TIME, LAYOUT, VERSION = "b", "bt", "bl", "bv"
 STAMPS: Final = (TIME, LAYOUT, VERSION)
@@ -58,19 +58,19 @@ MOST_SHARDS: Final = 1_000
 
 
 def waste(ids: float, buckets: int) -> float:
-    """Return the bytes that *buckets* add to an item of *ids* in a window: ids kept too long, and names."""
+    """Return the bytes that *buckets* add to an item of *ids* in a window: expired ids, and names."""
     return ids * ID_BYTES / (buckets - 1) + buckets * BUCKET_BYTES
 
 
 def bucket_count(ids: float | None = None) -> int:
-    """Return the number of live buckets with the least `waste`; the most, where *ids* is not known."""
+    """Return the number of live buckets with the least `waste`; the maximum if *ids* is unknown."""
     if ids is None:
         return MOST_BUCKETS
     return min(range(FEWEST_BUCKETS, MOST_BUCKETS + 1), key=lambda buckets: waste(ids, buckets))
 
 
 def item_overhead(buckets: int) -> int:
-    """Return the bytes of an item beside its key, the caller's attributes and the ids."""
+    """Return the bytes of an item besides its key, the caller's attributes and the ids."""
     return buckets * BUCKET_BYTES + STAMP_BYTES
 
 
@@ -88,28 +88,28 @@ class Layout:
 
     @property
     def span(self) -> int:
-        """Milliseconds that an id is kept at least."""
+        """Minimum time that an id is kept, in milliseconds."""
         return self.width * (self.buckets - 1)
 
     def end(self, number: int) -> int:
-        """Return the time, in seconds since 1970, from which no id of bucket *number* is refused."""
+        """Return when the ids of bucket *number* are no longer refused, in seconds since 1970."""
         return -(-(number + self.buckets) * self.width // 1_000)
 
     def number(self, at: datetime) -> int:
-        """Return the number of the bucket at this time."""
+        """Return the number of the bucket for the time *at*."""
         return epoch_milliseconds(at) // self.width
 
     def live(self, number: int) -> range:
-        """Return the numbers whose ids are refused while *number* is the newest."""
+        """Return the live buckets, whose ids are refused, while *number* is the newest."""
         return range(number - self.buckets + 1, number + 1)
 
     def spare(self, number: int) -> range:
-        """Return the numbers after *number* whose names no live bucket has."""
+        """Return the bucket numbers after *number* whose names no live bucket uses."""
         return range(number + 1, number + NAMES - self.buckets + 1)
 
 
 def layout_for(window: timedelta, buckets: int | None = None) -> Layout:
-    """Return the layout that keeps an id for *window*, with clocks `SKEW` apart. Raises `Misconfigured`."""
+    """Return the layout that keeps an id for *window* plus `SKEW`. Raises `Misconfigured`."""
     given: object = window
     if not isinstance(given, timedelta) or window <= timedelta(0):
         raise Misconfigured(f"a ledger's window is a positive timedelta, not {window!r}")
@@ -121,7 +121,7 @@ def layout_for(window: timedelta, buckets: int | None = None) -> Layout:
 
 
 def longest_window_ms(kept_ms: int, buckets: int) -> int:
-    """Return the longest window whose ids are kept for *kept_ms* at most; below 1: there is none."""
+    """Return the longest window whose ids are kept for at most *kept_ms*; below 1 if there is none."""
     return kept_ms // buckets * (buckets - 1) - SKEW // timedelta(milliseconds=1)
 
 
@@ -130,7 +130,7 @@ def bucket_name(number: int) -> str:
 
 
 class Seen(NamedTuple):
-    """An item as it was read: the ledger's own attributes by their usual names, and the caller's."""
+    """An item as it was read: the ledger's own attributes by their default names, and the caller's."""
 
     own: Item
     values: Values
@@ -138,7 +138,7 @@ class Seen(NamedTuple):
 
 
 def ledger_table(name: str, key: object, names: object = None) -> PatternTable:
-    """Return the table with *names* for the ledger's own attributes; that of ``b`` is the buckets' prefix."""
+    """Return the table; *names* renames the ledger's own attributes, where ``b`` is the buckets' prefix."""
     own = (BUCKETS, *STAMPS, TTL)
     given = own_names(names, own)
     prefix = given.pop(BUCKETS)
@@ -148,12 +148,12 @@ def ledger_table(name: str, key: object, names: object = None) -> PatternTable:
 
 
 def place_of(table: PatternTable, item: Item) -> tuple[Any, ...]:
-    """Return the key of *item* as a value that can be compared: numbers have several texts."""
+    """Return the key of *item* as a comparable value: one number can be written in several ways."""
     return tuple(plain_item({name: item[name] for name in table.key}).values())
 
 
 def seen_in(table: PatternTable, item: Mapping[str, Mapping[str, Any]]) -> Seen:
-    """Return *item* in two parts. Raises `Misconfigured` where others use a name of the ledger's own."""
+    """Split *item* into `Seen`. Raises `Misconfigured` if other code uses one of the ledger's names."""
     own = table.own_of(item)
     for usual, each in own.items():
         if usual == TTL:  # others may have written it, of any type
@@ -169,7 +169,7 @@ def seen_in(table: PatternTable, item: Mapping[str, Mapping[str, Any]]) -> Seen:
 
 
 def id_digest(name: object) -> bytes:
-    """Return the 8 bytes that an id is kept as; text counts as UTF-8. Raises `Misconfigured`."""
+    """Return the 8-byte digest of an id; text is encoded as UTF-8. Raises `Misconfigured`."""
     if not isinstance(name, str | bytes):
         raise Misconfigured(f"an id is text or bytes, not {type(name).__name__}: give the message's own id")
     try:
@@ -196,9 +196,9 @@ def shard_of(digest: bytes, shards: int) -> int:
 
 def homes(table: PatternTable, key: object, digest: bytes, shards: int) -> list[Item]:
     """
-    Return the keys of the items that may have an id of this digest, first the one that is written to.
+    Return the keys of the items that may have an id of this digest, first the one to write to.
 
-    Shard 0 is two items, the one with number 0 and the one without: a ledger of one shard has the latter.
+    Shard 0 is two items, one with the number 0 and one without a number, which a ledger of one shard uses.
     """
     if shards == 1:
         return [key_item(table, key, None)]
@@ -207,13 +207,13 @@ def homes(table: PatternTable, key: object, digest: bytes, shards: int) -> list[
 
 
 def all_homes(table: PatternTable, key: object, shards: int) -> list[Item]:
-    """Return the keys of all items of *key*; each has a part of its sums."""
+    """Return the keys of all items of *key*; each holds a part of its sums."""
     numbers: list[int | None] = [None] if shards == 1 else [None, *range(shards)]
     return [key_item(table, key, shard) for shard in numbers]
 
 
 def key_item(table: PatternTable, key: object, shard: int | None) -> Item:
-    """Return the key of the item, or of one shard, which has a partition of its own."""
+    """Return the key of the item, or of one of its shards, each of which is its own partition."""
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) != len(table.key):
         names = " and ".join(table.key)
@@ -232,37 +232,38 @@ def key_item(table: PatternTable, key: object, shard: int | None) -> Item:
 
 
 def ids_at(seen: Item, ours: Layout, now: datetime) -> set[bytes]:
-    """Return the ids that the item *seen* refuses to a writer with the layout *ours*."""
+    """Return the ids in *seen* that are refused to a writer with the layout *ours*."""
     layout = in_use(seen, ours)
     return set().union(*remembered(seen, layout, newest(seen, layout, now)).values())
 
 
 def in_use(seen: Item, ours: Layout) -> Layout:
     """
-    Return the layout to write *seen* in: its own, or *ours* if that keeps ids longer.
+    Return the layout in which to write *seen*: its own, or *ours* if that keeps ids longer.
 
-    So two writers of different windows do not rearrange ids in turn, which would keep them ever longer.
+    Otherwise two writers with different windows would rearrange the ids in turn, and keep them ever longer.
     """
     present = layout_of(seen)
     return ours if present is None or present.span < ours.span else present
 
 
 def layout_of(seen: Item) -> Layout | None:
-    """Return the layout of *seen*; None where no ledger wrote it."""
+    """Return the layout of *seen*; None if no ledger has written it."""
     return Layout(*divmod(int(seen[LAYOUT]["N"]), 100)) if LAYOUT in seen else None
 
 
 def newest(seen: Item, layout: Layout, now: datetime) -> int:
-    """Return the number of the bucket that a write of *layout* adds to: the item's time does not go back."""
+    """Return the number of the bucket that a write in *layout* adds to. It never decreases."""
     number, present = layout.number(now), layout_of(seen)
     return max(number, time_of(seen)) if present and present.width == layout.width else number
 
 
 def remembered(seen: Item, layout: Layout, number: int) -> dict[int, set[bytes]]:
     """
-    Return the ids of *seen* that are live while *number* is the newest, by their bucket in *layout*.
+    Return the ids of *seen* that are live while *number* is the newest, by bucket of *layout*.
 
-    Ids of a bucket of another width count as added at its end: they are kept too long rather than too short.
+    Ids from a bucket of another width count as added at its end, so that they are kept too long rather than
+    too short.
     """
     kept: dict[int, set[bytes]] = {}
     present = layout_of(seen)

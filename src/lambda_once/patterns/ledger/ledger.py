@@ -1,4 +1,4 @@
-"""`Ledger`: sums that are added to once, the update and the id of its cause in one conditional write."""
+"""`Ledger`: idempotent sums. One conditional write updates the counter and records the id of its cause."""
 
 from __future__ import annotations
 
@@ -37,29 +37,30 @@ Key = KeyValue | tuple[KeyValue, ...]
 """The partition key, or partition key and sort key."""
 
 FORMS: Final = 10
-"""How often one write is sent in another form because the item changed, before it is given up."""
+"""How often one write is sent in another form because the item changed, before `StoreUnavailable`."""
 MERGES: Final = 3
-"""How often `Ledger.add_all` decides anew because the item changed, before it adds one by one."""
+"""How often `Ledger.add_all` retries a merged write because the item changed, before it adds one by one."""
 RACES: Final = 10
-"""How often `Ledger.change` reads and decides again."""
+"""How often `Ledger.change` reads and retries."""
 ROUNDS: Final = 10
-"""How many requests in a row may read nothing, before a read of all shards is given up."""
+"""How many requests in a row may return nothing before a read of all shards is given up."""
 
 
 class Ledger:
     """
     Items of one table whose counters are added to once per id.
 
-    Thread-safe; connects at first use. *key* names the key attributes, partition key first. *window* is how
-    long an id is remembered at least: more than the longest redelivery. *buckets* is the number of steps in
-    which ids expire (`bucket_count`). *shards* spreads each key over several items, by the id: for `add` and
-    `get` alone, because floors, set attributes and expectations need one item. *names*: other names for the
-    ledger's own attributes ``bt``, ``bl``, ``bv`` and ``ttl`` (the table's TTL attribute), and ``b``,
-    the prefix of the buckets ``b0`` to ``b63``. *metrics*, *logger*: your Powertools objects.
+    Thread-safe; connects at first use. *key* names the key attributes, partition key first. *window* is the
+    minimum time that an id is remembered; it must exceed the longest redelivery. *buckets* is the number of
+    steps in which ids expire (`bucket_count`). *shards* spreads each key over several items, by id; floors,
+    *set* attributes, expectations, `update` and `change` then raise `Misconfigured`, because they need one
+    item. *names*: other names for the ledger's own attributes ``bt``, ``bl``, ``bv`` and ``ttl`` (the table's
+    TTL attribute), and for ``b``, the prefix of the buckets ``b0`` to ``b63``. *metrics*, *logger*: your
+    Powertools objects.
 
-    Changing the number of shards takes two deployments: with *shards_next*, the future number, ids are
-    written by *shards* and looked up by both; then with *shards*, the new number, and *shards_before*, the
-    old one.
+    Changing the number of shards takes two deployments. In the first, give *shards_next*, the future number:
+    ids are written by *shards* and looked up by both. In the second, give the new number as *shards* and the
+    old one as *shards_before*.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -104,17 +105,18 @@ class Ledger:
         """
         Add *amounts* to the counters of *key*, once for *id*, and set the attributes of *set* with them.
 
-        A missing counter counts as 0; negative amounts subtract. *floor* is the least value of a counter that
+        A missing counter counts as 0; negative amounts subtract. *floor* is the minimum of each counter that
         is subtracted from; below it the write is `Refused`, unless the id was applied before. *expected* are
         values that attributes must have, as for `update`; they are compared before the floor. The amounts of
-        a duplicate are not compared. *expires*, with a time zone, is when TTL may delete the item; it is
-        written as the end of the window at least, before which the id would be forgotten.
+        a duplicate are not compared. *expires*, with a time zone, is when TTL may delete the item; an earlier
+        time than the end of the window is replaced by that, so that the id is not forgotten early.
 
-        ``values`` of `Applied` are the counters and attributes that this write changed, as it left them;
-        those of the other results, and of `Conflict`, are the item as it is now. With shards there are none.
+        ``values`` of `Applied` are the counters and attributes that this write changed, with their new
+        values; those of the other results, and of `Conflict`, are the current item. With several shards
+        ``values`` is empty.
 
-        Raises `Conflict`; `Full`; `StoreUnavailable` if there is no response: add it again with the same id;
-        `Misconfigured` before anything is sent.
+        Raises `Conflict` and `Full`; `StoreUnavailable` if there is no response: add it again with the same
+        id; `Misconfigured` before anything is sent.
         """
         write, *others = self._additions(key, id, amounts, floor, set, expected, expires)
         if self._has_id(write.ids, [other.key for other in others]):
@@ -131,14 +133,14 @@ class Ledger:
         expires: datetime | None = None,
     ) -> tuple[Applied | Duplicate | Refused, ...]:
         """
-        Add the amounts of each id of *additions*, up to 10,000, in order: as `add` does one after another.
+        Add the amounts of each id of *additions*, up to 10,000, in order, as successive calls of `add` would.
 
-        Ids of one item, of the same shard, take one read and one write; if three writes in a row lose a race,
-        or the item is `Full`, they are added one by one. *floor* is for the counters that an id subtracts
-        from. Returns the result for each id; values are those after its addition.
+        All ids of one item (one shard) take one read and one write. If three such writes in a row lose a
+        race, or the item is `Full`, the ids are added one by one. *floor* is for the counters that an id
+        subtracts from. Returns the result for each id; its values are those after its own addition.
 
-        Raises as `add` does: some ids may have been added then, and calling it again with the same ids is
-        safe.
+        Raises as `add` does. Some ids may have been added by then; it is safe to call it again with the same
+        ids.
         """
         given = requests.checked_additions(additions, floor)
         writes = [self._additions(key, *each, None, None, expires) for each in given]
@@ -169,7 +171,7 @@ class Ledger:
         """
         Return whether *id* is remembered for *key*, so that an `add` of it would be a `Duplicate`.
 
-        A consistent read. False also where it was forgotten after the window. Raises `StoreUnavailable`.
+        A consistent read. Also False once the id is forgotten after the window. Raises `StoreUnavailable`.
         """
         digest = id_digest(id)
         return self._has_id({digest}, self._homes(key, digest))
@@ -186,11 +188,11 @@ class Ledger:
         expires: datetime | None = None,
     ) -> TransactItem:
         """
-        Return what `add` writes as an entry of a TransactWriteItems (`transaction_results`).
+        Return what `add` writes, as an entry of a TransactWriteItems (`transaction_results`).
 
-        It reads the layout of the item. If another write changes that meanwhile, the transaction is cancelled
-        with `Conflict`: make a new entry. Raises as `add` does; `Misconfigured` while the number of shards
-        changes, because an id could then be in an item that the transaction does not check.
+        It reads the item's layout. If another write changes the layout before the transaction, that is
+        cancelled with `Conflict`: make a new entry. Raises as `add` does; also `Misconfigured` while the
+        number of shards changes, because the id could be in an item that the transaction does not check.
         """
         if self._other_shards != self._shards:
             raise Misconfigured("transact_item: not while shards_next= or shards_before= is given")
@@ -232,12 +234,13 @@ class Ledger:
         id: str | bytes | None = None,  # noqa: A002  (as in add)
     ) -> Applied | Duplicate:
         """
-        Set the attributes of *change* if those of *expected* have these values; None: is missing, or NULL.
+        Set the attributes of *change* if the attributes of *expected* have these values.
 
-        With *id*, a later call with that id is a `Duplicate`. Without one only the retries of this call are
-        recognised: after `StoreUnavailable` the write may have taken effect, and the same call conflicts
-        with it. In protected work without *id* ``once.no_id`` is logged once. Raises `Conflict`, with the
-        current item in ``values``; and what `add` raises.
+        An expected None requires that the attribute is missing or NULL. With *id*, a later call with that id
+        is a `Duplicate`. Without *id*, only retries within this call are recognised: after `StoreUnavailable`
+        the write may have taken effect, and then the same call raises `Conflict`. In protected work without
+        *id*, ``once.no_id`` is logged once. Raises `Conflict`, with the current item in ``values``, and what
+        `add` raises.
         """
         self._refuse_shards("update")
         digest = self._digest("update", key, id)
@@ -258,14 +261,14 @@ class Ledger:
         id: str | bytes | None = None,  # noqa: A002  (as in add)
     ) -> Applied | Duplicate:
         """
-        Read the item and set the attributes that *change* returns; start again if it was written meanwhile.
+        Read the item and set the attributes that *change* returns; retry if the item is written meanwhile.
 
-        ``values`` of the result is the item. *change* gets the item without its key, empty if there is none;
-        it may be called several times, so it must have no effects. It is not called for an *id* that is
-        remembered. Without *id* only the retries of this call are recognised: after `StoreUnavailable` the
-        change may have been written, and the same call writes it again. In protected work without *id*
-        ``once.no_id`` is logged once. Raises `Conflict` after ten lost races or near the invocation's end,
-        and as `add` does.
+        ``values`` of the result is the item. *change* receives the item without its key, empty if there is
+        none. It may be called several times, so it must have no side effects; it is not called for an *id*
+        that is remembered. Without *id*, only retries within this call are recognised: after
+        `StoreUnavailable` the change may have been written, and the same call writes it again. In protected
+        work without *id*, ``once.no_id`` is logged once. Raises `Conflict` after ten lost races or near the
+        invocation's end, and what `add` raises.
         """
         self._refuse_shards("change")
         digest = self._digest("change", key, id)
@@ -292,9 +295,9 @@ class Ledger:
     @observed
     def relayout(self, key: Key) -> None:
         """
-        Narrow the items of *key* to this ledger's window, and forget older ids at once.
+        Shorten how long the items of *key* keep ids to this ledger's window, and forget older ids at once.
 
-        A longer window is applied by the next write anyway. Raises as `add` does.
+        A longer window needs no call: the next write applies it. Raises as `add` does.
         """
         for where in layouts.all_homes(self._table, key, self._most_shards):
             write = self._write(where)
@@ -321,7 +324,7 @@ class Ledger:
         expected: object,
         expires: object,
     ) -> list[LedgerWrite]:
-        """Return the addition to each item that may have the id, first the one to send."""
+        """Return the addition for each item that may have the id, first the one to send."""
         digest, taken = id_digest(name), self._table.taken
         added = requests.checked_numbers("amounts", amounts, taken)
         settings = requests.checked_values("set", {} if sets is None else sets, taken | added.keys())
@@ -336,7 +339,7 @@ class Ledger:
         return [self._write(home, {digest}, **parts) for home in self._homes(key, digest)]
 
     def _digest(self, operation: str, key: Key, name: str | bytes | None) -> bytes:
-        """Return the digest of the id *name*; without one a random digest, which no later call has."""
+        """Return the digest of the id *name*, or a random digest without one."""
         if name is not None:
             return id_digest(name)
         from lambda_once.engine.attempt import call_stack
@@ -352,7 +355,7 @@ class Ledger:
 
     @contextmanager
     def _repeatable(self, name: str | bytes | None, write: LedgerWrite) -> Iterator[None]:
-        """Without the id *name*, say of a missing response that the write may have taken effect."""
+        """Without the id *name*, add to a `StoreUnavailable` that the write may have taken effect."""
         try:
             yield
         except StoreUnavailable as error:
@@ -369,7 +372,7 @@ class Ledger:
         return LedgerWrite(self._table, where, self._layout, frozenset(ids), **known)
 
     def _sent(self, write: LedgerWrite) -> Applied | Duplicate | Refused:
-        """Send *write* in the form that the item takes. Raises `Conflict`."""
+        """Send *write*, again in another form if the item has another layout or time. Raises `Conflict`."""
         now, seen = self._transport.clock.now(), Seen({}, {})
         for _ in range(FORMS):
             try:
@@ -385,12 +388,12 @@ class Ledger:
         self, writes: list[LedgerWrite], seen: Seen
     ) -> Iterable[Applied | Duplicate | Refused]:
         """
-        Send *writes* to one item, *seen*, as one write; one by one after `MERGES` that were refused.
+        Send *writes* to one item, *seen*, as one write; one by one after `MERGES` refusals.
 
-        So also where the item, or the sum of the amounts, is larger than DynamoDB takes. A request without
-        an answer is sent again, and a copy may arrive late. But each takes effect only while ``bv`` is as it
-        was read, and moves it: of all requests that read one ``bv``, at most one takes effect. What is
-        refused is decided anew from the item as it is: ids that are there are duplicates.
+        One by one also if the item, or the sum of the amounts, is too large for DynamoDB. A request without a
+        response is sent again, and a copy may arrive late. But each requires ``bv`` as it was read, and
+        increments it, so of all requests based on one ``bv`` at most one takes effect. After a refusal the
+        results are computed again from the current item, where ids that are present are duplicates.
         """
         for _ in range(MERGES):
             now = self._transport.clock.now()
@@ -408,15 +411,15 @@ class Ledger:
         return map(self._sent, writes)
 
     def _refusal(self, write: LedgerWrite, seen: Seen, now: datetime) -> Duplicate | Refused | None:
-        """Return why *seen* refused *write*; None: it is at another time, or has another layout."""
+        """Return why *seen* refused *write*; None if only because of its time or layout."""
         return requests.refused_because(write, ids_at(seen.own, self._layout, now), seen.values)
 
     def _shown(self, result: Applied | Duplicate | Refused) -> Applied | Duplicate | Refused:
-        """Return *result*, without the values of one item if the key has several."""
+        """Return *result*, without values if the key has several shards."""
         return result if self._most_shards == 1 else replace(result, values={})
 
     def _update(self, write: LedgerWrite, request: Mapping[str, Any]) -> Values:
-        """Return the caller's attributes that *write* changed. Raises `ConditionFailed`, `Full`."""
+        """Send *request*, and return the caller's changed attributes. Raises `ConditionFailed`, `Full`."""
         try:
             answer = self._transport.send("update_item", {**request, "ReturnValues": "UPDATED_NEW"})
         except Misconfigured as error:
@@ -455,7 +458,7 @@ class Ledger:
             raise StoreUnavailable(message) from None
 
     def _homes(self, key: Key, digest: bytes) -> list[Item]:
-        """Return the items that may have the id, by both numbers of shards; first the one to write to."""
+        """Return the items that may have the id under either number of shards, first the one to write to."""
         homes = layouts.homes(self._table, key, digest, self._shards)
         others = layouts.homes(self._table, key, digest, self._other_shards)
         return homes + [each for each in others if each not in homes]
@@ -473,7 +476,7 @@ class Ledger:
 
 
 def summed(items: Iterable[Values]) -> Values:
-    """Return the sum of each counter; what is not a number was written by others, and has no sum."""
+    """Return the sum of each counter; attributes that are not numbers, from other writers, are left out."""
     sums: Values = {}
     with localcontext(prec=DIGITS):
         for item in items:

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 Number = int | Decimal
 Amount = int | float | Decimal
-"""A float counts as the decimal that it prints as."""
+"""A float counts as the decimal that `repr` writes."""
 
 DIGITS: Final = 300
-"""Enough for the exact sum of any two of DynamoDB's numbers; one of more than 38 digits it refuses."""
+"""Enough for an exact sum of two of DynamoDB's numbers, before DynamoDB refuses more than 38 digits."""
 
 MOST_ADDITIONS: Final = 10_000
-"""Ids of one `Ledger.add_all`: as many as SQS, Kinesis and Kafka deliver at once."""
+"""Ids of one `Ledger.add_all`: as many records as SQS, Kinesis and Kafka deliver in one batch."""
 _PATH: Final = frozenset(".[]")
 
 
@@ -53,13 +53,13 @@ class LedgerWrite:
     key: Item
     layout: Layout
     ids: frozenset[bytes] = frozenset()
-    """Digests to remember; none where only the layout changes."""
+    """Digests to remember; empty if only the layout changes."""
     amounts: Mapping[str, Number] = field(default_factory=dict)
     floor: Mapping[str, Number] = field(default_factory=dict)
     """For counters of *amounts*."""
     sets: Mapping[str, object] = field(default_factory=dict)
     expected: Mapping[str, object] = field(default_factory=dict)
-    """The values that attributes must have; None for one that must be missing or NULL."""
+    """Values that attributes must have; None requires that the attribute is missing or NULL."""
     expires: datetime | None = None
 
     @property
@@ -84,7 +84,7 @@ def checked_numbers(what: str, given: object, apart: AbstractSet[str] = frozense
 
 
 def checked_floor(floor: object, added: AbstractSet[str]) -> dict[str, Number]:
-    """Return the floors, none if it is None; each is of a counter that is *added* to."""
+    """Return the floors, empty for None; each must belong to a counter in *added*."""
     floors = {} if floor is None else checked_numbers("floor", floor)
     if not floors.keys() <= added:
         strange = sorted(floors.keys() - added)
@@ -93,7 +93,7 @@ def checked_floor(floor: object, added: AbstractSet[str]) -> dict[str, Number]:
 
 
 def checked_additions(additions: object, floor: object) -> list[tuple[Any, Any, dict[str, Number]]]:
-    """Return each id with its amounts, and the floors of them."""
+    """Return each id with its amounts and their floors."""
     if not isinstance(additions, Mapping) or len(additions) > MOST_ADDITIONS:
         raise Misconfigured(f"add_all takes a mapping of up to {MOST_ADDITIONS:,} ids to their amounts")
     added = [each if isinstance(each, Mapping) else {} for each in additions.values()]
@@ -152,9 +152,9 @@ def request_for(
     write: LedgerWrite, seen: Item, now: datetime, *, unless_written: bool = False
 ) -> dict[str, Any]:
     """
-    Return the UpdateItem of *write* in the form that the item *seen* takes, in the layout in use there.
+    Return the UpdateItem of *write* in the form and layout that the item *seen* requires.
 
-    *unless_written*: it is refused if a ledger has written to the item since it was *seen*.
+    With *unless_written* it is refused if a ledger has written to the item since it was *seen*.
     """
     layout = in_use(seen, write.layout)
     write, number = replace(write, layout=layout), layouts.newest(seen, layout, now)
@@ -179,7 +179,7 @@ def adding(write: LedgerWrite, number: int, now: datetime, seen: Item | None = N
 
 
 def rearranging(write: LedgerWrite, number: int, now: datetime, seen: Item) -> dict[str, Any]:
-    """Return the UpdateItem that also rearranges the ids of *seen*: long idle, or of another window."""
+    """Return the UpdateItem that also rearranges the ids of *seen*: long idle, or of another layout."""
     terms = _Terms(write.table)
     kept = layouts.remembered(seen, write.layout, number)
     if write.ids:
@@ -231,18 +231,18 @@ def _request(
 
 
 def id_is_new(terms: _Terms, digest: bytes, names: list[str]) -> str:
-    """Let an id take effect once within its window: no live bucket has it; a missing one has no ids."""
+    """Require that no live bucket has the id, so that it takes effect once within its window."""
     mark = terms.typed({"B": digest})
     return f"NOT ({' OR '.join(f'contains({name}, {mark})' for name in names)})"
 
 
 def in_step(terms: _Terms, layout: Layout, number: int) -> str:
     """
-    Let no live id be removed or overlooked: writer and item mean the same buckets by their names.
+    Require that writer and item name the same buckets alike, so that no live id is removed or missed.
 
-    The item's time is not later than the writer's (a slow clock would remove live buckets, and a late copy of
-    a request would not find its id), and not so much earlier that the name of the new bucket could have ids
-    of 64 buckets ago. A stamp without the others is not a ledger's.
+    The item's time is not later than the writer's: a slow clock would remove live buckets, and a delayed copy
+    of a request would not find its id. Nor is it so much earlier that the name of the new bucket could
+    contain ids from 64 buckets ago. A stamp without the others was not written by a ledger.
     """
     time, now = terms.own(TIME), terms.value(number)
     same = f"{terms.own(LAYOUT)} = {terms.value(layout.written)}"
@@ -255,19 +255,19 @@ def in_step(terms: _Terms, layout: Layout, number: int) -> str:
 
 
 def as_seen(terms: _Terms, seen: Item) -> str:
-    """Let no id be lost when they are rearranged: no ledger has written to the item since it was read."""
+    """Require that no ledger has written to the item since it was read, so that rearranging loses no id."""
     name = terms.own(VERSION)
     return f"{name} = {terms.typed(seen[VERSION])}" if VERSION in seen else f"attribute_not_exists({name})"
 
 
 def floor_holds(terms: _Terms, name: str, needed: Number) -> str:
-    """Let no counter fall below its floor; a missing one counts as 0, as it does for ADD."""
+    """Require that the counter does not fall below its floor. A missing one counts as 0, as for ADD."""
     enough = f"{terms.name(name)} >= {terms.value(needed)}"
     return enough if needed > 0 else f"(attribute_not_exists({terms.name(name)}) OR {enough})"
 
 
 def is_as_expected(terms: _Terms, name: str, expected: object) -> str:
-    """Let one of two writers that expect the same succeed. None expects no attribute, or NULL."""
+    """Require the expected value, so that one of two writers wins. None: the attribute is missing or NULL."""
     name = terms.name(name)
     if expected is None:
         return f"(attribute_not_exists({name}) OR attribute_type({name}, {terms.value('NULL')}))"
@@ -278,11 +278,11 @@ def together(
     writes: Sequence[LedgerWrite], seen: Seen, now: datetime
 ) -> tuple[list[Applied | Duplicate | Refused], LedgerWrite | None]:
     """
-    Return the results of *writes* to the item *seen*, one after another, and one write of all that apply.
+    Return the results of *writes* to the item *seen*, in order, and one merged write of all that apply.
 
-    None: nothing applies. The write expects the counters that were read: so no floor is broken, and no number
-    given out twice, by a writer that bypasses the ledger either. Raises `Misconfigured` for a counter that is
-    not a number.
+    The write is None if nothing applies. It expects the counters that were read, so even a writer that
+    bypasses the ledger cannot cause a broken floor or two equal results. Raises `Misconfigured` for a counter
+    that is not a number.
     """
     known, values = ids_at(seen.own, writes[0].layout, now), dict(seen.values)
     results: list[Applied | Duplicate | Refused] = []
@@ -311,7 +311,7 @@ def _applied(write: LedgerWrite, values: Values, amounts: dict[str, Number]) -> 
 
 
 def needs(write: LedgerWrite) -> dict[str, Number]:
-    """Return the least value of each counter that is taken from and has a floor."""
+    """Return the minimum that each counter with a floor must have before its subtraction."""
     taken = {name: amount for name, amount in write.amounts.items() if amount < 0 and name in write.floor}
     with localcontext(prec=DIGITS):
         return {name: write.floor[name] - amount for name, amount in taken.items()}
@@ -321,7 +321,7 @@ def needs(write: LedgerWrite) -> dict[str, Number]:
 
 
 def values_of(write: LedgerWrite, changed: Item) -> Values:
-    """Return the caller's attributes that *write* changed, given what its request *changed* in the item."""
+    """Return the caller's attributes that *write* changed; *changed* is what DynamoDB returned."""
     counters = {name: changed[name] for name in write.amounts if name in changed}  # moto: not by adding 0
     return {**plain_item(counters), **write.sets}
 
@@ -330,9 +330,9 @@ def refused_because(
     write: LedgerWrite, ids: AbstractSet[bytes], values: Values
 ) -> Duplicate | Refused | None:
     """
-    Return why an item with *ids* and *values* refuses *write*; None: it does not, in the form it takes.
+    Return why an item with *ids* and *values* refuses *write*; None if only its form was wrong.
 
-    Raises `Conflict`; `Misconfigured` where a counter with a floor is not a number.
+    Raises `Conflict`, and `Misconfigured` if a counter with a floor is not a number.
     """
     if not ids.isdisjoint(write.ids):
         return Duplicate(values)
@@ -371,7 +371,7 @@ class _Terms:
         return self._placeholders.setdefault(attribute, f"#n{len(self._placeholders)}")
 
     def own(self, usual: str) -> str:
-        """Return an attribute of the ledger's own: of the usual names only ``ttl`` is a reserved word."""
+        """Return an own attribute's name; a placeholder if it is renamed or the reserved word ``ttl``."""
         name = self._own[usual]
         return usual if name == usual != TTL else self.name(name)
 
