@@ -1,4 +1,4 @@
-"""Whether the code of functions and layers has lambda_once, as far as it is here."""
+"""Whether the code of functions and layers has lambda_once, as far as it is on this machine."""
 
 from __future__ import annotations
 

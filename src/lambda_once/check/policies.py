@@ -2,8 +2,8 @@
 What the IAM policies of a role allow, evaluated here as IAM does (IAM user guide, policy evaluation logic).
 
 An answer is True, False, or `UNKNOWN` if it depends on what is not known here: a value that was not resolved,
-a condition key that `permits` was not given, an operator that it does not evaluate. Whatever the unknown
-values are, an answer that is not `UNKNOWN` is theirs, too.
+a condition key that `permits` was not given, an operator that it does not evaluate. Any other answer
+holds whatever the unknown values are.
 """
 
 from __future__ import annotations

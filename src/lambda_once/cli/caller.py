@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 TRY: Final = 2.0
-"""Seconds that a command waits for the answer. It is written without one: CloudTrail is the audit."""
+"""Seconds that a command waits for STS. Without an answer the decision is written unverified."""
 
 
 def caller_arn(
@@ -16,9 +16,9 @@ def caller_arn(
     """
     Return the ARN of the credentials that a command uses; None: unverified.
 
-    One request, for which nobody waits more than `TRY` seconds. None with *endpoint_url*, such as DynamoDB
-    Local: its credentials are anybody's, and no request is sent. *session* is the boto3 session of the
-    command, if there is one: another could ask for another code of a second factor.
+    It takes one request of at most `TRY` seconds. With *endpoint_url*, such as DynamoDB Local's, the
+    credentials prove nothing: None, without a request. *session* is the boto3 session of the command, if
+    there is one: a new session could ask for a second MFA code.
     """
     if endpoint_url is not None:
         return None

@@ -1,8 +1,8 @@
 """
 What commands print: data to standard output as a table, JSON or JSON lines; messages to standard error.
 
-Keys, errors and names come from clients. So text reaches a terminal only by what is here, escaped: `styled`
-and `Paragraph`, of which all that is drawn is made, `Output.say`, and JSON, which is ASCII.
+Keys, errors and names come from clients. So all text that reaches a terminal is escaped in this module: by
+`styled` and `Paragraph`, from which all tables are drawn, by `Output.say`, or as JSON in ASCII.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-How long to try: how often a request is sent, with which pauses, and until when.
+How often a request is sent, with which pauses, and until when.
 
 Engine, operators and patterns all ask `Tries`. A part of a batch that DynamoDB leaves unprocessed, because it
 throttles or a response exceeds 16 MB, is sent again as a throttled request is (API reference: "we strongly
@@ -59,9 +59,10 @@ class Tries:
 
     def again(self, began: datetime) -> bool:
         """
-        Pause after a try that *began* then and failed, and return True; or False where it was the last one.
+        Pause after a failed try that *began* then, and return True; return False if it was the last one.
 
-        It was, if one that takes as long would end after the deadline, or each request is sent once by now.
+        It was the last one after *most* failures in a row, if another try of the same length would end after
+        the deadline, or if the deadline is final.
         """
         self._failed += 1
         deadline = self._deadline

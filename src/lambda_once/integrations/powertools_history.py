@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 SOONER = timedelta(seconds=1)
 """
-A record's time in progress ends this much before our lease: who takes the lapsed token over must not find the
-record still in progress. The invocation has ended another second before that (`settings.LEASE_MARGIN`).
+A record's time in progress ends this much before our lease, so that an attempt that takes the lapsed token
+over does not find the record still in progress. The invocation has ended another second before that
+(`settings.LEASE_MARGIN`).
 """
 TRIES = 3
 """How often a record that is there for the write and gone for the read is asked for, as in Powertools."""
@@ -264,7 +265,7 @@ HIDDEN = "0" * TOKEN_DIGITS
 
 class Marks(NamedTuple):
     """
-    Which token and which attempt a record in progress is of: the fraction of a millisecond in its time.
+    The token and attempt of a record in progress, in the fraction of a millisecond of its time.
 
     Powertools' own times are whole, and it only compares them, so it does not see the fraction. DynamoDB
     keeps 38 digits of a number: 13 of milliseconds, and these. They are joined and read as text, because

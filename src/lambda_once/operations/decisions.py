@@ -140,9 +140,9 @@ def is_done(record: Record) -> bool:
 
 def decided_by_person(record: Record) -> bool:
     """
-    Whether a decision of a person stands on *record*: no attempt has run since (guarantee 13).
+    Whether a person's decision stands on *record*: no attempt has run since (guarantee 13).
 
-    Never on one in progress, so the watchdog, which resolves no others, needs no such question.
+    It never does on a token in progress, so the watchdog, which resolves only those, does not ask.
     """
     last = record.standing
     return last is not None and last.kind is Decider.PERSON

@@ -118,14 +118,14 @@ def readable(
 
 NEWLY: Final = timedelta(minutes=15)
 """
-What happened so long ago at most is new.
+How long an event counts as new.
 
-A span of time, not "since the last run": no token is missed where a run of the watchdog is.
+It is a span of time, not "since the last run": a run that is missed hides no token.
 """
 RUNS_AGAIN: Final = timedelta(minutes=5)
-"""What was released later than that ago is about to run, if it has a delivery: a redrive is no alarm."""
+"""How long a released token has to run before it counts: a redrive in progress rings no alarm."""
 LEFT_OVER: Final = timedelta(hours=1)
-"""What was released longer ago is not about to run: queues and API clients have retried by then."""
+"""How long after its release a token is left over: queues and API clients have retried by then."""
 
 
 COUNTED: Final = UNFINISHED | {Status.RELEASED}
@@ -165,7 +165,7 @@ class Counts(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """What alarms that rearm are about: how many tokens are newly so, and how many were left over."""
+    """What alarms that rearm count: tokens that are newly overdue or released, and tokens left over."""
 
     newly_overdue: int
     """Leases that ended within `NEWLY`."""
