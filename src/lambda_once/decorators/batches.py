@@ -136,7 +136,7 @@ class Records:
         return jobs
 
     def _call(self, unit: Unit | Malformed, invocation: Invocation) -> tuple[Call, Any]:
-        """Return the call of a record, and what the function gets. Has logged what it raises."""
+        """Return the call of a record, and what the function gets. Logs what it raises."""
         try:
             if isinstance(unit, Malformed):
                 raise BadRecord(unit.message)  # noqa: TRY301  (logged like every other bad record)

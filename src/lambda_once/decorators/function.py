@@ -84,7 +84,7 @@ class Argument(NamedTuple):
 
     payload: object
     key: object = NOTHING
-    """What tells a record of a stream from another one with an equal payload."""
+    """What distinguishes a record of a stream from another one with an equal payload."""
     unread: str | None = None
     """What is wrong with a record that cannot be read."""
 
@@ -115,7 +115,7 @@ def is_lambda_context(name: str, value: object) -> bool:
     """
     Return whether *value*, the argument *name*, is a Lambda context, or None in the place of one.
 
-    By what it has of its own: an object that has an answer for any name is none.
+    Only attributes of its own count: an object that answers any name is none.
     """
     marks = {each for each in _MARKS if inspect.getattr_static(value, each, None) is not None}
     if name in CONTEXT_NAMES:

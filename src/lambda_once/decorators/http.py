@@ -49,7 +49,7 @@ class KeyedRequest(NamedTuple):
 
     unit: Unit
     hashed: bool
-    """Whether its key is a hash of it: nobody has said that two equal ones are one."""
+    """Whether its key is its hash: the client has not said that two equal requests are one."""
     caller: Caller
 
     @property

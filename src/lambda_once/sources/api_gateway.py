@@ -359,7 +359,7 @@ def response_status(response: object, kind: Kind) -> int:
 
 def stored_of(response: object, *, named: bool) -> object:
     """
-    Return what is stored of *response*, to a request without a key: those who send the same may be others.
+    Return what is stored of *response* to a request without a key, which others may send as well.
 
     It is an event's response or the form of an Event Handler's. One that sets a cookie or says ``no-store``
     is for its own caller alone: if one is *named*, it is stored without its cookies; else it is withheld.

@@ -215,7 +215,7 @@ def tenant_scope(event: Mapping[str, object]) -> tuple[str, str] | None:
     """
     Return the name of a verified claim of *event* that names a tenant, and the ``scope=`` that selects it.
 
-    Entra's ``tid`` is none: every token has it, and ``iss`` contains it.
+    Entra's ``tid`` does not count: every token has it, and ``iss`` contains it.
     """
     for path in _JWT:
         claims = at(event, "requestContext", *path)

@@ -22,7 +22,7 @@ _BOUNDS: Final = (0.0, inf, -inf)  # what a float makes of a number outside its 
 
 
 class BadData(ValueError):
-    """Data that cannot be read. The message goes on a sentence about it, and quotes nothing."""
+    """Data that cannot be read. The message continues a sentence about it, and quotes nothing of it."""
 
 
 class TooDeep(BadData):
