@@ -1,4 +1,4 @@
-"""What operators see of a pattern: each outcome is counted and logged, by the user's Powertools objects."""
+"""Metrics and logs of a pattern's outcomes, by the user's Powertools objects."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ EVENTS: Final[Mapping[type, Event]] = {
     results.TooFarAhead: Event.TOO_FAR_AHEAD,
     results.VersionAhead: Event.TOO_FAR_AHEAD,
 }
-"""An operator need not know of other outcomes; a duplicate with other content is `Event.KEY_REUSED`."""
+"""Events by outcome; others are not reported. A duplicate with other content is `Event.KEY_REUSED`."""
 
 
 class Observer:
     """
-    Reports for one pattern: counts with *metrics*, logs with *logger*; without them only mistakes are logged.
+    Reports for one pattern: counts with *metrics*, logs with *logger*. Without them only mistakes are logged.
 
-    What fails in a logger or in the metrics changes no outcome (`Reporter`). *resource* is the name of the
-    table, topic or queue; *key* returns the key of what an operation is called with.
+    An error in a logger or in the metrics changes no outcome (`Reporter`). *resource* is the name of the
+    table, topic or queue; *key* returns the key from the first argument of an operation.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Observer:
             self._log(event, given, details)
 
     def warn_once(self, event: Event, given: object, reason: str) -> None:
-        """Log *reason* the first *event* of this pattern, a mistake in code: without ``logger=``, too."""
+        """Log the first *event* of this pattern, a mistake in code, even without ``logger=``."""
         if event not in self._warned:
             self._warned.add(event)
             self._log(event, given, {"reason": reason})
@@ -83,7 +83,7 @@ def _text(key: object) -> str:
 
 
 def observed(operation: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Report the result or error of *operation*, a method of a pattern whose first argument has the key."""
+    """Report the result or error of *operation*, a method whose first argument contains the key."""
     first = operation.__code__.co_varnames[1]
 
     @wraps(operation)

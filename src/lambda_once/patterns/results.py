@@ -76,15 +76,15 @@ class Refused:
 
 
 class Page(NamedTuple, Generic[_E, _C]):
-    """Some of the items of a partition, in the order of their sort keys."""
+    """Some items of a partition, in the order of their sort keys."""
 
     items: list[_E]
     cursor: _C | None
-    """Where the next page begins; None: there is none."""
+    """Where the next page begins; None if this is the last."""
 
 
 class Conflict(RetryLater):
-    """The item is not as expected but has ``values``, empty if there is none. Nothing was written."""
+    """The item is not as expected. ``values`` has the current item, if there is one. Nothing was written."""
 
     def __init__(self, message: str, *, values: Values | None = None) -> None:
         super().__init__(message)
@@ -99,7 +99,7 @@ class TooFarAhead(RetryLater):
     """
     ``stamp``, a timestamp in milliseconds, is too far ahead of this clock's ``now``. Nothing was written.
 
-    It is that of the write or that of the item: one of two clocks is wrong.
+    It is the timestamp of the write or of the item; one of the two clocks is wrong.
     """
 
     def __init__(
@@ -120,4 +120,4 @@ class Unreadable(RetryLater):
 
 
 class VersionAhead(GiveUp):
-    """The version of the document is further ahead of this clock than is allowed. Nothing was written."""
+    """The document's version is further ahead of this clock than ``ahead=`` allows. Nothing was written."""

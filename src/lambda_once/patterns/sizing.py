@@ -7,11 +7,13 @@ Two limits of DynamoDB apply to an item that collects ids. Nothing is rounded be
     bytes  = ids × id_bytes + other_bytes + what the ledger adds            at most 409,600
     units  = writes a second × KB of the item, rounded up for each write    at most 1,000 a second
 
-`Ledger.add` writes one id. `Ledger.add_all` reads each shard that gets an id of its batch and writes it once.
-A read takes a unit for 4 KB, and a partition 3,000 a second: the limit of writes always comes first.
+`Ledger.add` writes one id. `Ledger.add_all` reads each shard that gets an id of its batch, and writes it
+once. A read takes one unit for every 4 KB, and a partition 3,000 units a second, so the limit of writes
+always comes first.
 
 Sources: DynamoDB developer guide, "Quotas", "Capacity unit consumption for write operations" (the whole item;
-refused writes too), "Designing partition keys", "Warm throughput"; the size of a set is DynamoDB Local's.
+refused writes too), "Designing partition keys", "Warm throughput"; the size of a set is measured with
+DynamoDB Local.
 """
 
 from __future__ import annotations
@@ -37,20 +39,20 @@ from lambda_once.patterns.ledger.layout import (
 )
 
 OTHER_BYTES: Final = 200
-"""Bytes of an item beside its ids where nothing is given: its key, some counters, their names."""
+"""Default bytes of an item besides its ids: its key, some counters, their names."""
 HEADROOM: Final = 1 / 3
-"""The part of both limits that is left free, for bursts and for shards that get more than others."""
+"""The part of both limits that is left free for bursts, and for shards that get more ids than others."""
 MOST_ITEM_BYTES: Final = 409_600
 MOST_UNITS: Final = 1_000
 """Write units a second of one partition, and so of one item."""
 NEW_TABLE_UNITS: Final = 4_000
 """Write units a second that a new on-demand table takes."""
 MOST_BATCH: Final = 10_000
-"""Records of a batch (SQS developer guide: of a standard queue with a batch window)."""
+"""Most records in a batch (SQS developer guide: of a standard queue with a batch window)."""
 LONGEST_LIFETIME: Final = timedelta(days=36_525)
 PERIODS: Final = {name: timedelta(**{f"{name}s": 1}) for name in ("day", "hour", "minute", "second")}
 RATE_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-"""Seconds of the units in which the command line takes a rate."""
+"""Units of rates on the command line, in seconds."""
 
 _MS: Final = timedelta(milliseconds=1)
 
@@ -64,7 +66,7 @@ BOUNDS: Final[dict[str, tuple[Any, Any, str]]] = {
     "batch": (1, MOST_BATCH, f"a whole number, 1 to {MOST_BATCH:,}"),
     "headroom": (0.0, 0.9, "the part of both limits to leave free, 0 to 0.9"),
 }
-"""The least and the most that an argument of `plan` may be, and what to give."""
+"""The minimum and maximum of each argument of `plan`, and what to give."""
 
 
 class Limit(Enum):
@@ -77,10 +79,10 @@ class Limit(Enum):
 @dataclass(frozen=True)
 class LedgerPlan:
     """
-    A ledger, and what follows from it. Bytes, ids and units are the most there will be.
+    A sized ledger. Bytes, ids and units are maxima.
 
-    ``rate`` is in ids a second to the whole ledger; duplicates count, they are charged alike. ``solved`` is
-    the argument that was computed. With a ``period`` of `PERIODS`, each period has an item of its own.
+    ``rate`` is in ids a second to the whole ledger, including duplicates, which are charged alike. ``solved``
+    is the argument that was computed. With a ``period`` of `PERIODS`, each period has an item of its own.
     """
 
     rate: float
@@ -96,13 +98,13 @@ class LedgerPlan:
 
     @property
     def remembered(self) -> timedelta:
-        """How long an id is remembered at most; ``lifetime`` is at least."""
+        """Maximum time that an id is remembered; ``lifetime`` is the minimum."""
         layout = layout_for(self.lifetime, self.buckets)
         return layout.width * layout.buckets * _MS
 
     @cached_property
     def ids(self) -> int:
-        """Ids of one item, where all that the ledger keeps came in whole batches."""
+        """Ids of one item, if all ids of the ledger came in whole batches."""
         rate, a_second = self.rate.as_integer_ratio()
         batches = -(-rate * _kept_ms(self) // (a_second * 1_000 * self.batch))
         return -(-batches * self.batch // self.shards)
@@ -113,7 +115,7 @@ class LedgerPlan:
 
     @property
     def item_writes(self) -> Fraction:
-        """Writes a second to one item: a batch goes to each shard, or each of its ids to another one."""
+        """Writes a second to one item. A batch writes to every shard, or to as many as it has ids."""
         # A batch at the turn of a period goes to both items.
         turns = Fraction(1_000, PERIODS[self.period] // _MS) if self.period and self.batch > 1 else 0
         return Fraction(self.rate) / max(self.batch, self.shards) + turns
@@ -130,7 +132,7 @@ class LedgerPlan:
 
     @property
     def read_units(self) -> int:
-        """Read units of one consistent `Ledger.get`; of several shards one is an item without a number."""
+        """Read units of one consistent `Ledger.get`; several shards include the item without a number."""
         return read_units(self.item_bytes) * self.shards + (self.shards > 1)
 
     @property
@@ -146,19 +148,19 @@ class LedgerPlan:
         return Limit.ITEM if writes * write_units(MOST_ITEM_BYTES) <= MOST_UNITS else Limit.WRITES
 
     def fits(self) -> bool:
-        """Return whether both limits are kept. Then they are with less of anything, and with more shards."""
+        """Return whether both limits are kept; if so, also with lower values, or with more shards."""
         most_bytes, most_units = _usable(self.headroom)
         return self.item_writes * self.write_units <= most_units and self.item_bytes <= most_bytes
 
     @property
     def cheapest(self) -> LedgerPlan:
-        """The number of shards with the fewest write units a second, the fewest of these."""
+        """The plan with the fewest write units a second; of several, the one with the fewest shards."""
         plans = (replace(self, shards=shards) for shards in range(1, MOST_SHARDS + 1))
         return min((each for each in plans if each.fits()), key=lambda each: each.total_units, default=self)
 
     @property
     def by_period(self) -> LedgerPlan | None:
-        """One item for the longest of `PERIODS` that at least halves what a write is charged."""
+        """One item for the longest of `PERIODS` that at least halves the write units of a write, if any."""
         plans = (replace(self, shards=1, period=name) for name in PERIODS)
         halved = (each for each in plans if each.fits() and 2 * each.write_units <= self.write_units)
         return next(halved, None)
@@ -176,12 +178,12 @@ def plan(
     buckets: int | None = None,
 ) -> LedgerPlan:
     """
-    Compute what is left out: the most, or the fewest shards, within both limits less *headroom*.
+    Compute the missing argument: its maximum, or the fewest shards, within both limits less *headroom*.
 
-    *rate* is in ids a second, *lifetime* a `timedelta` or seconds; without one of them *shards* is 1 by
-    default. ``id_bytes=None`` or ``other_bytes=None`` computes the most. If everything is given, the plan is
-    checked. *batch* is the number of ids of one key in a `Ledger.add_all`, *buckets* is the ledger's. Raises
-    `Misconfigured`, with what is possible.
+    *rate* is in ids a second, *lifetime* a `timedelta` or seconds; if one of them is missing, *shards* is 1
+    by default. ``id_bytes=None`` or ``other_bytes=None`` computes that maximum. If everything is given, the
+    plan is checked. *batch* is the number of ids of one key in a `Ledger.add_all`; *buckets* is that of the
+    ledger. Raises `Misconfigured`, with what is possible.
     """
     given = dict(zip(BOUNDS, (rate, lifetime, shards, id_bytes, other_bytes, batch, headroom), strict=True))
     known: dict[str, Any] = {name: _checked(name, each) for name, each in given.items() if each is not None}
@@ -192,7 +194,7 @@ def plan(
     if len(unknown) > 1:
         raise Misconfigured(f"{' and '.join(unknown)} depend on one another: give one of them")
     solved = unknown[0] if unknown else None
-    # In the ways out of an error, what is unknown has the value that fits most easily.
+    # For the alternatives in an error, an unknown has the value that fits most easily.
     easiest: dict[str, Any] = {name: MOST_SHARDS if name == "shards" else BOUNDS[name][0] for name in unknown}
     count = bucket_count() if buckets is None else buckets
     draft = LedgerPlan(**easiest | known, buckets=count, solved=solved)
@@ -206,17 +208,17 @@ def plan(
 
 
 def write_units(size: int) -> int:
-    """Return the write units of an item: one for each KB begun."""
+    """Return the write units of an item: one for each KB or part of it."""
     return -(-size // 1_024)
 
 
 def read_units(size: int) -> int:
-    """Return the read units of a consistent read: one for every 4 KB begun."""
+    """Return the read units of a consistent read: one for each 4 KB or part of it."""
     return -(-size // 4_096)
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Return *value*, a lifetime as a `timedelta`. Raises `Misconfigured` where it is out of bounds."""
+    """Return *value*, a lifetime as a `timedelta`. Raises `Misconfigured` if it is out of bounds."""
     least, most, wanted = BOUNDS[name]
     found = value
     if name == "lifetime" and type(value) in (int, float) and abs(value) < most.total_seconds():
@@ -232,7 +234,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _solved(draft: LedgerPlan, name: str) -> LedgerPlan | None:
-    """Return *draft* with the most of *name* that fits, or the fewest shards; None where nothing does."""
+    """Return *draft* with the maximum of *name*, or the fewest shards; None if no value fits."""
     most_bytes, most_units = _usable(draft.headroom)
     room = min(math.floor(most_units / draft.item_writes) * 1_024, most_bytes)
     least, most, _ = BOUNDS[name]
@@ -255,7 +257,7 @@ def _solved(draft: LedgerPlan, name: str) -> LedgerPlan | None:
 
 
 def _most_rate(draft: LedgerPlan) -> float:
-    """Return the greatest rate: at the units a write where the lower of both limits is highest."""
+    """Return the maximum rate: the lower of both limits at each item size, at the best size."""
     most_bytes, most_units = _usable(draft.headroom)
     writers, one_id = max(draft.batch, draft.shards), Fraction(1_000, _kept_ms(draft))
     exact = max(
@@ -267,24 +269,24 @@ def _most_rate(draft: LedgerPlan) -> float:
 
 
 def _in_batches(draft: LedgerPlan, room: int) -> int:
-    """Return the most ids of the ledger, in whole batches, with which no item has more than *room* bytes."""
+    """Return the most ids of the ledger, in whole batches, that keep every item within *room* bytes."""
     ids = (room - _fixed(draft)) // draft.id_bytes
     return ids * draft.shards // draft.batch * draft.batch
 
 
 def _fixed(draft: LedgerPlan) -> int:
-    """Return the bytes of an item beside its ids."""
+    """Return the bytes of an item besides its ids."""
     return draft.other_bytes + item_overhead(draft.buckets)
 
 
 def _kept_ms(draft: LedgerPlan) -> int:
-    """Return the milliseconds whose ids are in one item: at most its period, if it has one."""
+    """Return how many milliseconds of ids are in one item: at most its period, if it has one."""
     kept = draft.remembered if draft.period is None else min(draft.remembered, PERIODS[draft.period])
     return kept // _MS
 
 
 def _usable(headroom: float) -> tuple[int, Fraction]:
-    """Return the bytes and the units a second of an item within both limits less *headroom*."""
+    """Return an item's bytes, and its write units a second, within both limits less *headroom*."""
     part = 1 - Fraction(headroom)
     return math.floor(MOST_ITEM_BYTES * part), MOST_UNITS * part
 
@@ -293,7 +295,7 @@ def _usable(headroom: float) -> tuple[int, Fraction]:
 
 
 def rate_text(rate: float) -> str:
-    """Return a rate as the command line takes it, rounded down to three digits; whole numbers are whole."""
+    """Return a rate as the command line takes it, rounded down to three digits, or to a whole number."""
     unit = next((unit for unit, seconds in RATE_UNITS.items() if rate * seconds >= 1), "d")
     number = rate * RATE_UNITS[unit]
     context = Context(prec=max(3, len(str(int(number)))), rounding=ROUND_FLOOR)

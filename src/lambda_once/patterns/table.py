@@ -1,4 +1,4 @@
-"""A pattern's table: its key attributes, and the names there of the attributes that the pattern writes."""
+"""A pattern's table: its key attributes, and its names for the attributes that the pattern writes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class PatternTable:
     name: str
     key: tuple[str, ...]
     own: Mapping[str, str]
-    """The names of the pattern's own attributes in this table, by their usual names."""
+    """The names of the pattern's own attributes in this table, by their default names."""
     taken: frozenset[str]
     """The names of the key and of the pattern's own attributes."""
 
     @classmethod
     def of(cls, name: str, key: object, own: Mapping[str, str], renames: Sequence[str]) -> Self:
-        """Check the names, of which *renames* may have others by ``names=``. Raises `Misconfigured`."""
+        """Return the table. *renames* are the names that ``names=`` may change. Raises `Misconfigured`."""
         if not name:
             raise Misconfigured(f"table {name!r}: give the name of a table")
         keys = key_names(key)
@@ -39,7 +39,7 @@ class PatternTable:
         return cls(name, keys, own, frozenset((*keys, *own.values())))
 
     def key_of(self, values: Mapping[str, object]) -> Values:
-        """Return the key attributes of *values*. Raises `Misconfigured` where one is missing or not a key."""
+        """Return the key attributes of *values*. Raises `Misconfigured` if one is missing or invalid."""
         if not isinstance(values, Mapping):
             raise Misconfigured(f"give a mapping of attributes, not a {type(values).__name__}")
         for name in self.key:
@@ -48,7 +48,7 @@ class PatternTable:
         return checked_key({name: values[name] for name in self.key})
 
     def just_key(self, values: Mapping[str, object]) -> Values:
-        """Return *values* as a key. Raises `Misconfigured` also for other attributes."""
+        """Return *values* as a key. Raises `Misconfigured` also for attributes that are not in the key."""
         key = self.key_of(values)
         if extra := sorted(map(str, values.keys() - key.keys())):
             raise Misconfigured(f"{', '.join(extra)}: not in the key, which is {', '.join(self.key)}")
@@ -59,11 +59,11 @@ class PatternTable:
         return typed_item(self.just_key(values))
 
     def named(self, own: Item) -> Item:
-        """Return the pattern's own attributes by their names in this table."""
+        """Return the pattern's own attributes with their names in this table."""
         return {self.own[usual]: each for usual, each in own.items()}
 
     def own_of(self, item: Mapping[str, Any]) -> Item:
-        """Return the pattern's own attributes of *item* by their usual names."""
+        """Return the pattern's own attributes of *item* by their default names."""
         return {usual: item[name] for usual, name in self.own.items() if name in item}
 
 
@@ -81,7 +81,7 @@ def key_names(key: object) -> tuple[str, ...]:
 
 
 def checked_key(key: Mapping[str, object]) -> Values:
-    """Return *key*, partition key first. Raises `Misconfigured` for what DynamoDB takes for no key."""
+    """Return *key*, partition key first. Raises `Misconfigured` for a value that cannot be a key."""
     for (name, value), limit in zip(key.items(), KEY_LIMITS, strict=False):
         wanted = "give text, bytes or a number that is not empty"
         if isinstance(value, bool) or not isinstance(value, str | bytes | int | Decimal):
@@ -97,7 +97,7 @@ def checked_key(key: Mapping[str, object]) -> Values:
 
 
 def own_names(given: object, own: Sequence[str]) -> dict[str, str]:
-    """Return the name of each of *own*, attributes of a pattern: as in *given*, a ``names=``, or the same."""
+    """Return the name in the table of each of *own*, a pattern's attributes; *given* is ``names=``."""
     if not isinstance(given, Mapping | None):
         raise Misconfigured(f"names={given!r}: give a mapping of {', '.join(own)}")
     wanted = {} if given is None else given
@@ -109,7 +109,7 @@ def own_names(given: object, own: Sequence[str]) -> dict[str, str]:
 
 
 def check_different(names: Iterable[object], renames: Sequence[str]) -> None:
-    """Raise `Misconfigured` where one of *names* is used twice or is no text."""
+    """Raise `Misconfigured` if one of *names* is used twice or is not text."""
     used: set[str] = set()
     for name in names:
         if not isinstance(name, str) or name == "" or name in used:

@@ -2,7 +2,7 @@
 Writes of the patterns as entries of one TransactWriteItems: all of them, or none.
 
 Make the entries shortly before they are sent, and send them in one request with one ClientRequestToken, as
-`Attempt.transact` and boto3 do: with it a request whose answer was lost is not written twice.
+`Attempt.transact` and boto3 do. Then a request whose response is lost is not written twice.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 Result = Applied | Duplicate | Stale | Refused | OnceError | None
-"""What became of one entry of a cancelled transaction; None: the entry is not the reason."""
+"""The result of one entry of a cancelled transaction; None if the entry was not the reason."""
 
 TOO_LARGE: Final = "Item size"
-"""DynamoDB's words for an item beyond 400 KB, in a ValidationException that has no code of its own."""
+"""DynamoDB's words for an item beyond 400 KB, in a ValidationException without a specific code."""
 
 
 class TransactItem(dict[str, Any]):
-    """An entry of a TransactWriteItems, such as ``{"Put": {…}}``, that can read its refusal."""
+    """An entry of a TransactWriteItems, such as ``{"Put": {…}}``, that can interpret its refusal."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class TransactItem(dict[str, Any]):
         refusal: Callable[[Item], Applied | Duplicate | Stale | Refused],
         full: Full | None = None,
     ) -> None:
-        """*refusal* returns or raises what a refused condition means, given the item as it is."""
+        """*refusal* returns or raises the meaning of a refused condition, given the current item."""
         super().__init__({operation: request})
         self.refusal = refusal
         self.full = full
@@ -44,10 +44,10 @@ def transaction_results(error: Exception, items: Sequence[Mapping[str, Any]]) ->
     """
     Return why each of *items* cancelled the transaction, None for the others. Nothing was written.
 
-    An error, such as `Conflict`, is returned in its place. `Applied` is a put of `Unique` that an earlier
-    transaction with the same entry has written. A refused condition of an entry that no pattern made is a
-    `Conflict`, with the item if its ``ReturnValuesOnConditionCheckFailure`` is ALL_OLD. Raises *error* if it
-    is not a TransactionCanceledException.
+    An error such as `Conflict` is returned in its place. `Applied` means that an earlier transaction with the
+    same entry of `Unique` wrote it. A refused condition of an entry that no pattern made is a `Conflict`,
+    with the item if its ``ReturnValuesOnConditionCheckFailure`` is ALL_OLD. Raises *error* if it is not a
+    TransactionCanceledException.
     """
     from lambda_once.dynamodb.errors import CANCELED, code_of, reasons_of
 

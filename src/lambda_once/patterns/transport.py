@@ -1,7 +1,7 @@
 """
 Sends the requests of a pattern to DynamoDB, with retries.
 
-A request may have taken effect although its answer was lost, so every request must be safe to send twice.
+A request may have taken effect although its response was lost, so every request must be safe to send twice.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 KEPT_BACK: Final = timedelta(seconds=1)
-"""Time of an invocation for what follows a request without an answer, such as releasing the token."""
+"""Time reserved at the end of an invocation for the cleanup after a lost response, such as a release."""
 
 
 class ConditionFailed(Exception):
     """
-    The condition did not hold; *item* is the item as it is, where the request asked for it.
+    The condition did not hold. *item* is the current item, if the request asked for it.
 
-    *unanswered*: an earlier try of the same request got no answer, and may have taken effect.
+    *unanswered*: an earlier try of the same request got no response, and may have taken effect.
     """
 
     def __init__(self, item: Mapping[str, Mapping[str, Any]] | None, *, unanswered: bool = False) -> None:
@@ -36,7 +36,7 @@ class ConditionFailed(Exception):
 
 
 def retry_deadline(clock: Clock) -> Deadline:
-    """Return the time after which nothing is sent again: in protected work, before the invocation's end."""
+    """Return the time after which nothing is retried: in protected work, before the invocation's end."""
     end = INVOCATION_DEADLINE.get()
     return Deadline(clock, _NEVER if end is None else end.at - KEPT_BACK)
 
@@ -54,10 +54,10 @@ class PatternTransport(Transport):
 
     def send(self, operation: str, request: Mapping[str, Any]) -> Any:
         """
-        Send *request*, up to six times until the deadline, with full jitter between.
+        Send *request*, up to six times until the deadline, with full jitter.
 
-        Raises `ConditionFailed`; `StoreUnavailable` without an answer: it may have taken effect or not;
-        `Misconfigured` for a request that DynamoDB will never take.
+        Raises `ConditionFailed`; `StoreUnavailable` without a response (it may have taken effect);
+        `Misconfigured` for a request that DynamoDB will never accept.
         """
         from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_refusal, is_transient
 

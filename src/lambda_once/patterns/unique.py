@@ -1,4 +1,4 @@
-"""Put an item once by its key: a second put finds the first, and changes nothing."""
+"""Put an item once by its key: a second put returns the first one's values, and changes nothing."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 ABSENT: Final = "attribute_not_exists(#key)"
 """
-No item has this key, so the first put wins. The partition key suffices: DynamoDB evaluates it on the item of
-the whole primary key (developer guide, "Condition expressions", preventing overwrites).
+No item has this key, so the first put wins. The partition key suffices: DynamoDB evaluates the condition on
+the item with the whole primary key (developer guide, "Condition expressions", preventing overwrites).
 """
 
 MARK: Final = "put"
 """The attribute that holds the id and the content's fingerprint of the put that wrote an item."""
 
 KeySpec = str | Sequence[str] | Mapping[str, str | Sequence[str]]
-"""The key attributes, partition key first; or for each the fields that it is made of."""
+"""The key attributes, partition key first; or a mapping of each to its source fields."""
 
 
 class Unique:
     """
     Items of one table that are put once. Thread-safe; connects at first use.
 
-    *key* names the key attributes, partition key first, which every item has; or maps each to the fields that
-    it is made of (`key_of`). *identity* names further attributes that results have, such as an id that is new
-    for every put. *ignore*: dotted paths that do not count as content, such as a send time; the key and
-    *identity* never count. *mark* names the attribute by which a put recognises its own item. With None the
-    item has no such attribute: a put whose response was lost is then a duplicate of itself, and ``same``
+    *key* names the key attributes, partition key first, which every item must have; or maps each of them to
+    its source fields (`key_of`). *identity* names further attributes to return in results, such as an id that
+    is new for every put. *ignore*: dotted paths that do not count as content, such as a send time; the key
+    and *identity* never count. *mark* names the attribute by which a put recognises its own item. With None
+    the item has no such attribute: a put whose response was lost is then a duplicate of itself, and ``same``
     compares with the current item. *metrics*, *logger*: your Powertools objects.
     """
 
@@ -76,8 +76,8 @@ class Unique:
         Put *item* unless an item has its key. ``values`` are the key attributes and *identity*.
 
         A retry after a lost response is `Applied`. Raises `KeyMissing` and `Misconfigured` before anything is
-        sent; `StoreUnavailable` if there is no response: put it again, and it is `Applied` or a `Duplicate`
-        with the same content.
+        sent. Raises `StoreUnavailable` if there is no response: put it again, and it is `Applied` or a
+        `Duplicate` with the same content.
         """
         request = self.transact_item(item)["Put"]
         try:
@@ -87,7 +87,7 @@ class Unique:
         return Applied(self._known(plain_item(request["Item"])))
 
     def put_all(self, items: Iterable[Mapping[str, object]]) -> tuple[Applied | Duplicate | OnceError, ...]:
-        """Put each of *items* in order, and return the result of each; an error is returned in its place."""
+        """Put each of *items* in order, and return their results; an error is returned in its place."""
 
         def result(item: Mapping[str, object]) -> Applied | Duplicate | OnceError:
             try:
@@ -99,9 +99,9 @@ class Unique:
 
     def transact_item(self, item: Mapping[str, object]) -> TransactItem:
         """
-        Return what `put` writes as an entry of a TransactWriteItems (`transaction_results`).
+        Return what `put` writes, as an entry of a TransactWriteItems (`transaction_results`).
 
-        `Applied` in the results means that an earlier transaction with this very entry took effect.
+        `Applied` in the results means that an earlier transaction with this same entry took effect.
         """
         if not isinstance(item, Mapping):
             raise Misconfigured(f"an item is a mapping of attributes, not a {type(item).__name__}")
@@ -114,7 +114,7 @@ class Unique:
         return TransactItem("Put", request, lambda found: self._duplicate(found, row))
 
     def _duplicate(self, found: Mapping[str, Mapping[str, Any]] | None, row: Item) -> Applied | Duplicate:
-        """Return what a refused put of *row* is, where *found* is."""
+        """Return the result of a refused put of *row*, given the existing item *found*."""
         if not found:
             raise Misconfigured(
                 f"table {self._table!r} refused an item and did not return the existing one: use an endpoint "
@@ -130,7 +130,7 @@ class Unique:
         return Duplicate(values, same=mark.get("content") == ours[str(self._mark)]["content"])
 
     def _content(self, item: Values) -> str:
-        """Return the fingerprint of *item* as it is stored: numbers and bytes have one class each."""
+        """Return the fingerprint of *item* as stored, where each number and binary has one type."""
         apart = {*self._identity, *self._key, self._mark}
         content = {name: each for name, each in item.items() if name not in apart}
         return fingerprint(without(content, self._ignore))
@@ -140,7 +140,7 @@ class Unique:
 
 
 def put_request(table: str, item: Item, partition: str) -> dict[str, Any]:
-    """Return the arguments of the PutItem that writes *item* once; *partition* names its partition key."""
+    """Return the arguments of a PutItem that writes *item* once; *partition* names its partition key."""
     return {
         "TableName": table,
         "Item": item,
@@ -155,9 +155,9 @@ def put_request(table: str, item: Item, partition: str) -> dict[str, Any]:
 
 def key_fields(key: KeySpec) -> dict[str, tuple[str, ...]]:
     """
-    Return the key attributes, partition key first, with the fields that each is made of.
+    Return the key attributes, partition key first, with the source fields of each.
 
-    There are none where items have the attribute itself. Raises `Misconfigured`.
+    The fields are empty if items have the attribute itself. Raises `Misconfigured`.
     """
     if not isinstance(key, Mapping):
         return dict.fromkeys(key_names(_names(key)), ())
@@ -170,11 +170,12 @@ def key_fields(key: KeySpec) -> dict[str, tuple[str, ...]]:
 
 def key_of(key: Mapping[str, Sequence[str]], item: Mapping[str, object]) -> Values:
     """
-    Return the attributes of *key*, `key_fields`, for *item*.
+    Return the attributes of *key* (a result of `key_fields`) for *item*.
 
-    Fields are percent-encoded and joined by ``#``, so no two lists of fields have the same key: ("a#b", "c")
-    is ``a%23b#c``. A number that equals an integer, as in tokens, is ``=5`` (5, 5.0, Decimal("5.00")); the
-    text "5" is ``5``. Raises `KeyMissing` for a field that is missing, None or empty, and `Misconfigured`.
+    Fields are percent-encoded and joined by ``#``, so different fields never have the same key: ("a#b", "c")
+    becomes ``a%23b#c``. A number that equals an integer, as in tokens, becomes ``=5`` (5, 5.0,
+    Decimal("5.00")); the text "5" becomes ``5``. Raises `KeyMissing` for a field that is missing, None or
+    empty, and `Misconfigured`.
     """
     return checked_key(
         {name: _made(name, fields, item) if fields else _present(name, item) for name, fields in key.items()}
@@ -197,7 +198,7 @@ def _present(name: str, item: Mapping[str, object]) -> object:
 
 
 def _encoded(name: str, value: object) -> str:
-    """Return *value* as a part of a key. The ``=`` of a number occurs in no encoded text."""
+    """Return *value* as a part of a key. No encoded text contains the ``=`` of a number."""
     if isinstance(value, str):
         return quote(value, safe="", errors="surrogatepass")
     digits = whole_digits(value)

@@ -201,7 +201,7 @@ class Documents:
         """
         check_id(entity_id, self.place.prefix)
         found = None
-        # A second time where a replica lags, or where the version was superseded and deleted during the read.
+        # Read again if a replica lags, or if the version was superseded and deleted during the read.
         for is_consistent in (consistent, True):
             head, stored = self._table.all(entity_id, consistent=is_consistent)
             if head is None or head.deleted:

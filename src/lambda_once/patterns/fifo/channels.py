@@ -115,7 +115,7 @@ class Channel:
             refusal = {"Code": code_of(error), "Message": str(error), "SenderFault": for_good}
             return [_answer(message, refusal) for message in batch]
         except (ResponseParserError, AttributeError, LookupError, TypeError, ValueError):
-            # botocore cannot parse the response: it is a proxy's page, for example
+            # botocore cannot parse the response, such as a proxy's error page
             return [Unanswered(each.group, each.deduplication_id, "NotAnAnswer") for each in batch]
         named = {each["Id"]: each for list_ in ("Successful", "Failed") for each in response.get(list_, ())}
         return [_answer(message, named.get(str(place))) for place, message in enumerate(batch)]

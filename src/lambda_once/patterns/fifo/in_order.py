@@ -87,7 +87,7 @@ async def _awaited(result: Awaitable[object]) -> object:
 def _log(record: Record, error: Exception) -> None:
     """Log only the message id and the error's type: the text of the error may contain payload."""
     delivery, kind = record["messageId"], type(error).__name__
-    # In the text too: of a plain logger Lambda prints no fields.
+    # Also in the text: Lambda does not print the fields of a plain logger.
     LOGGER.error("message.failed %s %s", delivery, kind, extra={"delivery": delivery, "error": kind})
 
 

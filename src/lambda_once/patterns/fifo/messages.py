@@ -209,7 +209,7 @@ class Backlog:
         self._behind: dict[str, deque[int]] = {}
         for position, message in messages.items():
             self._behind.setdefault(message.group, deque()).append(position)
-        # Retries go first, so that all tries of a message are within five minutes; then in the order given.
+        # Retries go first, so that all tries of a message are within five minutes; then the order given.
         self._heads = [(0, waiting.popleft()) for waiting in self._behind.values()]
         heapq.heapify(self._heads)
 

@@ -1,4 +1,4 @@
-"""Puts and deletes by the writer's timestamp: every order of the same writes ends in the same item."""
+"""Puts and deletes ordered by the writer's timestamp: the same writes in any order end in the same item."""
 
 from lambda_once.patterns.ratchet.ratchet import Ratchet, Revision
 

@@ -1,9 +1,9 @@
 """
-A ratchet: an item goes forward by its writers' timestamps, and never back.
+A ratchet: an item advances by its writers' timestamps, and never goes back.
 
-A write takes effect unless the item is newer, so every permutation of the same writes ends in the same item.
-A delete leaves a tombstone, so that a late put finds what it is older than. There is no partial update, whose
-result would depend on the item that it meets, and no BatchWriteItem, which takes no conditions.
+A write takes effect unless the item is newer, so the same writes in any order end in the same item. A delete
+leaves a tombstone, so that a late put is recognised as older. There are no partial updates, because their
+result would depend on the item that they meet, and no BatchWriteItem, because it takes no conditions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lambda_once.patterns.ratchet.requests import Expected, RatchetWrite
 
 TOMBSTONE_TTL: Final = timedelta(days=30)
-"""A message may wait 14 days, and 14 more after a redrive (Amazon SQS developer guide); and two in hand."""
+"""14 days in a queue, 14 more after a redrive (Amazon SQS developer guide), and two to spare."""
 LONGEST_TTL: Final = timedelta(days=36_500)
 AHEAD: Final = timedelta(minutes=5)
 PAGE: Final = 100
@@ -46,11 +46,11 @@ class Ratchet:
     The items of one table, ordered by their writers' timestamps. Thread-safe; connects at first use.
 
     *key*: names of the partition key and, if any, the sort key. *stamp*: the attribute of the timestamp.
-    *tombstone_ttl*: how long a delete is remembered; more than the longest delivery of a write. *ahead*: how
-    far a timestamp may be ahead of this clock; None: timestamps are other tokens that grow. *names*: other
-    names for the ratchet's own attributes, ``deleted``, ``ttl`` (the table's TTL attribute), ``_rank`` and
-    ``_write``. *indexes*: the key attributes of secondary indexes, for `query`. *metrics*, *logger*: your
-    Powertools objects.
+    *tombstone_ttl*: how long a delete is remembered; it must exceed the longest delivery of a write. *ahead*:
+    how far a timestamp may be ahead of this clock; None if timestamps are other tokens that grow, such as
+    versions. *names*: other names for the ratchet's own attributes, ``deleted``, ``ttl`` (the table's TTL
+    attribute), ``_rank`` and ``_write``. *indexes*: the key attributes of secondary indexes, for `query`.
+    *metrics*, *logger*: your Powertools objects.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -90,11 +90,11 @@ class Ratchet:
         """
         Write the whole *item* unless the stored item is newer. ``values`` of the result has its timestamp.
 
-        *ts*: the writer's timestamp of the change; a repetition must have the same, and with *expected* the
+        *ts*: the writer's timestamp of the change; a retry must give the same one, and with *expected* the
         same `Revision`. *expected*: the item as `get` returned it (None: no item), which must still be
-        stored; without it `Conflict` is never raised. Raises `TooFarAhead`, `Conflict`, `Misconfigured`;
-        `StoreUnavailable` if it is unknown whether it was written: with *expected* also if an earlier request
-        got no response and the item is newer.
+        stored; without it `Conflict` is never raised. Raises `TooFarAhead`, `Conflict` and `Misconfigured`.
+        Raises `StoreUnavailable` if it is unknown whether the item was written; with *expected* also if an
+        earlier request got no response and the item is newer.
         """
         revision = self._revision(ts)
         return self._write(requests.put(self._table, item, revision.stamp, expected), revision)
@@ -103,9 +103,9 @@ class Ratchet:
         self, item: Mapping[str, object], ts: datetime | Stamp | Revision, *, expected: Expected = ANYTHING
     ) -> TransactItem:
         """
-        Return what `put` writes as an entry of a TransactWriteItems (`transaction_results`).
+        Return what `put` writes, as an entry of a TransactWriteItems (`transaction_results`).
 
-        With *expected* use an entry in one transaction only: if that got no response, read the item.
+        With *expected*, use an entry in one transaction only. If that gets no response, read the item.
         """
         revision = self._revision(ts)
         write = requests.put(self._table, item, revision.stamp, expected)
@@ -117,17 +117,17 @@ class Ratchet:
     def delete(
         self, key: Mapping[str, object], ts: datetime | Stamp | Revision, *, expected: Expected = ANYTHING
     ) -> Applied | Stale:
-        """Leave a tombstone at *key* unless the item is newer. Otherwise as `put`."""
+        """Replace the item at *key* with a tombstone unless the item is newer. Otherwise as `put`."""
         ttl = epoch_seconds(self._transport.clock.now() + self._tombstone_ttl)
         revision = self._revision(ts)
         return self._write(requests.tombstone(self._table, key, revision.stamp, expected, ttl), revision)
 
     def revision(self, ts: datetime | Stamp | None = None, *, after: int | Decimal | None = None) -> Revision:
         """
-        Fix the timestamp of one change, for all its retries and hedged writes.
+        Return the timestamp of one change, for all its retries and hedged writes.
 
-        Without *ts* it is the time of the clock, in whole milliseconds, later than that of every earlier one
-        without *ts* and than *after*, the timestamp of what was read (None: it had none). Raises
+        Without *ts* it is the current time in whole milliseconds, but later than all earlier ones without
+        *ts*, and later than *after*, the timestamp of the item as read (None: it had none). Raises
         `Misconfigured` without *ts* if timestamps are not times.
         """
         if ts is not None:
@@ -179,7 +179,7 @@ class Ratchet:
             stored = plain_item({name: found[name]})[name]
             self._check_ahead(stored, f"the item {write.key}")
             as_expected = write.expects(found)
-            # A tombstone, which is as expected by None, may be newer than an earlier request of this write.
+            # expected=None accepts a tombstone, which may be newer than an earlier request of this write.
             if as_expected and write.expected is not None:
                 return Stale({name: stored})
         if sent.was_written(write, stored):
@@ -192,7 +192,7 @@ class Ratchet:
     # -- reading
 
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
-        """Return the item with its timestamp; None if there is none, or a tombstone."""
+        """Return the item with its timestamp; None if there is no item or only a tombstone."""
         request = {"TableName": self._table.name, "Key": self._table.key_item(key)}
         answer = self._transport.send("get_item", {**request, "ConsistentRead": consistent})
         return self._live(answer.get("Item"))
@@ -200,7 +200,7 @@ class Ratchet:
     def batch_get(
         self, keys: Iterable[Mapping[str, object]], *, consistent: bool = True
     ) -> list[Values | None]:
-        """Return `get` of each of *keys*, any number, in their order. Raises `StoreUnavailable`."""
+        """Return `get` of each of *keys*, any number, in order. Raises `StoreUnavailable`."""
         wanted = [self._table.just_key(key) for key in keys]
         keys = {tuple(key.values()): typed_item(key) for key in wanted}.values()
         send, deadline = self._transport.send, self._transport.deadline
@@ -222,11 +222,11 @@ class Ratchet:
         consistent: bool = True,
     ) -> Page[Values, Values]:
         """
-        Return *limit* items of *partition* after *cursor*, a key; fewer only at its end.
+        Return *limit* items of *partition* after *cursor*, a key; fewer only at the end of the partition.
 
-        *begins_with*, *between*: only items whose sort key begins with it, or is from one to the other.
-        *index*: query that index, eventually consistent. Every page but the last is full; the last may be
-        empty. Each request reads at most *limit* rows, tombstones included.
+        *begins_with*, *between*: only items whose sort key begins with the text, or is between the two
+        values, inclusive. *index*: query that index, eventually consistent. Every page but the last is full;
+        the last may be empty. Each request reads at most *limit* rows, tombstones included.
         """
         key = self._table.key if index is None else self._indexes.get(index, ())
         ranges = [each for each in (begins_with, between) if each is not None]
@@ -266,16 +266,17 @@ class InFlight:
 
     content: object = None
     open: set[object] = field(default_factory=set)
-    """The requests that may have taken effect."""
+    """Requests that may have taken effect."""
     written: bool = False
-    """Whether one of them was answered: it took effect."""
+    """Whether one of them succeeded."""
 
     def was_written(self, write: RatchetWrite, stored: Any) -> bool:
         """
         Return whether another request of *write* took effect before the item got the timestamp *stored*.
 
-        Raises `StoreUnavailable` where one may have: then *stored* may have replaced it. Whatever replaced
-        this write is not older; so where *stored* is older, this write never took effect.
+        Raises `StoreUnavailable` if that is unknown: a request got no response, and *stored* may have
+        replaced its item. Only a write that is not older can replace this one, so if *stored* is older, this
+        write never took effect.
         """
         if self.written:
             return True
@@ -289,7 +290,7 @@ class InFlight:
 
 class Revision:
     """
-    One change under one timestamp, ``stamp``: written from any thread, any number of times, within its block.
+    One change with one timestamp, ``stamp``, for any number of writes from any thread within its block.
 
     `put` and `delete` are those of the `Ratchet`. ``id`` is random; with ``expected=`` a write recognises
     itself by it.
@@ -309,7 +310,7 @@ class Revision:
 
     def sent(self, write: RatchetWrite) -> InFlight:
         """
-        Return what is known of the requests to the item of *write*. Called by `Ratchet`.
+        Return the known requests to the item of *write*. Called by `Ratchet`.
 
         Raises `Misconfigured` for other content, which would be lost, and after the block.
         """

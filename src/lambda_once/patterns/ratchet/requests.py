@@ -1,8 +1,8 @@
 """
-The requests of a ratchet as values, each condition with the guarantee that it gives.
+The requests of a ratchet as values, with the guarantee of each condition.
 
-Every write replaces the whole item, and every condition asks only whether the item is older. So the item is
-the greatest of all writes, by timestamp and then by *rank*, in whatever order and however often they arrived.
+Every write replaces the whole item, and the condition only checks whether the item is older. So the item is
+always the greatest write, by timestamp and then by *rank*, in whatever order and however often writes arrive.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ STAMP: Final = "ts"
 DELETED: Final = "deleted"
 TTL: Final = "ttl"
 RANK: Final = "_rank"
-"""16 hex digits of the content's digest, which order two contents of one timestamp."""
+"""16 hex digits of the content's digest; they order two contents with the same timestamp."""
 RANK_DIGITS: Final = 16
 WRITE: Final = "_write"
-"""The random id of the revision that wrote the item, where it was written with ``expected=``."""
+"""The random id of the revision that wrote the item, if it was written with ``expected=``."""
 
 Expected = Mapping[str, object] | None
 """The item that a write expects, None for no item."""
 ANYTHING: Final[Expected] = MappingProxyType({})
-"""The default of ``expected=``, by identity: no expectation."""
+"""The default of ``expected=``, compared by identity: no expectation."""
 
 IS_LIVE: Final = "NOT (#deleted = :deleted)"  # an adopted item may say deleted: false
-# What is older is replaced. Of two contents of one timestamp the one with the greater rank stays, in every
-# order. A tombstone outranks every content, and any rank outranks an item that others wrote, which has none.
+# An older item is replaced. Of two contents with one timestamp the one with the greater rank stays, in any
+# order. A tombstone outranks every content, and any rank outranks an item from another writer, without rank.
 PUT_IS_NEWER: Final = (
     f"#ts < :ts OR (#ts = :ts AND {IS_LIVE} AND (attribute_not_exists(#rank) OR #rank <= :rank))"
 )
-# A delete outranks every put of its timestamp, and may be repeated.
+# A delete outranks every put with its timestamp, and may be repeated.
 DELETE_IS_NEWER: Final = "#ts <= :ts"
 # Texts of two lengths have no order ("9" > "10"); a comparison of two types is false.
 OF_ONE_WIDTH: Final = "size(#ts) = :width"
-# The item is the one that was read. An item that others wrote has no rank: its timestamp alone is compared.
+# The item is the one that was read. An item from another writer has no rank: only its timestamp is compared.
 AS_READ: Final = f"(#ts = :read AND {IS_LIVE} AND (attribute_not_exists(#rank) OR #rank = :readrank))"
-# An item without a timestamp was written by others, whose changes are not compared; the first write of a
-# ratchet gives it one, so that of two which read it one succeeds.
+# An item without a timestamp is from another writer, and its content is not compared. The first write of a
+# ratchet gives it a timestamp, so of two writers that read it one succeeds.
 WITHOUT_STAMP: Final = f"(attribute_exists(#pk) AND attribute_not_exists(#ts) AND {IS_LIVE})"
 NOTHING_READ: Final = "(attribute_not_exists(#pk) OR #deleted = :deleted)"
-# The item is this very write, whose answer was lost. Its content is no proof: two writers that read the same
+# The item is this very write, whose response was lost. Its content is no proof: two writers that read one
 # item may write the same content, and only one of them succeeds.
 OWN: Final = "(#write = :write)"
 
@@ -60,16 +60,16 @@ _PLACEHOLDER: Final = re.compile(r"[#:]\w+")
 
 
 def ratchet_table(name: str, key: object, stamp: str, names: object = None) -> PatternTable:
-    """Return the table with *stamp* for the timestamp, and *names* for the ratchet's other attributes."""
+    """Return the table with *stamp* as its timestamp; *names* renames the ratchet's other attributes."""
     own = (DELETED, TTL, RANK, WRITE)
     return PatternTable.of(name, key, {STAMP: stamp, **own_names(names, own)}, own)
 
 
 def typed_content(table: PatternTable, item: Mapping[str, object]) -> Item:
     """
-    Return *item* typed, without timestamp and rank. Raises `Misconfigured` for what cannot be stored.
+    Return *item* typed, without timestamp and rank. Raises `Misconfigured` if it cannot be stored.
 
-    ``deleted: False`` is content: existing tables have it.
+    ``deleted: False`` is content, because existing tables use it.
     """
     table.key_of(item)
     taken = item.keys() & {table.own[RANK], table.own[WRITE]}
@@ -81,7 +81,7 @@ def typed_content(table: PatternTable, item: Mapping[str, object]) -> Item:
 
 
 def live(table: PatternTable, item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
-    """Return *item* in Python values, without the ratchet's own; None for none and for a tombstone."""
+    """Return *item* as Python values without the ratchet's own; None for no item and for a tombstone."""
     if item is None or item.get(table.own[DELETED]) == {"BOOL": True}:
         return None
     apart = (table.own[RANK], table.own[WRITE])
@@ -96,20 +96,20 @@ class RatchetWrite:
     item: Item
     stamp: Stamp
     rank: str | None
-    """None: a tombstone."""
+    """None for a tombstone."""
     expected: Expected
 
     @property
     def key(self) -> str:
-        """The key of the item: one text, whatever classes its numbers were given in."""
+        """The key of the item as one text, whatever type its numbers have."""
         return f"{plain_item({name: self.item[name] for name in self.table.key})}"
 
     def request(self, write_id: str) -> dict[str, Any]:
         """
         Return the arguments of PutItem: refused unless newer, and unless the item is the expected one.
 
-        *write_id* is kept in the item with ``expected=`` alone: a retry recognises its own write by it.
-        Raises `Misconfigured` for an expectation that is no item of the table.
+        *write_id* is stored only with ``expected=``: a retry recognises its own write by it. Raises
+        `Misconfigured` if the expected item cannot be an item of the table.
         """
         own, item = self.table.own, self.item
         names = {"#pk": self.table.key[0], **{f"#{usual.strip('_')}": own[usual] for usual in own}}
@@ -135,7 +135,7 @@ class RatchetWrite:
         }
 
     def expects(self, found: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Return whether *found* is as expected, by the rule of `request`: then its timestamp refused."""
+        """Return whether *found* is as expected, so that the refusal was due to its timestamp."""
         if self.expected is ANYTHING:
             return True
         item = live(self.table, found)
@@ -164,7 +164,7 @@ def tombstone(
 
 
 def rank_of(content: Item) -> str:
-    """Return the rank of *content*: the same for equal values in DynamoDB."""
+    """Return the rank of *content*; contents that DynamoDB stores alike have the same rank."""
     return digest(plain_item(content))[:RANK_DIGITS]
 
 
@@ -175,7 +175,7 @@ def query(
     begins_with: str | None,
     between: tuple[object, object] | None,
 ) -> dict[str, Any]:
-    """Return what a Query of live items selects by; *key*: that of the table or of the index."""
+    """Return the arguments that select live items in a Query; *key* is that of the table or index."""
     condition = "#pk = :pk"
     if begins_with is not None:
         condition += " AND begins_with(#sk, :sk)"
@@ -193,7 +193,7 @@ def query(
 
 
 def _placeholders(expression: str, names: Mapping[str, str], values: Mapping[str, object]) -> dict[str, Any]:
-    """Return those of *names* and *values* that *expression* has: DynamoDB refuses others."""
+    """Return the *names* and *values* that *expression* uses: DynamoDB refuses unused ones."""
     used = set(_PLACEHOLDER.findall(expression))
     return {
         "ExpressionAttributeNames": {name: each for name, each in names.items() if name in used},

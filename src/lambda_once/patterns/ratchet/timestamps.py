@@ -1,9 +1,9 @@
 """
-Timestamps of writers, and other tokens that grow: which are valid, and that none is far ahead.
+Writers' timestamps, and other tokens that grow: which are valid, and how far ahead they may be.
 
-A *stamp* is the timestamp as an item has it: a number (milliseconds since 1970 with up to three decimals, int
-where whole; or a version number) or text of one fixed width (a ULID, a zero-padded version). Two types, or
-texts of two lengths, have no order: ``"9"`` sorts after ``"10"``.
+A *stamp* is the timestamp as stored: a number (milliseconds since 1970 with up to three decimals, int if
+whole; or a version number) or text of one fixed width (a ULID, a zero-padded version). Two types, or texts of
+two lengths, have no order: ``"9"`` sorts after ``"10"``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ Stamp = int | Decimal | str
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SECONDS_END: Final = 10**11
-"""Milliseconds below this are in 1973 or before: they are probably seconds."""
+"""As milliseconds, anything below this is in 1973 or before, so it is probably in seconds."""
 MOST_CHARACTERS: Final = 128
 
 
 def stamp_of(ts: object, *, times: bool) -> Stamp:
     """
-    Return *ts* as a stamp, as DynamoDB would return it: a datetime exactly, in milliseconds.
+    Return *ts* as a stamp, as DynamoDB would return it; a datetime becomes exact milliseconds.
 
-    *times*: only times are valid, no text and not what are probably seconds. Raises `Misconfigured`.
+    With *times*, only times are valid: no text, and nothing that is probably in seconds. Raises
+    `Misconfigured`.
     """
     if isinstance(ts, datetime) and ts.utcoffset() is not None:
         return milliseconds(ts)
@@ -62,7 +63,7 @@ def stamp_of(ts: object, *, times: bool) -> Stamp:
 
 
 def milliseconds(at: datetime, later: timedelta = timedelta(0)) -> int | Decimal:
-    """Return the time *later* than *at* since 1970, exact under any decimal context; int where whole."""
+    """Return *at* plus *later* in milliseconds since 1970, exact under any decimal context; int if whole."""
     spans = (datetime.__sub__(at, EPOCH), later)  # subclasses redefine both operators, pendulum's with a loss
     microseconds = sum(timedelta.__floordiv__(span, timedelta(microseconds=1)) for span in spans)
     whole, rest = divmod(microseconds, 1000)
@@ -70,7 +71,7 @@ def milliseconds(at: datetime, later: timedelta = timedelta(0)) -> int | Decimal
 
 
 def check_ahead(found: Stamp, now: datetime, ahead: timedelta | None, *, where: str) -> None:
-    """Raise `TooFarAhead` where *found*, the timestamp of *where*, is more than *ahead* after *now*."""
+    """Raise `TooFarAhead` if *found*, the timestamp of *where*, is more than *ahead* after *now*."""
     if ahead is None or isinstance(found, str) or found <= milliseconds(now, ahead):
         return
     try:
@@ -87,7 +88,7 @@ def check_ahead(found: Stamp, now: datetime, ahead: timedelta | None, *, where: 
 
 
 def comparable(mine: Stamp, stored: Mapping[str, Any]) -> bool:
-    """Return whether the attribute *stored* can be compared with *mine*: one type, texts of one length."""
+    """Return whether *stored* can be compared with *mine*: the same type, and for text the same length."""
     if isinstance(mine, str):
         return isinstance(stored.get("S"), str) and len(stored["S"]) == len(mine)
     return "N" in stored
