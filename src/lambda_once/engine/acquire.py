@@ -1,8 +1,8 @@
 """
-How a call gets its token, or the outcome of the attempt that has it.
+Acquire the token of a call, or get the outcome of the attempt that has it.
 
-One conditional write is the test for new and duplicate alike. If it is refused, `core.lifecycle.decide`
-decides what the call may do, and `Acquirer._resolve` does it.
+One conditional write tests for new work and duplicates. If it is refused, `core.lifecycle.decide` decides
+what the call may do, and `Acquirer._resolve` does it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FIRST_POLL = 0.05
 LONGEST_POLL = 1.0
 ROUNDS = 5
-"""How often a row may change under a call before the call counts as in progress."""
+"""Acquisitions of a row that keeps changing, before the call gets `InProgress`."""
 _OWN_STACK = (
     "is already in progress in this call stack (a recursion, a nested begin, or a function decorated twice); "
     "give the inner work its own key or name"
@@ -50,7 +50,7 @@ Acquisition = Ownership | Replayed | OnceError
 
 
 class Try(NamedTuple):
-    """An acquisition of a call as it was sent last, and its answer."""
+    """The last acquisition sent for a call, and its answer."""
 
     call: Call
     write: Acquire
@@ -58,7 +58,7 @@ class Try(NamedTuple):
 
 
 class Acquirer:
-    """Acquires tokens for calls. Holds nothing of any call."""
+    """Acquires tokens for calls. Keeps no state of any call."""
 
     def __init__(self, finisher: Finisher, replayer: Replayer) -> None:
         self._finisher = finisher
@@ -67,7 +67,7 @@ class Acquirer:
         self._clock = finisher.clock
 
     def start(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
-        """Return the attempt of *call*, ready to start, or its stored outcome; raises as `acquire`."""
+        """Return the attempt of *call*, ready to start, or its stored outcome. Raises as `acquire` does."""
         acquired = yield from self.acquire(call, may_wait=may_wait)
         if isinstance(acquired, Ownership):
             acquired = yield from self.make_ready(acquired, may_wait=may_wait)
@@ -82,7 +82,7 @@ class Acquirer:
             self._finisher.give_back(acquired)
 
     def acquire(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
-        """Return the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
+        """Return the ownership of *call*'s token, or the stored outcome. Raises `OnceError` otherwise."""
         (acquisition,) = yield from self.acquire_all([call], may_wait=may_wait)
         if isinstance(acquisition, OnceError):
             raise acquisition
@@ -90,9 +90,9 @@ class Acquirer:
 
     def acquire_all(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Acquisition]]:
         """
-        Acquire the tokens of *calls*, at least one and all different; an error is that of one call.
+        Acquire the tokens of *calls*, at least one and all different. A returned error is that of one call.
 
-        Where it raises, it has released what it may have acquired.
+        Before it raises, it releases what it may have acquired.
         """
         remembered = {
             call.token: known
@@ -107,10 +107,10 @@ class Acquirer:
 
     def make_ready(self, ownership: Ownership, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """
-        Return the attempt that may start now: *ownership* itself where its lease and the time suffice.
+        Return *ownership* once its work may start, or the outcome of another attempt.
 
-        A lease that is nearly over is extended first; if that is refused, the call acquires again, as a
-        duplicate. Raises `RetryLater`, the token released, where too little time remains to finish anything.
+        Extends a lease that is about to expire; if that is refused, the call acquires again, as a duplicate.
+        Releases the token and raises `RetryLater` if too little time remains to finish the work.
         """
         call = ownership.call
         if not self.may_start(ownership):
@@ -133,7 +133,7 @@ class Acquirer:
         return ownership if call.history is None else (yield from self._consult(ownership, call.history))
 
     def _not_started(self, ownership: Ownership) -> RetryLater:
-        """Release the token of *ownership*, and return the error that says so."""
+        """Release the token of *ownership*, and return the error to raise."""
         self._finisher.give_back(ownership)
         message = f"token {ownership.token} was not started: too little time remains; retry later"
         return RetryLater(message, token=ownership.token)
@@ -151,7 +151,7 @@ class Acquirer:
         return found
 
     def may_start(self, ownership: Ownership) -> bool:
-        """Whether *ownership* may start as it is: its lease covers now and a margin, and time remains."""
+        """Whether *ownership* may start as it is: `LEASE_MARGIN` of its lease is left, and time remains."""
         now = self._clock.now()
         return ownership.lease >= now + LEASE_MARGIN and not ownership.call.invocation.deadline.is_final_at(
             now
@@ -219,7 +219,7 @@ class Acquirer:
         return acquisitions
 
     def _acquire_known(self, tries: list[Try]) -> None:
-        """Acquire together, in place, what was refused for a row that may be taken: released, lapsed work."""
+        """Acquire again, in place and together, the refused tokens that may be taken: released or lapsed."""
         free: dict[int, Acquire] = {}
         now = self._clock.now()
         for n, (call, write, answer) in enumerate(tries):
@@ -243,7 +243,7 @@ class Acquirer:
     def _resolve(
         self, call: Call, write: Acquire, answer: AcquireAnswer, *, may_wait: bool
     ) -> Waits[Ownership | Replayed]:
-        """Follow the table's answers until there is an attempt, an outcome or an error."""
+        """Process the table's answers until there is an ownership, an outcome or an error."""
         if isinstance(answer, Won):
             return self._won(call, write, answer)
         rounds = polls = 0
@@ -298,7 +298,7 @@ class Acquirer:
     def _tried_again(
         self, call: Call, write: Acquire, record: Record | None, course: Course
     ) -> tuple[Acquire, AcquireAnswer]:
-        """Acquire again now that *record* is known; where it lapsed under a probe, ask that first."""
+        """Acquire again now that *record* is known; if it lapsed and there is a probe, call that first."""
         take = self._take(call, record)
         if record is not None and course is Course.ASK:
             from lambda_once.engine.lapsed import completed_by_probe  # no cold start without a probe needs it
@@ -313,7 +313,7 @@ class Acquirer:
     # ---------------------------------------------------------------- parts of these
 
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
-        """Return the condition of an acquisition where *record* was seen last."""
+        """Return the condition of an acquisition after *record* was seen."""
         if call.settings.rule is OnLapse.TAKE_OVER:
             if record is not None and record.state is State.IN_PROGRESS and record.caller is not None:
                 return AsSeen(record.attempt_id, record.expected_completion)
@@ -323,12 +323,12 @@ class Acquirer:
         return Unclaimed(take_over=False)
 
     def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen) -> Acquire:
-        """Return *write* as it is sent again, now that the row is known: the same attempt and trace."""
+        """Return *write* for the next try, now that the row is known: the same attempt and trace."""
         again = acquisition_by(call, write.attempt_id, take, self._clock.now(), known=True)
         return again._replace(trace=write.trace)
 
     def _patience(self, call: Call, record: Record, began: datetime) -> float:
-        """Return for how many seconds *call*, which has waited since *began*, may still wait for *record*."""
+        """Return how many seconds longer *call*, waiting since *began*, may wait for *record*."""
         remaining = call.invocation.deadline.before_final()
         if is_retry_of_own(call, record):
             return remaining
@@ -374,7 +374,7 @@ def acquisition_by(
 
 
 def _lease(call: Call, now: datetime) -> datetime:
-    """Return until when an attempt that acquires *now* is assumed to be alive."""
+    """Return the lease of an attempt that acquires its token *now*."""
     settings = call.settings
     return to_milliseconds(
         call.invocation.ends + LEASE_MARGIN if settings.lease is None else now + settings.lease
@@ -383,11 +383,11 @@ def _lease(call: Call, now: datetime) -> datetime:
 
 def is_retry_of_own(call: Call, record: Record) -> bool:
     """
-    Whether *call* delivers again what the attempt in *record*, which was killed, has not finished.
+    Whether *call* is a redelivery of the work of the attempt in *record*, which was killed.
 
-    It waits for the lease then: an event that Lambda retries is gone after two tries, and a failure of a
-    stream's record delivers the whole batch again. A row that was created in this very invocation is a
-    sibling's. For an event under hold there is nothing to wait for; a stream waits in any case.
+    If so, it waits for the lease: Lambda drops an event after two retries, and a failed stream record causes
+    a retry of the whole batch. A row created in this same invocation belongs to another call of it.
+    An event does not wait if lapsed work is held; a stream always waits.
     """
     invocation = call.invocation
     is_ours = record.locked_by == invocation.locked_by

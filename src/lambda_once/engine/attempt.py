@@ -1,4 +1,4 @@
-"""The handle that protected work has on its own attempt."""
+"""The attempt as the protected work sees it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 class Attempt:
     """
-    One acquisition of a token, from inside the work: what `Once.current` returns.
+    The attempt that is running, as `Once.current` returns it.
 
-    ``token`` is the lock token, ``id`` the attempt's random id, ``created`` the time of the acquisition, an
-    aware datetime. ``replayed`` is False, ``result`` None.
+    ``token`` is the lock token, ``id`` the attempt's random id, and ``created`` the time of the acquisition,
+    an aware datetime. ``replayed`` is False, and ``result`` is None.
     """
 
     replayed = False
@@ -52,15 +52,15 @@ class Attempt:
 
     @property
     def fence(self) -> int:
-        """A number larger than that of every earlier attempt, for systems that refuse older ones."""
+        """Fencing token: larger than that of every earlier attempt, for systems that reject older ones."""
         return self._ownership.fence
 
     def downstream_key(self, label: str = "") -> str:
         """
-        Return an idempotency key for the next system: 64 hex digits.
+        Return an idempotency key for a downstream system: 64 hex digits.
 
-        It is the same for every attempt until the token is complete, and different for each *label*. Work
-        that runs again after ``keep`` is new work, under another key.
+        It is the same for every attempt until the token is complete, and different for each *label*. After
+        ``keep``, the same key is new work and gets another downstream key.
         """
         return downstream(self.token, self._ownership.generation, label)
 
@@ -68,8 +68,8 @@ class Attempt:
         """
         Extend the lease to *seconds* from now; it never becomes shorter.
 
-        Raises `Fenced` if another attempt has the token (stop then), `StoreUnavailable` if the table does not
-        respond, and `Misconfigured` for seconds that are not positive.
+        Raises `Fenced` if another attempt has the token (stop the work), `StoreUnavailable` if the table does
+        not respond, and `Misconfigured` if *seconds* is not positive.
         """
         if not seconds > 0:
             message = f"extend takes a positive number of seconds, not {seconds!r}"
@@ -87,9 +87,9 @@ class Attempt:
         """
         Complete the token with *result* now, and return it as every duplicate will get it.
 
-        The outcome is final, whatever happens in the rest of the work. Raises `Fenced` if another attempt has
-        the token and is in progress; if that one is complete, its outcome is returned. It waits for a
-        transaction that is being sent; if that was written, its result is returned.
+        The outcome is final, whatever the rest of the work does. Raises `Fenced` if another attempt has the
+        token and is in progress; if that attempt is complete, returns its outcome. Waits for a transaction
+        that is being sent, and returns its result if it was written.
         """
         return through(self._completing(result), self._finisher.clock)
 
@@ -103,21 +103,21 @@ class Attempt:
         return ownership.completed[0]
 
     async def acomplete(self, result: Any = None) -> Any:
-        """Do what `complete` does, off the event loop; a cancellation waits for its end."""
+        """Do what `complete` does, off the event loop. A cancellation takes effect after it has finished."""
         return await uncancelled(self._finisher.off_loop(self._ownership, self._completing(result)))
 
     def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """
         Write *items* and the completion of this token with *result* in one TransactWriteItems.
 
-        *items* are DynamoDB writes as the low-level client takes them (``{"Put": {…}}``), 99 at most
-        and 4 MB in all (DynamoDB's limits, less the token's own item). Returns *result* as every
-        duplicate will get it; the outcome is final, whatever the function raises or returns.
+        *items* are DynamoDB writes for the low-level client (``{"Put": {…}}``), at most 99 and 4 MB in all
+        (DynamoDB's limits, less the token's own item). Returns *result* as every duplicate will get it. The
+        outcome is final, whatever the function raises or returns.
 
-        Raises `Fenced`, with nothing written, if the token was taken over; a refused condition of
-        *items* as botocore's ``TransactionCanceledException``, its reasons in the order of *items*;
-        `StoreUnavailable` if it is unknown whether it was written; `Misconfigured` for a second call, and
-        once the work has returned, raised or called `complete`.
+        Raises `Fenced`, with nothing written, if the token was taken over; botocore's
+        ``TransactionCanceledException`` if a condition of *items* fails, with reasons in the order of
+        *items*; `StoreUnavailable` if it is unknown whether it was written; `Misconfigured` for a second
+        call, and after the work has returned, raised or called `complete`.
         """
         sending = self._ownership.begin_transaction()
         try:
@@ -149,7 +149,7 @@ _stack: ContextVar[tuple[str, ...]] = ContextVar("lambda_once_stack", default=()
 
 def call_stack() -> tuple[str, ...]:
     """
-    Return the ids of the attempts that this code runs under, of every `Once`, the outermost first.
+    Return the ids of the attempts around this code, of every `Once`, outermost first.
 
     A plain thread does not inherit them; `asyncio.to_thread` and tasks do.
     """
@@ -157,7 +157,7 @@ def call_stack() -> tuple[str, ...]:
 
 
 class working:  # noqa: N801  (a context manager, read as a word)
-    """Make *attempt* the current one for the block. A class: generators lose their context in async code."""
+    """Make *attempt* current in the block. A class, as generators lose their context in async code."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt

@@ -1,11 +1,11 @@
 """
-One batch: its tokens are acquired, its jobs run lane by lane, its completions are written together.
+Run a batch: acquire its tokens, run its jobs lane by lane, and write its completions together.
 
-Records with one token and one fingerprint are one `Job`: the first runs, the others share its outcome. The
-jobs of a standard queue are independent. Where order counts they are in *lanes*, one for each group (groups
-that share a job share a lane). A failure stops each sequence that has a record in the job: what follows
-there is retried unstarted, so that the order is kept. On a FIFO queue each group is a sequence; in a stream
-the shard is one, with a group for each partition key where work is concurrent.
+Records with the same token and fingerprint are one `Job`: the first runs, the others share its outcome. Jobs
+of a standard queue are independent. Ordered jobs run in *lanes*, one per group (groups that share a job share
+a lane). A failed job stops every sequence that has a record in it: later records are not started and are
+retried, which keeps the order. On a FIFO queue each group is a sequence; in a stream the shard is one
+sequence, with a group per partition key if work is concurrent.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from lambda_once.engine.acquire import Acquisition
 
 MOST_AHEAD = 100
-"""Tokens that are acquired ahead of the work: as many as four parallel requests release at the end."""
+"""Most tokens acquired ahead of the work: four parallel requests can release that many at the end."""
 _LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"
 
 
 class Job:
-    """One piece of work of a batch, and how far it is."""
+    """One piece of work in a batch, and its progress."""
 
     __slots__ = (
         "ahead",
@@ -79,34 +79,34 @@ class Job:
         self.id = id_
         """The id of its first record."""
         self.groups = set() if group is None else {group}
-        """The groups that its records belong to, where order counts."""
+        """The groups of its records; empty if they are unordered."""
         self.sequences = set() if sequence is None else {sequence}
         """The sequences that its failure stops."""
         self.waits = call is not None and call.redelivery is Redelivery.IN_ORDER
-        """Whether it waits in its turn for the attempt that holds its token."""
+        """Whether, in its turn, it waits for another attempt that holds its token."""
         self.call = call
         """None: the record is bad."""
         self.bad: Exception | None = None
-        """Why the record is bad: its error when it is its turn."""
+        """Why the record is bad; its error in its turn."""
         self.follows = False
-        """Another payload under the token of an earlier job, whose finish it waits for."""
+        """Whether an earlier job has its token with another payload; it waits for that job's finish."""
         self.argument = argument
         self.position = 0
-        """Its place among the jobs of the batch."""
+        """Its index among the jobs of the batch."""
         self.failures: Failures = {}
-        """Those of the batch."""
+        """The failures of the whole batch."""
         self.ahead = False
         """Whether its token is to be acquired ahead of the work, or is being acquired."""
         self.ownership: Ownership | None = None
-        """Of its token, from the acquisition until the work begins."""
+        """Ownership of its token, from the acquisition until the work begins."""
         self.known: Replayed | OnceError | None = None
-        """What its acquisition found in place of an ownership."""
+        """The result of its acquisition if that is no ownership."""
         self.begun = False
-        """Whether it is being started, or over."""
+        """Whether it has begun, or needs no run."""
         self.error: BaseException | None = None
         """Why its records are retried; None: they are not."""
         self.undecided = False
-        """Whether its error, if it is a `GiveUp`, may still be given to ``on_give_up``."""
+        """Whether its error, if it is a `GiveUp`, may still be passed to ``on_give_up``."""
 
     def fold(self, group: str | None, sequence: str | None) -> None:
         """Add another record, which shares the outcome."""
@@ -116,13 +116,13 @@ class Job:
             self.sequences.add(sequence)
 
     def fail(self, error: BaseException) -> None:
-        """Fail with *error*, which stops what follows in its sequences."""
+        """Fail with *error*; this stops the later jobs of its sequences."""
         self.error = error
         for sequence in self.sequences:
             insort(self.failures.setdefault(sequence, []), (self.position, self))
 
     def first_failure(self) -> Job | None:
-        """Return the first job before it in one of its sequences that has failed."""
+        """Return the first failed job before it in any of its sequences."""
         first = None
         for sequence in self.sequences:
             for position, job in self.failures.get(sequence, ()):
@@ -134,7 +134,7 @@ class Job:
 
     @property
     def has_failed(self) -> bool:
-        """Whether its records are retried, and what follows them with them."""
+        """Whether its records, and all later ones of their sequences, are retried."""
         return self.error is not None and not (self.undecided and may_be_given_up(self.error))
 
     @property
@@ -143,7 +143,7 @@ class Job:
         return isinstance(self.known, InProgress)
 
     def acquired(self, acquisition: Acquisition) -> None:
-        """Note the result of its acquisition."""
+        """Store the result of its acquisition."""
         if isinstance(acquisition, Ownership):
             self.ownership, self.known = acquisition, None
         else:
@@ -151,10 +151,10 @@ class Job:
 
     def take_known_outcome(self, *, may_wait: bool) -> bool:
         """
-        Take the outcome of a bad record or a duplicate, and return True; False where there is none yet.
+        Take the outcome of a bad record or a duplicate, and return True; False if there is none yet.
 
-        *may_wait*: a token in progress is waited for, so that is no outcome. Nor is any while the batch is
-        interrupted.
+        With *may_wait*, a token in progress is not an outcome, as the job waits for it. An interrupted batch
+        takes no outcome of a duplicate.
         """
         if self.call is None:
             self.begun = True
@@ -169,7 +169,7 @@ class Job:
         return True
 
     def take_outcome(self) -> None:
-        """Begin, and fail if the token was refused."""
+        """Mark the job as begun, and fail it if the token was refused."""
         self.begun = True
         if isinstance(self.known, OnceError) and not is_final(self.known):
             self.fail(self.known)
@@ -179,29 +179,29 @@ class Job:
 
 Failures = dict[str, list[tuple[int, Job]]]
 """
-By sequence, the jobs that have failed, with their positions, in order.
+By sequence, the failed jobs with their positions, in order.
 
-A job may have been given up or completed since: `Job.has_failed` decides.
+A job may have been given up or completed since then, so check `Job.has_failed`.
 """
 
 
 class Skipped(RetryLater):
-    """An earlier record of the same sequence failed: this one was not started, to keep the order."""
+    """Not started, to keep the order: an earlier record of the same sequence failed."""
 
 
 class Unstarted(RetryLater):
-    """Not started: the table does not take the completions of earlier records, or too little time remains."""
+    """Not started: completions of earlier records could not be written, or too little time remains."""
 
 
 class LeakedCancellation(Exception):
-    """The work raised CancelledError although its task was not cancelled: one of its own awaits was."""
+    """The work raised CancelledError although its task was not cancelled, but something it awaited was."""
 
 
 class Left(Exception):
     """
-    Work on the event loop raised *error*, a SystemExit or KeyboardInterrupt, to be raised outside of it.
+    Work on the event loop raised *error*, a SystemExit or KeyboardInterrupt; raise it outside of the loop.
 
-    A task that raises it stops the loop, and with it every other record.
+    A task that raised *error* itself would stop the loop, and with it every other record.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -211,10 +211,10 @@ class Left(Exception):
 
 class Batch:
     """
-    Runs jobs of one invocation. *function* gets a job's argument and the context.
+    Runs the jobs of one invocation. *function* gets a job's argument and the context.
 
-    *on_give_up* gets each job that can never succeed, in its turn, and its error: if it returns, the job is
-    done, and its sequence goes on.
+    *on_give_up* is called with each job that can never succeed, in its turn, and its error. If it returns,
+    the job is done and its sequence continues.
     """
 
     def __init__(
@@ -233,19 +233,19 @@ class Batch:
         self._pipeline: Pipeline | None = None
         self._jobs: list[Job] = []
         self._left: deque[Job] = deque()
-        """Jobs whose tokens are to be acquired ahead, in order, and some that were; see `Job.ahead`."""
+        """Jobs whose tokens are to be acquired ahead, in order; some may already be (see `Job.ahead`)."""
         self._unbegun: dict[Job, None] = {}
-        """Jobs whose tokens are acquired ahead, and that have not begun."""
+        """Jobs that have not begun and whose tokens were acquired ahead."""
         self._open: list[Job] = []
-        """All jobs, until those that have not begun are withdrawn."""
+        """All jobs; empty once those that have not begun are withdrawn."""
         self._deadline: Deadline | None = None
-        """None: no record of the batch is good."""
+        """None: all records of the batch are bad."""
         self._over = False
-        """Whether the invocation ends: what had not begun by then does not begin."""
+        """Whether the invocation is about to end; no further job begins then."""
         self._acquiring: asyncio.Lock
-        """Of async work: held while tokens are acquired ahead."""
+        """Async work only: held while tokens are acquired ahead."""
         self._releasing: asyncio.Lock
-        """Of async work: held while tokens are released for a job that waits."""
+        """Async work only: held while tokens are released before a job waits."""
 
     def run(self, jobs: list[Job]) -> None:
         """Run all *jobs*, one after the other."""
@@ -266,7 +266,7 @@ class Batch:
         """
         Run all *jobs*, *concurrency* lanes at once.
 
-        Raises `Left` for a SystemExit or KeyboardInterrupt of the work, once the other lanes are cancelled.
+        If the work raises SystemExit or KeyboardInterrupt, cancels the other lanes and raises `Left`.
         """
         import asyncio
 
@@ -299,7 +299,7 @@ class Batch:
             await off_loop(self._close)
 
     def _begins(self, job: Job, *, may_wait: bool) -> bool:
-        """Whether *job* begins now: it has no outcome yet, and there is time for it."""
+        """Begin *job* if it has no outcome yet and there is time for it; return whether it begins."""
         if self._is_withdrawn(job):
             return False
         if job.ahead:
@@ -380,7 +380,7 @@ class Batch:
             await self._finish_async(ownership, self._returned(job, ownership, value))
 
     async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:
-        """Write here where the pipeline writes, and off the loop where it may wait."""
+        """Finish on the event loop if the pipeline writes and nothing blocks, else in a thread."""
         call = ownership.call
         blocks = call.history is not None or call.settings.seal is not None
         if self._pipeline is not None and ownership.close() is None and not blocks:
@@ -412,7 +412,7 @@ class Batch:
             raise Left(error) from error
 
     def _starting(self, job: Job, *, may_wait: bool) -> Waits[Ownership | None]:
-        """Return the attempt under which *job* runs now; None where it does not."""
+        """Return the ownership under which *job* runs now; None if it does not run."""
         acquirer = self._engine.acquirer
         if job.call is None:
             return None
@@ -430,10 +430,10 @@ class Batch:
 
     def _is_withdrawn(self, job: Job) -> bool:
         """
-        Whether *job* must not begin. Near the end of the invocation nothing must that has not begun.
+        Whether *job* must not begin. Near the end of the invocation no further job begins.
 
-        All of it is failed at once, here, where jobs begin, and before any of it is released: `_close` does
-        that, once the completions are written.
+        All jobs that have not begun are failed here at once, before any token is released: `_close` releases
+        them after the completions are written.
         """
         if not self._over and self._deadline is not None and self._deadline.is_final():
             self._over = True
@@ -441,7 +441,7 @@ class Batch:
         return isinstance(job.error, Unstarted)
 
     def _withdrawn(self) -> list[Ownership]:
-        """Fail all that has not begun, to be retried; return the ownerships to be released."""
+        """Fail all jobs that have not begun, to be retried; return the ownerships to release."""
         self._withdraw("completions of earlier records could not be written; retry later")
         return self._unstarted()
 
@@ -454,7 +454,7 @@ class Batch:
 
     def _before_waiting(self) -> list[Ownership]:
         """
-        Return the ownerships to be released before a job waits; none is acquired ahead any more.
+        Return the ownerships to release before a job waits, and acquire none ahead any more.
 
         A waiting job holds no other token, or two invocations could deadlock.
         """
@@ -463,7 +463,7 @@ class Batch:
         return self._unstarted()
 
     def _unstarted(self) -> list[Ownership]:
-        """Return the ownerships of the jobs that have not begun, which no longer have them."""
+        """Take the ownerships from the jobs that have not begun, and return them."""
         ownerships = []
         for job in [*self._unbegun]:  # a thread may be acquiring more of them
             self._unbegun.pop(job)
@@ -473,7 +473,7 @@ class Batch:
         return ownerships
 
     def _give_up(self, job: Job) -> None:
-        """Let *job* pass if it can never succeed and *on_give_up* returns; if that raises, the job fails."""
+        """Call *on_give_up* if *job* can never succeed. The job is then done, or fails if the call raises."""
         error = job.error
         if self._on_give_up is None or not isinstance(error, GiveUp) or not may_be_given_up(error):
             return
@@ -525,7 +525,7 @@ class Batch:
             self._finished(job, finish, None)
 
     def _finished(self, job: Job, finish: PreparedFinish, error: BaseException | None) -> None:
-        """Take the answer to *finish*; *error* is what its caller would get, if it was fenced."""
+        """Process the answer to *finish*; *error* is the exception that its caller would get, or None."""
         if error is not None and not is_final(error):
             job.fail(error)
         elif error is not None:
@@ -539,10 +539,10 @@ class Batch:
 
     def _begin(self, jobs: list[Job]) -> None:
         """
-        Note which tokens are acquired ahead of the work.
+        Mark the tokens to acquire ahead of the work.
 
-        Under hold and probe each is acquired just before it runs: a crash must not hold work that never
-        began. A second payload under a token of this batch waits for the first one's finish.
+        If lapsed work is held or probed, each token is acquired just before its job runs: a crash must not
+        hold work that never began. Only the first job of a token is marked.
         """
         self._jobs = self._open = jobs
         first: dict[str, Job] = {}
@@ -559,7 +559,7 @@ class Batch:
             self._pipeline = Pipeline(self._finisher, self._deadline, len(workable))
 
     def _acquire_ahead(self, job: Job) -> None:
-        """Acquire the token of *job*, and those of the jobs after it up to `MOST_AHEAD`, together."""
+        """Acquire the tokens of *job* and of later jobs together, up to `MOST_AHEAD`."""
         some = [job]
         while self._left and len(some) < MOST_AHEAD - len(self._unbegun):
             later = self._left.popleft()
@@ -574,7 +574,7 @@ class Batch:
                 self._unbegun[each] = None
 
     def _close(self) -> None:
-        """Return when all that was done is written, and release the tokens of what was not started."""
+        """Write what is left, and release the tokens of jobs that did not start."""
         try:
             if self._pipeline is not None:
                 call = next(job.call for job in self._jobs if job.call is not None)
@@ -591,7 +591,7 @@ class Batch:
 
 
 def skip_behind_failure(job: Job) -> bool:
-    """Fail *job* if one before it in one of its sequences has failed; return whether one has."""
+    """Fail *job* if an earlier job of one of its sequences has failed; return whether one has."""
     failed = job.first_failure()
     if failed is not None and job.error is None:
         job.fail(Skipped(f"an earlier record of its order failed: {failed.id}"))
@@ -600,16 +600,16 @@ def skip_behind_failure(job: Job) -> bool:
 
 def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
     """
-    Return the jobs that must run in order as lists, each in the order of *jobs*.
+    Return the lanes: lists of jobs that must run in order, each in the order of *jobs*.
 
-    That is one for each group (joined where a job has records of several), or for each job without one.
+    There is one lane per group, and one per job without a group. Groups that share a job share a lane.
     """
     same: dict[str, str] = {}
-    """Of groups that are joined, each leads to another one, and in the end all to the same."""
+    """A union-find forest: from each joined group to another, and finally to the group of the lane."""
 
     def end(group: str) -> str:
         while group in same:
-            same[group] = same.get(same[group], same[group])  # the way is halved: all ways are short
+            same[group] = same.get(same[group], same[group])  # path halving
             group = same[group]
         return group
 
@@ -625,7 +625,7 @@ def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def waiting(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs that may wait for the other attempt's outcome now; none of them is in a sequence."""
+    """Return the unordered jobs whose token is in progress and that may wait for the other attempt."""
     refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
     return [
         job
@@ -635,12 +635,12 @@ def waiting(jobs: Iterable[Job]) -> list[Job]:
 
 
 def may_be_given_up(error: BaseException) -> bool:
-    """Whether ``on_give_up`` gets *error*: its record can never succeed."""
+    """Whether ``on_give_up`` is called for *error*: the record can never succeed."""
     return isinstance(error, GiveUp) and not isinstance(error, Misconfigured)
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether the outcome is final although it is no result: its message must not be retried."""
+    """Whether *error* is a final outcome: the message must not be retried."""
     return isinstance(error, StoredError | ResultUnavailable)
 
 

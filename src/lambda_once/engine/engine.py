@@ -1,4 +1,4 @@
-"""One execution: acquire, run, finish. The same for plain and async work."""
+"""Execute one call: acquire, run, finish. The same for plain and async work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Executes calls for one `Once`. Holds nothing of any call."""
+    """Executes calls for one `Once`. Keeps no state of any call."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Engine:
         clock: Clock,
         new_finisher: Callable[[Store, Clock, Replayer], Finisher] = Finisher,
     ) -> None:
-        """*new_finisher*: another way to finish attempts, such as dying instead (`lambda_once.testing`)."""
+        """*new_finisher* replaces the finisher, for example to simulate a crash (`lambda_once.testing`)."""
         self.store = store
         self.clock = clock
         self.replayer = Replayer(store, clock)
@@ -42,8 +42,8 @@ class Engine:
         """
         Run *work* under the token of *call*, or return the stored outcome as `Replayed`.
 
-        Raises what the work raises, and `OnceError` where it may not run. Waits for another attempt where
-        *may_wait* and the call's settings say so.
+        Raises what the work raises, and `OnceError` if it may not run. Waits for another attempt if
+        *may_wait* and the call's settings allow it.
         """
         acquired = self.start(call, may_wait=may_wait)
         return acquired if isinstance(acquired, Replayed) else self._run(acquired, work)
@@ -51,7 +51,7 @@ class Engine:
     async def execute_async(
         self, call: Call, work: Callable[[], Awaitable[Any]], *, may_wait: bool = True
     ) -> Any | Replayed:
-        """Do what `execute` does for a coroutine function; store calls run off the event loop."""
+        """Do what `execute` does, for a coroutine function; store calls run off the event loop."""
         acquired = await self.start_async(call, may_wait=may_wait)
         return acquired if isinstance(acquired, Replayed) else await self._run_async(acquired, work)
 
@@ -59,8 +59,8 @@ class Engine:
         """
         Acquire the token of *call*, ready to start, or return its stored outcome.
 
-        On a thread with a running event loop nothing waits: it would stop the loop, and with it perhaps
-        the attempt that it waits for.
+        On a thread with a running event loop it does not wait for another attempt: that would block the loop,
+        on which the other attempt may be running.
         """
         return through(self.acquirer.start(call, may_wait=may_wait and not has_running_loop()), self.clock)
 
@@ -68,7 +68,7 @@ class Engine:
         """
         Do what `start` does, and wait on the event loop.
 
-        Cancelled meanwhile, however often, the token is released, for nothing started.
+        If it is cancelled, even repeatedly, the token is released, as nothing has started.
         """
         starting = self.acquirer.start(call, may_wait=may_wait)
         while True:
@@ -97,18 +97,18 @@ class Engine:
         return await uncancelled(self.finisher.off_loop(ownership, self.returned(ownership, value)))
 
     def as_current(self, ownership: Ownership) -> working:
-        """Return the block in which `Once.current` is the handle of *ownership*."""
+        """Return a block in which `Once.current` returns the attempt of *ownership*."""
         return working(Attempt(ownership, self.finisher))
 
     def left(self, ownership: Ownership, error: BaseException | None) -> Waits[None]:
-        """Write a block that was left: cleanly, with None for a result, or by *error*."""
+        """Finish a block: with the result None, or by the policy for *error*."""
         if error is None:
             yield from self.returned(ownership, None)
         else:
             yield from self.failed(ownership, error)
 
     def returned(self, ownership: Ownership, value: Any) -> Waits[Any]:
-        """Complete the token, unless `Attempt` has; return what every duplicate will get."""
+        """Complete the token, unless `Attempt` already has; return what every duplicate will get."""
         self.finisher.make_ready(ownership)
         if ownership.completed is not None:
             return ownership.completed[0]
@@ -118,9 +118,9 @@ class Engine:
 
     def failed(self, ownership: Ownership, error: BaseException) -> Waits[None]:
         """
-        Write the token of work that raised *error*, unless `Attempt` has completed it.
+        Finish the token of work that raised *error*, unless `Attempt` has completed it.
 
-        Raises `Misconfigured` for the suspension of a durable execution, which would go on without the token.
+        Raises `Misconfigured` if a durable execution was suspended: it would resume without the token.
         """
         wrong = suspended(ownership.token) if is_suspension(error) else None
         self.finisher.make_ready(ownership)
@@ -131,10 +131,10 @@ class Engine:
 
 
 def done(value: Any, ownership: Ownership) -> Any:
-    """Return *value*. Raises `Misconfigured` for an awaitable: the work is not done, nor may its token be."""
+    """Return *value*. Raises `Misconfigured` for an awaitable, as the work is not done yet."""
     if value is None or not inspect.isawaitable(value):
         return value
-    # A coroutine is closed, a task or future cancelled: what is released must not go on.
+    # Close a coroutine, cancel a task or future: released work must not continue.
     stop = getattr(value, "close", None) or getattr(value, "cancel", None)
     if callable(stop):
         stop()

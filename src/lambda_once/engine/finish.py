@@ -1,8 +1,8 @@
 """
-How an attempt finishes: its work is logged first, then its token is written.
+Finish an attempt: log its work, then write its token.
 
-If the write never lands, the log line still says what happened. A completion that cannot be written leaves a
-lapsed token and does not fail the caller, whose work is done.
+If the write fails, the log line still shows what happened. A completion that cannot be written leaves a
+lapsed token and does not fail the caller, as the work is done.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 _PATIENCE = timedelta(seconds=PATIENCE)
 LAST_WORD = timedelta(seconds=2)
-"""How long the release of something that never started may take at most."""
+"""The longest time for releasing work that never started."""
 
 _FINISHED = {
     State.COMPLETE: Event.COMPLETED,
     State.RELEASED: Event.RELEASED,
     State.HELD: Event.HELD,
 }
-"""How an attempt has finished, by the state of its own row."""
+"""How an attempt finished, by the state of its row."""
 
 
 class FinishedWork(NamedTuple):
-    """A result as it is stored, as it comes back from there, and the problem with it."""
+    """A result in its stored form, as it is read back, and why it could not be stored, if so."""
 
     stored: Inline | Chunks | Unavailable | None
     value: Any
@@ -62,9 +62,10 @@ def stored_result(
     codec: Codec, value: Any, seal: Seal | None, stored_of: Callable[[Any], Any] = unchanged
 ) -> FinishedWork:
     """
-    Return in its stored form what *stored_of* leaves of *value* (`Call.stored_of`), sealed by *seal*.
+    Return the stored form of *value*, after *stored_of* (`Call.stored_of`) and *seal*.
 
-    Never raises: work that was done is never done again because its result cannot be stored (guarantee 5).
+    If it cannot be stored, the result is `Unavailable`: completed work never runs again because of its result
+    (guarantee 5).
     """
     try:
         text = codec.dump(value)
@@ -79,13 +80,12 @@ def stored_result(
 
 class PreparedFinish(NamedTuple):
     """
-    The finish of an attempt: its write, what its caller gets, and how often it was sent.
+    The finish of an attempt: its write, what the caller gets, and how many times it was sent.
 
-    A completion or hold that is given up leaves a lapsed token of work that was done. A throttled partition
-    must not cost that, so it is sent for up to half a minute; so is a release where a lapsed token is not
-    simply taken over. The invocation must outlive the last try, whose response may never come: nothing is
-    sent or awaited past the invocation's last answer. Only work that had overrun it by itself is sent then,
-    once, under the limits of the client.
+    Giving up on a completion or hold leaves a lapsed token although the work was done. To survive a throttled
+    partition it is retried for up to 30 s, as is a release unless lapsed tokens are taken over. Nothing is
+    sent or awaited after the invocation's deadline, so that the invocation outlives the last try. Only if the
+    work itself overran the deadline, its finish is sent then: once, with the client's timeouts.
     """
 
     ownership: Ownership
@@ -94,13 +94,13 @@ class PreparedFinish(NamedTuple):
     error: BaseException | None = None
     sent: int = 0
     parts: int = 0
-    """How many parts of a large result are written."""
+    """How many parts of a large result have been written."""
     done: Details | None = None
-    """What is logged with the others of its group (``log="batch"``); None: it has its own line."""
+    """Details for the log line of its group (``log="batch"``); None: it has a line of its own."""
 
     @property
     def event(self) -> Event:
-        """What has happened once it is written."""
+        """The event to report once it is written."""
         match self.write.change:
             case Complete(error=None):
                 return Event.COMPLETED
@@ -112,14 +112,14 @@ class PreparedFinish(NamedTuple):
                 return Event.RELEASED
 
     def write_at(self, now: datetime) -> Write:
-        """Return the write as it is sent at *now*, from which its ttl counts."""
+        """Return the write for a try at *now*; its ttl counts from then."""
         ttl = ttl_after(self.write.change, self.ownership.call, now)
         if ttl == self.write.ttl and not self.parts:
             return self.write
         return replace(self.write, ttl=ttl, parts_written=self.parts)
 
     def limit(self, deadline: Deadline, now: datetime) -> Deadline:
-        """Return until when a try that begins *now* may last; each is a single request."""
+        """Return the deadline of a try that begins *now*; each try is a single request."""
         at = (self.write.now if self.sent else now) + _PATIENCE
         if not self._overran(deadline):
             at = min(at, deadline.at)
@@ -133,7 +133,7 @@ class PreparedFinish(NamedTuple):
         return self._replace(sent=self.sent + 1, parts=max(self.parts, answer.parts))
 
     def pause(self, deadline: Deadline, now: datetime) -> timedelta | None:
-        """Return how long to wait before it is sent again, with full jitter; None: it is given up."""
+        """Return the pause before the next try, with full jitter; None: give up."""
         on_lapse = self.ownership.call.settings.rule
         is_minor = isinstance(self.write.change, Release) and on_lapse is OnLapse.TAKE_OVER
         if is_minor and self.sent >= TRIES:
@@ -145,7 +145,7 @@ class PreparedFinish(NamedTuple):
 
 
 class Finisher:
-    """Finishes attempts, and writes for those that last. Holds nothing of any of them."""
+    """Finishes attempts, and writes for attempts in progress. Keeps no state of any attempt."""
 
     def __init__(self, store: Store, clock: Clock, replayer: Replayer) -> None:
         self.store = store
@@ -156,11 +156,11 @@ class Finisher:
 
     def make_ready(self, ownership: Ownership) -> None:
         """
-        Do what comes before a finish of *ownership*; a transaction may have completed it then.
+        Prepare to finish *ownership*: wait for its transaction, which may complete the token.
 
-        From here on no transaction of it is sent. One that is being sent is waited for, within PATIENCE and
-        the remaining time: both ask for a token in progress, so one of the two lands, and ``write`` says
-        which.
+        From here on no transaction of it is sent. The wait for one that is being sent is limited by PATIENCE
+        and the remaining time. The conditions of finish and transaction both require a token in progress, so
+        only one of them succeeds, and the row's ``write`` shows which.
         """
         sending = ownership.close()
         if sending is not None:
@@ -168,9 +168,9 @@ class Finisher:
 
     async def off_loop(self, ownership: Ownership, finishing: Waits[Any]) -> Any:
         """
-        Run *finishing*, which makes *ownership* ready first, in threads.
+        Run *finishing*, which finishes *ownership*, in threads.
 
-        It waits for a transaction, and between its tries, on the event loop.
+        Waits for a transaction, and between tries, on the event loop.
         """
         sending = ownership.close()
         if sending is not None:
@@ -179,9 +179,9 @@ class Finisher:
 
     def prepare_return(self, ownership: Ownership, value: Any, *, in_group: bool = False) -> PreparedFinish:
         """
-        Prepare the completion with *value*; for an error response the policy decides.
+        Prepare the completion with *value*; for an error response, the policy decides.
 
-        *in_group*: it is written with others, and `log_group` is called before that.
+        *in_group*: the finish is written with others, after a call of `log_group`.
         """
         response = ownership.call.error_in(value)
         if response is not None and self._policy(ownership, response) is not STORE:
@@ -200,7 +200,7 @@ class Finisher:
         return PreparedFinish(ownership, ownership.write(Complete(result), now), value, done=done)
 
     def log_group(self, finishes: Iterable[PreparedFinish]) -> None:
-        """Log the work of *finishes* that has no line yet: they are written next, all of one invocation."""
+        """Log the work of *finishes* that has no log line yet. They belong to one invocation."""
         unlogged = [finish for finish in finishes if finish.done is not None and not finish.sent]
         if unlogged:
             invocation = unlogged[0].ownership.call.invocation
@@ -208,7 +208,7 @@ class Finisher:
             invocation.reporter.log_grouped(lines, invocation.tally)
 
     def prepare_error(self, ownership: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
-        """Prepare the finish by the policy for *error*, which the work raised or returned."""
+        """Prepare the finish according to the policy for *error*, which the work raised or returned."""
         policy = self._policy(ownership, error)
         now = self.clock.now()
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
@@ -226,12 +226,12 @@ class Finisher:
         return PreparedFinish(ownership, ownership.write(change, now), value, error)
 
     def finish(self, finish: PreparedFinish) -> Waits[Any]:
-        """Write *finish*, again where that can help, and return what the caller gets; see `after`."""
+        """Write *finish*, with retries, and return what the caller gets; see `after`."""
         answer = yield from self.send(finish)
         return self.after(finish, answer)
 
     def send(self, finish: PreparedFinish) -> Waits[WriteAnswer]:
-        """Write *finish*, again where that can help, and return the table's last answer."""
+        """Write *finish*, with retries, and return the table's last answer."""
         invocation = finish.ownership.call.invocation
         while True:
             now = self.clock.now()
@@ -259,9 +259,9 @@ class Finisher:
         """
         Return what the caller gets, given the table's *answer* to *finish*.
 
-        An attempt that completed and was fenced gets its successor's outcome, or `Fenced` while the
-        successor is in progress: its own value would differ from what every duplicate gets. One that
-        failed keeps its own error, which its caller raises.
+        If an attempt that completed was fenced, its caller gets the successor's outcome, as every duplicate
+        does; raises `Fenced` while the successor is in progress. If the work failed, its caller raises the
+        work's own error.
         """
         ownership, error = finish.ownership, _kind(finish.error)
         match answer:
@@ -298,7 +298,7 @@ class Finisher:
     # ---------------------------------------------------------------- while it lasts
 
     def extend(self, ownership: Ownership, lease: datetime) -> None:
-        """Extend the lease of *ownership* to *lease* where that is later. Raises as `Attempt.extend`."""
+        """Extend the lease of *ownership* to *lease* if that is later. Raises as `Attempt.extend` does."""
         if lease <= ownership.lease or ownership.completed is not None:
             return
         write = ownership.write(Extend(lease), self.clock.now())
@@ -320,7 +320,7 @@ class Finisher:
                 assert_never(unreachable)
 
     def transact(self, ownership: Ownership, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
-        """Write *items* and the completion of *ownership* together. Raises as `Attempt.transact`."""
+        """Write *items* and the completion of *ownership* together. Raises as `Attempt.transact` does."""
         stored, value = self._serialised(ownership, result)
         write = ownership.write(Complete(stored), self.clock.now())
         match self.store.transact(write, items, ownership.call.invocation.deadline):
@@ -353,18 +353,18 @@ class Finisher:
 
     def release(self, unstarted: Sequence[tuple[Call, str]], *, counted: bool) -> None:
         """
-        Release, best effort, what attempts of calls have or may have acquired and did not start.
+        Release, best effort, tokens that were or may have been acquired for work that did not start.
 
-        All together, for in an outage each would take its time. *counted*: their start was, so this is.
-        Those that are acquired again under the same id (`Call.attempt_id`) stay. What is not released in time
-        keeps its lease.
+        One batch of requests, as in an outage each would take until its timeout. *counted*: report the
+        releases, as the acquisitions were reported. Calls with a given `Call.attempt_id` keep their tokens.
+        A token that is not released in time keeps its lease.
         """
         released = self._released(unstarted)
         for call in released if counted else ():
             call.report(Event.RELEASED, reason="never started")
 
     def withdraw(self, unstarted: Sequence[tuple[Call, str]]) -> None:
-        """Release *unstarted* as `release` does, counted, with one log line: an invocation ends."""
+        """Release *unstarted* as `release` does, at the end of an invocation; count each, log one line."""
         released, invocation = self._released(unstarted), unstarted[0][0].invocation
         for _ in released[1:]:
             invocation.reporter.count(Event.RELEASED, invocation.tally)
@@ -373,7 +373,7 @@ class Finisher:
             invocation.reporter.report(Details(Event.RELEASED, reason=reason), invocation.tally)
 
     def _released(self, unstarted: Sequence[tuple[Call, str]]) -> list[Call]:
-        """Release *unstarted*, and return the calls whose tokens are released."""
+        """Release *unstarted*, and return the calls whose tokens were released."""
         unstarted = [(call, attempt_id) for call, attempt_id in unstarted if call.attempt_id is None]
         if not unstarted:
             return []
@@ -388,9 +388,10 @@ class Finisher:
 
     def pin(self, call: Call, record: Record) -> None:
         """
-        Remove the ttl from *record*, best effort: it is held now, for a deploy has changed the policy.
+        Remove the ttl from *record*, best effort, so that it does not expire before its manual review.
 
-        The next duplicate does it where the table did not answer this one.
+        A lapsed row has a ttl if a deployment has since changed the policy to hold. If this write fails, the
+        next duplicate repeats it.
         """
         if record.ttl is not None and record.state is State.IN_PROGRESS:
             write = Write(call.token, Holder(record.attempt_id), Pin.PIN, self.clock.now(), ttl=None, id=None)
@@ -404,7 +405,7 @@ class Finisher:
     def _serialised(
         self, ownership: Ownership, value: Any
     ) -> tuple[Inline | Chunks | Unavailable | None, Any]:
-        """Return the stored form of *value*, and the value as it comes back from it."""
+        """Return the stored form of *value*, and the value as it is read back."""
         call = ownership.call
         result = stored_result(call.codec, value, call.seal, call.stored_of)
         if result.problem is not None:
@@ -451,7 +452,7 @@ class Finisher:
 
 
 def _report_done(ownership: Ownership, now: datetime, *, in_group: bool) -> Details | None:
-    """Report that the work returned; return what is left for the line of its group, where it has one."""
+    """Report that the work returned; return the details for the log line of its group, if it has one."""
     call, seconds = ownership.call, (now - ownership.created).total_seconds()
     if not in_group or call.settings.log == "record":
         ownership.report(Event.DONE, seconds=seconds)

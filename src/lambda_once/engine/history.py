@@ -1,8 +1,8 @@
 """
-What another idempotency layer remembers of a call, while functions move from that layer to this one.
+Records of another idempotency layer, for functions that migrate from it.
 
-Both versions of a function may be deployed at once. The engine asks the history once it has the token and
-before the work starts, and lets it know how the work ended, so that an attempt of either version refuses the
+Both versions of a function may be deployed at once. The engine reads the history after it has the token and
+before the work starts, and records there how the work ended. So an attempt of either version is seen by
 duplicates that reach the other one.
 """
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class Vacant(NamedTuple):
-    """The history has no outcome, and no attempt in progress but this one, which it has recorded."""
+    """The history has no outcome and no other attempt in progress; it has recorded this attempt."""
 
     lapsed: datetime | None = None
     """
-    Until when an earlier attempt had time, if one did not finish and may be the other layer's; else None.
+    When an earlier, unfinished attempt lapsed that may be the other layer's; None: there is none.
 
-    It is not forgotten before this attempt finishes: whoever begins after this one was killed gets it, too.
+    It is kept until this attempt finishes: if this one is killed, the next one gets it, too.
     """
 
 
 class Earlier(NamedTuple):
-    """The work was done under the other layer; *text* is its result as JSON, which counts until *expires*."""
+    """The work was done under the other layer; *text* is its result in JSON, valid until *expires*."""
 
     text: str
     expires: datetime | None
@@ -38,7 +38,7 @@ class Earlier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Another attempt is in progress, *until* that time at the latest; None: no time is known."""
+    """Another attempt is in progress, *until* this time at the latest; None: unknown."""
 
     until: datetime | None
 
@@ -47,45 +47,45 @@ HistoryAnswer = Vacant | Earlier | Busy | Unanswered
 
 
 class History(Protocol):
-    """The history of one call. Each method sends requests and blocks meanwhile."""
+    """The history of one call. Each method sends requests and blocks."""
 
     def begin(
         self, lease: datetime, now: datetime, *, takes_over: bool, attempt_id: str, token: str
     ) -> HistoryAnswer:
         """
-        Record an attempt that is alive until *lease*, unless the history has another one or an outcome.
+        Record an attempt with this *lease*, unless the history has another attempt or an outcome.
 
-        *takes_over*: a lapsed attempt need not be looked for.
-        *attempt_id*: its random id, by which it recognises its own record after a lost answer (guarantee 3).
-        *token*: what the attempt holds, whose earlier attempts its row shows.
-        Raises `OnceError` where the call may not run, such as `KeyReused`. Nothing is recorded then.
+        *takes_over*: do not look for a lapsed attempt.
+        *attempt_id*: its random id, which identifies its own record after a lost response (guarantee 3).
+        *token*: its token, whose row shows earlier attempts.
+        Raises `OnceError`, with nothing recorded, if the call may not run (for example `KeyReused`).
         """
         ...
 
     def succeed(self, text: str) -> None:
-        """Record the result *text*, in JSON, of an attempt that began or lapsed. May raise anything."""
+        """Record the result *text*, in JSON, of an attempt that began or lapsed. May raise any exception."""
         ...
 
     def undo(self, now: datetime) -> None:
-        """Forget the attempt, if `begin` recorded it and its time is not over. Raises as `succeed`."""
+        """Delete the attempt if `begin` recorded it and it has not lapsed. May raise any exception."""
         ...
 
 
 class HistorySource(Protocol):
-    """What ``history=`` takes: the histories of the calls of a function."""
+    """The type of ``history=``: returns the history of each call of a function."""
 
     def of(self, seen: object, name: str, *, is_call: bool) -> History:
         """
         Return the history of a call of the function *name*, ``module.qualname``.
 
-        *seen*: the record or event as Lambda delivers it; if *is_call*, the arguments by their names.
+        *seen*: the record or event as Lambda delivers it; with *is_call*, the arguments by name.
         Raises `OnceError`.
         """
         ...
 
     def check(self, parameters: list[str] | None, *, of_requests: bool = False) -> None:
         """
-        Check that it fits a function of *parameters*; None: a handler, perhaps *of_requests* over HTTP.
+        Check that it supports a function with *parameters*; None: a handler (*of_requests*: over HTTP).
 
         Raises `Misconfigured`.
         """

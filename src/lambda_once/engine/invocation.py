@@ -1,4 +1,4 @@
-"""One invocation and one protected call as values: what every step of an execution needs, made once."""
+"""One invocation and one protected call as values, made once and passed to every step of an execution."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ if TYPE_CHECKING:
     from lambda_once.observability.traces import Segment
 
 LONGEST_INVOCATION = timedelta(seconds=900)
-"""Assumed to remain without a Lambda context: the longest time limit of a standard function."""
+"""Remaining time that is assumed without a Lambda context: the longest timeout of a standard function."""
 NO_REQUEST_ID = "-"
-"""The request id where there is none."""
+"""Used as the request id if there is none."""
 
 
 class Invocation(NamedTuple):
-    """One invocation of Lambda: when it ends, and where what happens in it is reported."""
+    """One Lambda invocation: its deadline, and the reporter of its events."""
 
     locked_by: str
     """``function/request id``"""
     context: object
-    """Lambda's own; None where there is none."""
+    """Lambda's context; None if there is none."""
     began: datetime
     ends: datetime
     """When Lambda kills it."""
     deadline: Deadline
-    """Until when answers of the table are awaited: `LAST_ANSWER` before it ends."""
+    """Until when to wait for the table: `LAST_ANSWER` before `ends`."""
     reporter: Reporter
-    """Of one `Once`: two of them in one process report by themselves."""
+    """The reporter of one `Once`; each `Once` in a process has its own."""
     tally: Tally
     request_id: str | None
-    """Lambda's own; None where there is none."""
+    """Lambda's request id; None if there is none."""
     places: Places
-    """Where in the code the tokens were used that are named after it."""
+    """Where in the code each token without ``name=`` was used."""
     known: bool = True
-    """Whether the context has the remaining time."""
+    """Whether the context has a remaining time; if not, `ends` is assumed."""
 
     @property
     def has_request_id(self) -> bool:
-        """Whether the request id is Lambda's: without one every row of the function has the same."""
+        """Whether Lambda gave a request id; without one, all invocations have the same ``locked_by``."""
         return isinstance(self.request_id, str) and self.request_id not in ("", NO_REQUEST_ID)
 
 
@@ -74,10 +74,10 @@ def invoked(
     context: object, clock: Clock, reporter: Reporter, unknown: Callable[[], object]
 ) -> Iterator[Invocation]:
     """
-    Set the remaining time of *context*, and one set of counts, for all work in the block.
+    Set the invocation of *context*, with its remaining time and counts, for all work in the block.
 
-    Inside another invocation with the same context the outer one continues: metrics are flushed once, at its
-    end. *unknown* is called where no context has the remaining time.
+    Inside an invocation with the same context the outer one continues, and metrics are flushed once, at its
+    end. *unknown* is called if no context has a remaining time.
     """
     outer = CURRENT_INVOCATION.get()
     if outer is None or not (context is None or context is outer.context):
@@ -103,7 +103,7 @@ def invoked(
 
 def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocation:
     """
-    Read Lambda's context. Without a remaining time, 900 s are assumed.
+    Return the invocation of Lambda's *context*. Without a remaining time, 900 s are assumed.
 
     Raises `Misconfigured` for the context of a durable execution.
     """
@@ -129,13 +129,13 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
 
 
 def _text(context: object, name: str) -> str | None:
-    """Return the attribute *name* of *context* if it is text: that of a mock is a mock."""
+    """Return the attribute *name* of *context* if it is text, else None: a mock returns mocks."""
     found = getattr(context, name, None)
     return found if isinstance(found, str) else None
 
 
 def _remaining(context: object) -> timedelta | None:
-    """Return the remaining time by *context*; None where it has none."""
+    """Return the remaining time of *context*; None if it has none."""
     ask: Any = getattr(context, "get_remaining_time_in_millis", None)
     milliseconds = ask() if callable(ask) else None
     if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool):
@@ -152,77 +152,78 @@ def unchanged(value: object) -> object:
 
 
 class Redelivery(Enum):
-    """How a source delivers again what an attempt has not finished, and so which rows are of that attempt."""
+    """How a source redelivers unfinished work, which decides whose attempt a row in progress is."""
 
     ANY = "any"
-    """Under another request id, perhaps to several invocations at once: nothing is known of a row."""
+    """With another request id, perhaps to several invocations at once. A row may be anyone's."""
     SAME_REQUEST = "same request"
     """
-    An asynchronous source: Lambda's own retry has the same request id. After two the event is gone (Lambda
-    developer guide, asynchronous invocation).
+    Asynchronous invocation: Lambda's retry has the same request id. After two retries the event is dropped
+    (Lambda developer guide, asynchronous invocation).
     """
     IN_ORDER = "in order"
     """
-    A stream: one invocation at a time has its shard or partition, so a token in progress is most likely held
-    by an earlier try of this one, and the records behind it wait in any case.
+    A stream: a shard or partition has one invocation at a time, so a token in progress most likely belongs to
+    an earlier try of the same batch. Later records wait in any case.
     """
 
 
 class Call(NamedTuple):
-    """A unit of work with its token: everything about it but the work."""
+    """A unit of work and its token, without the work itself."""
 
     name: str
     token: str
     settings: Settings
     codec: Codec
-    """Of its results: ``codec=``, or that of the type they have."""
+    """The codec of its results: ``codec=``, or the one for their type."""
     invocation: Invocation
     identity: Identification = Identification()
-    """How the unit was identified, by which a row of the same token is compared with it."""
+    """How the unit was identified; compared with a row of the same token."""
     delivery: str | None = None
     arguments: tuple[object, ...] = ()
-    """What a probe gets after the lapsed attempt."""
+    """Arguments of a probe, after the lapsed attempt."""
     redelivered: bool = False
-    """Whether the source says that it delivered this before: a row is likely."""
+    """Whether the source marks it as a redelivery; a row is likely then."""
     redelivery: Redelivery = Redelivery.ANY
-    """How its source delivers it again: a redelivery of a killed attempt waits for its lease."""
+    """How its source redelivers it: the redelivery of a killed attempt waits for its lease."""
     attempt_id: str | None = None
     """
-    The id of its attempt, if that is recorded elsewhere (a durable execution); None: a new one.
+    The id of its attempt if that is recorded elsewhere (a durable execution); None: generate one.
 
-    The call is made again under it, and a release would refuse that: there is none before it starts.
+    The call may acquire its token again with the same id. A release would refuse that, so the token is not
+    released if the work does not start.
     """
     history: History | None = None
-    """What another idempotency layer remembers of it (``history=``); it is asked before the work starts."""
+    """The records of another idempotency layer (``history=``), read before the work starts."""
     place: Place | None = None
-    """The place in the code that its token is named after; None: it has a name of its own (``name=``)."""
+    """The place in the code that names its token; None: it has a ``name=``."""
     error_in: Callable[[Any], BaseException | None] = never_an_error
-    """The error that a returned value means (a response of API Gateway), or None."""
+    """Returns the error for a returned value that is an error response (API Gateway), else None."""
     stored_of: Callable[[Any], Any] = unchanged
     """
-    What is stored of its result, as it is read back: all of it, a part, or an `Unavailable`. Never raises.
+    Returns the part of its result to store: all of it, some of it, or an `Unavailable`. Never raises.
 
-    The first caller gets all of it; duplicates, memory and history get this.
+    The first caller gets the whole result; duplicates, memory and history get this part.
     """
     keep: timedelta = FOR_QUEUES
     """How long its outcome is kept."""
     separate: bool = True
-    """Whether a user's name or credential separates it from other HTTP callers who send the same key."""
+    """Whether an identity or credential separates it from other HTTP callers with the same key."""
 
     @property
     def seal(self) -> Seal | None:
-        """What seals and opens its outcome; None: it is stored as it is."""
+        """The seal of its outcome; None: it is not sealed."""
         if self.settings.seal is None:
             return None
         return Seal(*self.settings.seal, self.token, self.settings.seal_required)
 
     def seal_of(self, record: Record) -> Seal | None:
-        """Return what opens the outcome of *record*; what a decision gave is plain text, and not refused."""
+        """Return the seal to open the outcome of *record*. One given by a decision may be plain text."""
         seal = self.seal
         return seal._replace(required=False) if seal is not None and record.is_given else seal
 
     def request(self, attempt: str) -> Request:
-        """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""
+        """Return the request of *attempt* for `core.lifecycle.decide`."""
         return Request(attempt, self.identity.fingerprint, self.settings.rule, self.identity.presented)
 
     def report(
@@ -234,7 +235,7 @@ class Call(NamedTuple):
         reason: str | None = None,
         differing: str | None = None,
     ) -> None:
-        """Report *event*, which *record*, the row of another attempt, has caused if there is one."""
+        """Report *event*. *record*: the row of another attempt that caused it, if any."""
         known: dict[str, Any] = {
             "name": self.name,
             "delivery": self.delivery,
@@ -270,7 +271,7 @@ class Call(NamedTuple):
             self.invocation.tally.interrupt(interruption)
 
     def undo_in_history(self, now: datetime) -> None:
-        """Remove its attempt from the history; where that fails the attempt lapses there. Never raises."""
+        """Remove its attempt from the history; if that fails, the attempt lapses there. Never raises."""
         if self.history is None:
             return
         try:
@@ -283,7 +284,7 @@ class Call(NamedTuple):
 
 
 def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | WriteAnswer]) -> None:
-    """Annotate *segment* with the table's *answers*, and link it to the attempts whose rows refused."""
+    """Annotate *segment* with the table's *answers*, and link it to the attempts that own refused tokens."""
     if segment is None:
         return
     segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))

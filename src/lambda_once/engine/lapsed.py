@@ -1,8 +1,8 @@
 """
-What is found out about an earlier attempt before the work starts.
+Check for an earlier attempt before the work starts.
 
-The user's probe is asked whether lapsed work was done, and the history (``history=``) what another
-idempotency layer knows of the call.
+The user's probe answers whether lapsed work was done; the history (``history=``) has the outcomes and
+attempts of another idempotency layer.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
     """
     Ask the probe whether the lapsed attempt of *record* did its work.
 
-    True: it did, and the row is complete now, or has changed meanwhile. False: it did not, and may run.
-    Raises `Held`, the row unchanged, where the probe does not know, or raised itself.
+    True: it did, and the row is now complete or has changed since. False: it did not; the work may run.
+    Raises `Held`, with the row still lapsed, if the probe does not know or raises.
     """
     answer = answer_of_probe(call, Lapsed.of(record), record)
     if isinstance(answer, Done):
@@ -49,7 +49,7 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
 
 
 def _complete(call: Call, record: Record, result: object, finisher: Finisher) -> None:
-    """Complete exactly the attempt and lease that the probe was asked about."""
+    """Complete the token if it still has the attempt and lease that the probe was asked about."""
     now = finisher.clock.now()
     change = Complete(stored_result(call.codec, result, call.seal, call.stored_of).stored)
     who, _, _ = call.invocation.locked_by.partition("/")
@@ -69,7 +69,7 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
 
 
 def answer_of_probe(call: Call, lapsed: Lapsed, record: Record) -> object:
-    """Return what the probe answers about *lapsed*; None where it raised, which is reported with *record*."""
+    """Return the probe's answer about *lapsed*; None if it raised, which is reported with *record*."""
     try:
         return None if call.settings.probe is None else ask(call.settings.probe, lapsed, *call.arguments)
     except Exception as broken:  # noqa: BLE001  (the user's probe failed: its answer is unknown)
@@ -81,10 +81,10 @@ def answer_of_probe(call: Call, lapsed: Lapsed, record: Record) -> object:
 
 
 class LapsedElsewhere(Lapsed):
-    """The lapsed attempt of the other layer, of which only the end of its time is known."""
+    """A lapsed attempt of the other layer. Only the time when it lapsed is known."""
 
     def downstream_key(self, label: str = "") -> NoReturn:
-        """Raise `Misconfigured`: that attempt passed no such key on, and would seem never to have worked."""
+        """Raise `Misconfigured`: that attempt used no downstream key, so a search by it finds nothing."""
         del label
         message = (
             f"the lapsed attempt of token {self.token} belongs to the other idempotency layer and used no "
@@ -94,7 +94,7 @@ class LapsedElsewhere(Lapsed):
 
 
 class Copy(NamedTuple):
-    """An outcome of the other layer, *value*, which *text* is as JSON; it counts there until *expires*."""
+    """An outcome of the other layer: *value*, the same as JSON *text*, and when it *expires* there."""
 
     value: Any
     text: str
@@ -103,13 +103,13 @@ class Copy(NamedTuple):
 
 def consulted(ownership: Ownership, history: History, finisher: Finisher) -> Waits[Ownership | Replayed]:
     """
-    Return *ownership* where its work may start now, or the outcome that *history* has.
+    Return *ownership* if its work may start now, or the outcome from *history*.
 
-    That is copied to the token, unless it is an error that this package would not store: such a response is
-    replayed while its record lives.
+    The outcome is copied to the token, unless it is an error response, which is replayed from the history
+    until it expires there.
 
-    Raises `OnceError` where it may not start: the token is released then, or held where a lapsed attempt of
-    the other layer is to be reviewed.
+    Raises `OnceError` if the work may not start. The token is then released, or held if a lapsed attempt of
+    the other layer needs manual review.
     """
     try:
         found = _found(ownership, history, finisher)
@@ -128,7 +128,7 @@ def consulted(ownership: Ownership, history: History, finisher: Finisher) -> Wai
 
 
 def _found(ownership: Ownership, history: History, finisher: Finisher) -> Copy | datetime | None:
-    """Return the outcome that *history* has, or when an attempt lapsed that is to be judged, or nothing."""
+    """Return the outcome from *history*, or when an attempt lapsed that needs a decision, or None."""
     call = ownership.call
     takes_over = call.settings.rule is OnLapse.TAKE_OVER
     now = finisher.clock.now()
@@ -152,13 +152,13 @@ def _found(ownership: Ownership, history: History, finisher: Finisher) -> Copy |
 
 
 _OF_OUTCOMES: Final = (Resolve.KEEP, Resolve.FORGET)
-"""Decisions about what a row stores, not about whether work was done."""
+"""Decisions about the stored outcome, not about whether work was done."""
 
 
 def _is_decided(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> bool:
-    """Whether an operator has resolved the token since *lapsed*: that decision stands."""
+    """Whether the token was resolved after *lapsed*; that decision then applies."""
     row = finisher.store.read(ownership.token, ownership.call.invocation.deadline)
-    # Who keeps or erases an outcome has not asked what became of the lapsed attempt.
+    # Keeping or erasing an outcome does not decide about the lapsed attempt.
     decisions = () if row is None else row.decisions
     return any(each.at >= lapsed and each.how not in _OF_OUTCOMES for each in decisions)
 
@@ -183,7 +183,7 @@ def _packed(ownership: Ownership, copy: Copy) -> FinishedWork:
 
 
 def _copied(ownership: Ownership, text: str, expires: datetime | None) -> Copy:
-    """Return the outcome *text* of the history as a duplicate gets it. Raises `ResultUnavailable`."""
+    """Return the history's outcome *text* as a duplicate gets it. Raises `ResultUnavailable`."""
     call, value = ownership.call, _loaded(ownership, text)
     kept = call.stored_of(value)
     if isinstance(kept, Unavailable):
@@ -210,7 +210,7 @@ def _loaded(ownership: Ownership, text: str) -> Any:
 def _replayed(
     ownership: Ownership, finisher: Finisher, work: FinishedWork, expires: datetime | None = None
 ) -> Waits[Replayed]:
-    """Complete the token with *work*, which counts until *expires* at most; return what a duplicate gets."""
+    """Complete the token with *work*, kept until *expires* at most; return what a duplicate gets."""
     write = ownership.write(Complete(work.stored, expires=expires), finisher.clock.now())
     value = yield from finisher.finish(PreparedFinish(ownership, write, work.value))
     row = after_write(ownership.record(), write) or ownership.record()

@@ -1,4 +1,4 @@
-"""What became of a key: its row as a value for the developer, whose result is read when it is asked for."""
+"""The outcome of a key, as a value for the developer. The result is read on access."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Found(NamedTuple):
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
     """
-    What became of a key, as `Once.outcome` found it; later changes of the token do not change it.
+    The outcome of a key when `Once.outcome` read it; later changes of the token do not change it.
 
     ``state`` is
 
-    * ``unknown``: there is no token. No attempt has acquired it, or its outcome was kept until ``expires``;
+    * ``unknown``: there is no token: no attempt has acquired it, or its outcome has expired;
     * ``complete``: the work is done;
-    * ``failed``: the work failed for good, and ``error`` has its error;
-    * ``in_progress``: an attempt holds the token, and its lease is alive;
-    * ``lapsed``: an attempt held the token when its lease ended: whether it did its work is unknown;
+    * ``failed``: the work failed for good, and ``error`` is its error;
+    * ``in_progress``: an attempt holds the token, and its lease has not expired;
+    * ``lapsed``: the lease of the attempt expired before it finished: whether the work was done is unknown;
     * ``held``: held for manual review;
-    * ``released``: no attempt has it, and the next delivery may run.
+    * ``released``: no attempt holds it, and the next delivery may run.
 
     The times are aware datetimes in UTC, or None.
     """
@@ -48,9 +48,9 @@ class Outcome(Generic[T]):
     token: str
     state: OutcomeState
     acquired: datetime | None = None
-    """When the latest attempt acquired the token; None if it is unknown."""
+    """When the latest attempt acquired the token; None if ``state`` is ``unknown``."""
     finished: datetime | None = None
-    """When it was completed or held."""
+    """When the token was completed or held."""
     expires: datetime | None = None
     """Until when the outcome is kept; None while the token is in progress or held."""
     _read: Callable[[], Found | OnceError] = field(kw_only=True, repr=False, compare=False)
@@ -58,11 +58,11 @@ class Outcome(Generic[T]):
     @property
     def result(self) -> T:
         """
-        The stored result; None if that is the result. Read at first access, parts of a large one included.
+        The stored result, which may be None. Read on first access, with all parts of a large one.
 
-        Raises what a duplicate would get where there is none: `StoredError` if it failed,
-        `ResultUnavailable`, `InProgress`, `Held`, and for the other states `RetryLater`; `StoreUnavailable`
-        if the table does not respond.
+        Without a result it raises what a duplicate would get: `StoredError` if the work failed,
+        `ResultUnavailable`, `InProgress`, `Held`, and `RetryLater` for the other states. Raises
+        `StoreUnavailable` if the table does not respond.
         """
         found = self._found
         if isinstance(found, OnceError):
@@ -73,7 +73,7 @@ class Outcome(Generic[T]):
     @property
     def error(self) -> StoredError | None:
         """
-        The stored error, with its ``kind`` and its message; None unless the state is ``failed``.
+        The stored error, with its ``kind`` and message; None unless ``state`` is ``failed``.
 
         Raises `ResultUnavailable` if it is sealed and cannot be opened.
         """
@@ -90,21 +90,21 @@ class Outcome(Generic[T]):
 
 
 class Asker(NamedTuple):
-    """Looks up a token, and reads what its row lacks."""
+    """Reads the result of a token."""
 
     token: str
     replayer: Replayer
     call: Callable[[], Call]
-    """Returns a call of the token, with the deadline of what it reads."""
+    """Returns a call of the token, with a deadline for reading."""
     at_once: bool
-    """Whether the result is read with the row."""
+    """Whether to read the result immediately after the row."""
 
 
 def outcome_from(asker: Asker, record: Record | None, now: datetime) -> Outcome[Any]:
     """
     Return the outcome of a token whose row is *record*.
 
-    With `Asker.at_once` it raises where reading the result again may succeed.
+    With `Asker.at_once` it raises if reading the result failed and a retry may succeed.
     """
     token, state = asker.token, state_of(record, now)
     if record is None or state == "unknown":
@@ -127,7 +127,7 @@ def outcome_from(asker: Asker, record: Record | None, now: datetime) -> Outcome[
 
 
 def state_of(record: Record | None, now: datetime) -> OutcomeState:
-    """Return what the row *record* says about the work at *now*; None: there is no row."""
+    """Return the state of the work at *now* by its row; None: there is no row."""
     if record is None or record.expired(now):
         return "unknown"
     match record.state:
@@ -144,7 +144,7 @@ def state_of(record: Record | None, now: datetime) -> OutcomeState:
 
 
 def _read(asker: Asker, record: Record, state: OutcomeState) -> Found | OnceError:
-    """Return the result, or the error in its place. Raises where reading it again may succeed."""
+    """Return the result, or the error in its place. Raises if a retry may succeed."""
     replayer, call = asker.replayer, asker.call()
     match state:
         case "complete" if isinstance(record.stored, Unavailable):

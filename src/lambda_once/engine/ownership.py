@@ -1,7 +1,7 @@
 """
-The fact that an attempt holds a token, and the writes that it makes.
+The ownership of a token by an attempt, and its writes.
 
-The engine works with these. The user's code has the handle above it, `engine.attempt.Attempt`.
+The engine uses these. The user's code gets `engine.attempt.Attempt`.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ if TYPE_CHECKING:
 
 
 class Sending:
-    """A transaction that is being sent; its answer can be waited for in a thread or on an event loop."""
+    """A transaction that is being sent. Wait for its answer in a thread or on an event loop."""
 
     def __init__(self) -> None:
         self.over = False
-        """Whether it was answered, or a waiting finish gave it up."""
+        """Whether it was answered, or a finish stopped waiting for it."""
         self._changed = Signal()
 
     def end(self) -> None:
-        """Wake all that wait."""
+        """Mark it as answered and wake all waiters."""
         self.over = True
         self._changed.wake()
 
     def wait(self, seconds: float) -> None:
-        """Return once it is answered, or after *seconds*; it is waited for only once."""
+        """Return once it is answered, or after *seconds*. Later calls return at once."""
         with self._changed.condition:
             self._changed.condition.wait_for(lambda: self.over, seconds)
         self.end()
 
     async def wait_async(self, seconds: float) -> None:
-        """Do what `wait` does on the event loop."""
+        """Do what `wait` does, on the event loop."""
         await self._changed.wait_async(seconds, unless=lambda: self.over)
         self.end()
 
 
 _one_at_a_time = threading.Lock()
-"""Of a transaction and a finish of one attempt that begin at the same moment, one is the first."""
+"""Serialises the start of a transaction and of a finish of the same attempt."""
 
 
 class Ownership:
     """
-    One acquisition of a token: by which call, under which id and fence, until when, and how it finished.
+    One acquisition of a token: its call, attempt id, fence and lease, and how it finished.
 
-    It changes while the work runs: its lease grows, a transaction is sent, the attempt finishes.
+    It changes while the work runs: the lease is extended, a transaction is sent, the attempt finishes.
     """
 
     def __init__(self, call: Call, acquire: Acquire, won: Won) -> None:
@@ -82,10 +82,10 @@ class Ownership:
         self.completed: tuple[object] | None = None
         """The stored result in a 1-tuple, once `Attempt.transact` or `Attempt.complete` has written it."""
         self.finished: Event | None = None
-        """How it finished; None before, and where its finish could not be written."""
+        """How it finished; None before that, or if its finish could not be written."""
         self._sending: Sending | None = None
         self._finishing = False
-        """Whether a finish was prepared: from then on no transaction is sent."""
+        """Whether its finish has begun; no transaction is sent from then on."""
 
     @property
     def token(self) -> str:
@@ -100,7 +100,7 @@ class Ownership:
         return self.acquire.now
 
     def begin_transaction(self) -> Sending:
-        """Begin the transaction of this attempt. Raises `Misconfigured` for a second one, or if finished."""
+        """Begin its transaction. Raises `Misconfigured` for a second one, and after a finish has begun."""
         with _one_at_a_time:
             if self._finishing:
                 message = (
@@ -115,7 +115,7 @@ class Ownership:
             return self._sending
 
     def close(self) -> Sending | None:
-        """Refuse transactions from now on; return the one that is being sent, None where none is."""
+        """Refuse transactions from now on; return the one that is being sent, or None."""
         with _one_at_a_time:
             self._finishing = True
             return None if self._sending is None or self._sending.over else self._sending
@@ -149,7 +149,7 @@ class Ownership:
         error: str | None = None,
         reason: str | None = None,
     ) -> Details:
-        """Return *event* of this attempt with what is known of it."""
+        """Return the details of *event* of this attempt."""
         call, invocation = self.call, self.call.invocation
         return Details(
             event,
@@ -167,7 +167,7 @@ class Ownership:
         )
 
     def report_exception(self, error: BaseException) -> None:
-        """Log the traceback of *error*, which a batch does not raise."""
+        """Log the traceback of *error*, as a batch does not raise it."""
         kind = type(error).__name__
         details = Details(Event.RAISED, self.token, name=self.call.name, attempt=self.attempt_id, error=kind)
         self.call.invocation.reporter.report(details, self.call.invocation.tally, error)
@@ -185,10 +185,10 @@ def written_by(call: Call, attempt_id: str, change: Change, now: datetime) -> Wr
 
 def ttl_after(change: Change, call: Call, now: datetime) -> int | None:
     """
-    Return the row's ttl after *change*: none for a token that is held or may have to be (guarantee 6).
+    Return the row's ttl after *change*; None for a token that is held or may have to be (guarantee 6).
 
-    An unfinished row lives for its lease and keep: deleted near its lease it would let the fence fall.
-    A copied outcome lives no longer than its record (guarantee 4).
+    An unfinished row expires ``keep`` after its lease: if it were deleted near its lease, the fence could
+    decrease. A copied outcome expires with the record it was copied from, or earlier (guarantee 4).
     """
     match change:
         case Complete(expires=datetime() as expires):

@@ -1,13 +1,13 @@
 """
-Completions of a batch, written together while the next records run.
+Write the completions of a batch together, while the next records run.
 
-Group commit: all that finished during one write goes out in the next one. A crash can leave lapsed tokens of
-work that is done, but of no more than one round trip: no record starts while a completion is older than a
-second, or is being retried. What the table did not take joins a later write, at a time of its own
-(`PreparedFinish.pause`): it delays no other completion.
+Group commit: all work that finishes during one write is written by the next one. A crash can leave lapsed
+tokens of completed work, but only those of about one round trip: no record starts while a completion is older
+than a second or is being retried. A completion that was not written joins a later write after its own pause
+(`PreparedFinish.pause`) and delays no other one.
 
-The thread costs a batch of ten quick records a tenth of its time: to start it, and each time that it wakes.
-So it is kept for the next batch, and what it has not begun to write when the batch ends, `close` writes.
+Starting and waking the thread costs a tenth of the time of a batch of ten quick records. So the thread is
+kept for the next batch, and `close` writes what the thread has not begun to write.
 """
 
 from __future__ import annotations
@@ -33,48 +33,48 @@ if TYPE_CHECKING:
     Done = Callable[[BaseException | None], object]
 
 MOST_COMPLETIONS = 25
-"""Completions of one write: what one BatchExecuteStatement takes."""
+"""Most completions in one write: the limit of BatchExecuteStatement."""
 LINGER = 0.005
-"""Seconds that the first write waits for another one to join it: ten quick records then cost one."""
+"""Seconds that the first write waits for more completions: ten quick records then need only one write."""
 OLDEST = 1.0
-"""Seconds that a completion may wait before no further record is started."""
+"""Age of a completion, in seconds, from which no further record is started."""
 STALLED = 5.0
-"""Seconds that a record waits to be started: after that no record of the batch is started any more."""
+"""Longest wait of a record for its start, in seconds. After that, no record of the batch is started."""
 POLL = 0.05
-"""Seconds between two looks for what has become ready."""
+"""Seconds between polls."""
 
 
 class Queued(NamedTuple):
-    """A finish that is not answered yet."""
+    """A finish without an answer so far."""
 
     finish: PreparedFinish
     done: Done
 
 
 class Retried(NamedTuple):
-    """Finishes that were unanswered together: they are sent again together."""
+    """Finishes that were sent together, got no answer, and are sent again together."""
 
     at: datetime
     group: list[Queued]
 
 
 class Writer(Enum):
-    """What the pipeline's own thread does."""
+    """State of the pipeline's own thread."""
 
     NONE = auto()
-    """There is none, or it ends: those that wait for the pipeline write."""
+    """No thread, or it is ending: threads that wait for the pipeline write."""
     LINGERS = auto()
-    """It waits for more to write, and has begun nothing: who writes instead makes it end."""
+    """It waits for more completions before its first write. Another thread may take over; then it ends."""
     WRITES = auto()
-    """It writes, to the end."""
+    """It writes until nothing is left."""
 
 
 class Pipeline:
     """
-    Writes finishes in the background, in their order, *expected* of them at most.
+    Writes finishes in the background, in order; at most *expected* of them.
 
-    Each one's callback gets None, or the exception that its caller would get (`Finisher.after`). Everything
-    is written, or given up, when `close` returns: also where a hook raises SystemExit, the store breaks, or
+    The callback of a finish gets None, or the exception that its caller would get (`Finisher.after`). When
+    `close` returns, everything is written or given up, even if a hook raises SystemExit, the store raises, or
     no thread can be started.
     """
 
@@ -84,25 +84,25 @@ class Pipeline:
         self._deadline = deadline
         self._expected = expected
         self._waiting: deque[Queued] = deque()
-        """What was not sent yet, the oldest first."""
+        """Finishes not yet sent, oldest first."""
         self._retried: list[Retried] = []
-        """What is sent again, the soonest first."""
+        """Groups to send again, soonest first."""
         self._on_its_way: list[list[Queued]] = []
-        """Groups that are being sent, the oldest first."""
+        """Groups that are being sent, oldest first."""
         self._closing = False
         self._idle = False
-        """Whether the writer waits for something to write."""
+        """Whether the writer is idle."""
         self._stalled = False
         self._changed = Signal()
         self._writer = Writer.NONE
 
     def submit(self, finish: PreparedFinish, done: Done) -> None:
-        """Write *finish* soon; *done* is called from another thread."""
+        """Queue *finish* for writing; *done* may be called from any thread."""
         with self._changed.condition:
             self._expected -= 1
             self._waiting.append(Queued(finish, done))
             self._start_writer()
-            # Else the writer looks by itself: to wake it costs a switch.
+            # Otherwise the writer polls: waking it costs a thread switch.
             if self._idle or len(self._waiting) == MOST_COMPLETIONS:
                 self._changed.condition.notify_all()
 
@@ -110,8 +110,8 @@ class Pipeline:
         """
         Return True once another record may start: no completion is late or being retried.
 
-        *written*: once all that was submitted is written or given up. False after `STALLED` seconds, and from
-        then on: what has not started should not start. So near the end of the invocation.
+        With *written*, wait until everything submitted is written or given up. Returns False, from then on,
+        after `STALLED` seconds, and False near the end of the invocation: no further record should start.
         """
         if self._may_at_once(written=written):
             return True
@@ -126,7 +126,7 @@ class Pipeline:
         return may
 
     async def wait_async(self, *, written: bool = False) -> bool:
-        """Do what `wait` does on the event loop: a lane that waits takes no thread from the work."""
+        """Do what `wait` does, on the event loop: a waiting lane occupies no thread."""
         if self._may_at_once(written=written):
             return True
         began = self._clock.now()
@@ -161,7 +161,7 @@ class Pipeline:
             return not self._stalled and (self._is_written() if written else self._may_start())
 
     def _may(self, began: datetime, *, written: bool) -> bool | None:
-        """Return whether what has waited since *began* may go on; None: not yet."""
+        """Return whether a record that has waited since *began* may start; None: not yet."""
         with self._changed.condition:
             if self._stalled:
                 return False
@@ -171,13 +171,13 @@ class Pipeline:
             return False if self._stalled or self._deadline.is_final() else None
 
     def _is_written_elsewhere(self) -> bool:
-        """Whether another thread writes: without the pipeline's own those that wait do, one after another."""
+        """Whether another thread writes. Without a writer thread, waiting threads write, one at a time."""
         with self._changed.condition:
             self._take_over()
             return self._writer is Writer.WRITES or bool(self._on_its_way)
 
     def _take_over(self) -> None:
-        """Write instead of a thread that lingers: for those that wait, nothing joins any more."""
+        """Stop a writer thread that lingers, so that the calling thread writes."""
         if self._writer is Writer.LINGERS:
             self._writer = Writer.NONE
 
@@ -196,7 +196,7 @@ class Pipeline:
     # ---------------------------------------------------------------- the writer
 
     def _start_writer(self) -> None:
-        """Start the thread. Where there can be none, the threads that wait for the pipeline write."""
+        """Start the thread. If that fails, the threads that wait for the pipeline write."""
         if self._writer is not Writer.NONE:
             return
         self._writer = Writer.LINGERS
@@ -217,7 +217,7 @@ class Pipeline:
                 self._changed.condition.notify_all()
 
     def _linger(self) -> bool:
-        """Return True once the thread is to write; False if another one does."""
+        """Return True once this thread should write; False if another thread writes."""
         with self._changed.condition:
             joined = 0
             while (
@@ -237,7 +237,7 @@ class Pipeline:
             self._send(group)
 
     def _next(self) -> list[Queued]:
-        """Return what goes out next; nothing once all is written and no more will come."""
+        """Return the next group to send; empty once all is written and the pipeline is closing."""
         while True:
             with self._changed.condition:
                 self._idle = True
@@ -247,12 +247,12 @@ class Pipeline:
                 if group or not self._retried:
                     return group
                 soonest = self._retried[0].at
-            # In short steps, for another finish may come meanwhile.
+            # In short steps, as another finish may be submitted meanwhile.
             pause = (soonest - self._clock.now()).total_seconds()
             self._clock.sleep(min(max(pause, 0.001), POLL))
 
     def _taken(self) -> list[Queued]:
-        """Take what can be sent now, if there is anything; near the end all of it, in parallel requests."""
+        """Take the finishes that can be sent now. Near the end take all; requests are then parallel."""
         with self._changed.condition:
             now = self._clock.now()
             most = sys.maxsize if self._deadline.is_final_at(now) else MOST_COMPLETIONS
@@ -268,7 +268,7 @@ class Pipeline:
             return group
 
     def _send(self, group: list[Queued]) -> None:
-        """Write *group* together. What was not answered is left for a later write, or is given up."""
+        """Write *group* together. A finish without an answer is left for a later write, or given up."""
         left = deque(group)
         late: list[Queued] = []
         times: list[datetime] = []
@@ -289,14 +289,14 @@ class Pipeline:
                 self._on_its_way = [each for each in self._on_its_way if each is not group]
                 self._waiting.extendleft(reversed(left))  # interrupted in between
                 if late:
-                    # What was unanswered together is sent again together, in one call.
+                    # All of them are sent again together, in one call.
                     soonest = min(times)
                     place = bisect_right(self._retried, soonest, key=_when)
                     self._retried.insert(place, Retried(soonest, late))
                 self._changed.wake()
 
     def _answers(self, group: list[Queued]) -> tuple[list[WriteAnswer], bool]:
-        """Return the table's answers, and whether what is unanswered may be tried again."""
+        """Return the table's answers, and whether finishes without an answer may be sent again."""
         now = self._clock.now()
         writes = [queued.finish.write_at(now) for queued in group]
         limit = max(
@@ -312,7 +312,7 @@ class Pipeline:
             return [Unanswered(type(interruption).__name__)] * len(group), first
 
     def _later(self, finish: PreparedFinish) -> datetime | None:
-        """Return when *finish* is tried again; None where it is given up."""
+        """Return when to send *finish* again; None: give up."""
         now = self._clock.now()
         pause = finish.pause(self._deadline, now)
         return None if pause is None else now + pause

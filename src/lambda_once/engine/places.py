@@ -1,10 +1,10 @@
 """
 Where in the code tokens without ``name=`` were used, in one invocation.
 
-`Once.begin` names a token after the function that calls it, so two blocks of one function with one key are
-one token, and the work of the second would never run. That shows where the second block gets an outcome that
-another block made, or was given, for the same record of the same invocation. A retry finds a released token,
-and a loop comes back to the same place.
+`Once.begin` names a token after the calling function, so two blocks of one function with the same key share a
+token, and the work of the second never runs. This is detected when a block gets the outcome of another block
+for the same record of the same invocation. Retries and loops are not affected: a retry finds a released
+token, and a loop returns to the same place.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Place(NamedTuple):
     code: CodeType
     position: tuple[int | None, ...]
     """
-    Lines and columns of the call in its source, not its offset in the bytecode: the compiler writes a
-    ``finally`` more than once.
+    Lines and columns of the call in the source. The bytecode offset would not do: the compiler emits the code
+    of a ``finally`` more than once.
     """
     record: str | None = None
-    """The outermost attempt around it: that of a record or an event, and new at each delivery."""
+    """The id of the outermost attempt around it (of a record or event); new with each delivery."""
 
     def __str__(self) -> str:
         return f"{PurePath(self.code.co_filename).name}:{self.position[0]}"
@@ -37,31 +37,31 @@ class Place(NamedTuple):
 
 Places: TypeAlias = dict[tuple[str | None, str], Place]
 """
-By the record, and by the attempt that made an outcome.
+The place by record and by the attempt that produced an outcome.
 
-Attempt ids are never used twice: a token that was released or has expired since is another one.
+Attempt ids are unique, so a token that was released or expired and acquired again is not confused with this.
 """
 
 
 def place_of_call(frame: FrameType) -> Place:
-    """Return where *frame* is calling."""
+    """Return the place of the call that *frame* is executing."""
     code = frame.f_code
     instruction = frame.f_lasti // 2  # code units of two bytes
     return Place(code, next(islice(code.co_positions(), instruction, None), (frame.f_lineno,)))
 
 
 def place_of_def(code: CodeType | None) -> Place | None:
-    """Return the place of a function of *code*, the same whoever calls it."""
+    """Return the place of the function with *code*, independent of its caller."""
     return None if code is None else Place(code, (code.co_firstlineno,))
 
 
 def note(known: Places, place: Place, attempt: str) -> None:
-    """Note in *known* that *place* has made, or was given, the outcome of *attempt*."""
+    """Record in *known* that *place* produced or received the outcome of *attempt*."""
     known[place.record, attempt] = place
 
 
 def check(known: Places, place: Place, attempt: str, token: str) -> None:
-    """Check that *place* may get the outcome of *attempt*. Raises `Misconfigured` for another place's."""
+    """Raise `Misconfigured` if the outcome of *attempt* belongs to another place than *place*."""
     other = known.get((place.record, attempt))
     if other is None or other == place:
         return

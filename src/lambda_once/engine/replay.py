@@ -1,4 +1,4 @@
-"""What a duplicate gets: the stored outcome, or the error that takes its place."""
+"""Replay the stored outcome to duplicates, or raise the error in its place."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from lambda_once.stores.contract import Store
 
 REMEMBERED = timedelta(minutes=5)
-"""How long an environment replays from memory; an entry may outlive an operator's decision by that long."""
+"""How long an environment replays from memory, perhaps ignoring an operator's decision for that time."""
 SOON = 5.0
-"""The longest ``retry_after`` in seconds: a lease is the worst case, not the usual one."""
+"""The longest ``retry_after`` in seconds: attempts usually finish long before their lease expires."""
 
 _NEW_KEY = "use a new key, or list what may differ in ignore="
 _UNAVAILABLE = {
@@ -57,7 +57,7 @@ _OTHER_CALLER = (
 
 
 class Replayed(NamedTuple):
-    """What a duplicate gets: the stored result, and its row."""
+    """The stored result and its row, for a duplicate."""
 
     result: Any
     record: Record
@@ -71,21 +71,21 @@ class Replayed(NamedTuple):
         return self.record.token
 
     def complete(self, result: Any = None) -> NoReturn:
-        """Raise `Misconfigured`: the work is done, and its token complete."""
+        """Raise `Misconfigured`: the token is already complete."""
         del result
         message = f"token {self.token} is already complete: check .replayed, and return .result"
         raise Misconfigured(message, token=self.token)
 
     async def acomplete(self, result: Any = None) -> NoReturn:
-        """Raise as `complete` does."""
+        """Raise `Misconfigured`, as `complete` does."""
         self.complete(result)
 
 
 class Memory:
     """
-    The outcomes that one environment remembers, the latest used last, each for `REMEMBERED` at most.
+    An in-memory LRU cache of outcomes, each kept for at most `REMEMBERED`.
 
-    By the wall clock, for a monotonic one stops while the environment is frozen.
+    It uses the wall clock, as a monotonic clock stops while the environment is frozen.
     """
 
     def __init__(self) -> None:
@@ -98,14 +98,14 @@ class Memory:
             if found is None:
                 return None
             record, read = found
-            if not read <= now < read + REMEMBERED:  # a clock that was set back knows no age
+            if not read <= now < read + REMEMBERED:  # if the clock was set back, the age is unknown
                 del self._records[token]
                 return None
             self._records.move_to_end(token)
             return record
 
     def put(self, record: Record, size: int, now: datetime) -> None:
-        """Remember *record* where it is complete with a result in the row; keep *size* of them at most."""
+        """Cache *record* if it is complete with its result in the row; keep at most *size* records."""
         if size < 1 or record.state is not State.COMPLETE or not isinstance(record.stored, Inline | None):
             return
         with self._lock:
@@ -127,23 +127,23 @@ class Replayer:
         self, call: Call, record: Record, course: Course, *, remembered: bool = False
     ) -> Replayed:
         """
-        Return the stored result for REPLAY; raise what every other *course* means.
+        Return the stored result for REPLAY; raise the error of any other *course*.
 
-        *remembered*: the record is from `memory`, and keeps its age there.
+        *remembered*: the record is from `memory`; its age there does not change.
         """
         if course is Course.REPLAY:
             return self._replay(call, record, remembered=remembered)
         raise self.error(call, record, course)
 
     def error(self, call: Call, record: Record, course: Course, because: str | None = None) -> OnceError:
-        """Return the error for *course*; *because* is its reason where that is not the usual one."""
+        """Return the error for *course*; *because* replaces its usual reason."""
         try:
             return self._error(call, record, course, because)
         except Sealed as sealed:
             return self._unreadable(call, record, sealed)
 
     def _unreadable(self, call: Call, record: Record, problem: Corrupt) -> OnceError:
-        """Report and return that what *record* stores cannot be read: it was altered, or a key is missing."""
+        """Report and return an unreadable outcome in *record*: it was altered, or a key is missing."""
         because = str(problem) if isinstance(problem, Sealed) else f"is unavailable: {problem}"
         call.report(Event.RESULT_UNAVAILABLE, record, reason=f"the stored result {because}")
         unavailable = self._error(call, record, Course.RESULT_UNAVAILABLE, because)
@@ -206,14 +206,14 @@ class Replayer:
         return Replayed(result, record)
 
     def result(self, call: Call, record: Record) -> Any:
-        """Return the stored result of *record*. Raises `ResultUnavailable`, and as the store and the seal."""
+        """Return the stored result of *record*. Raises `ResultUnavailable`, and what store and seal raise."""
         try:
             return call.codec.load(self._text(call, record))
         except Corrupt as unreadable:
             raise self._unreadable(call, record, unreadable) from unreadable
 
     def _text(self, call: Call, record: Record, *, again: bool = True) -> str:
-        """Return the JSON of *record*'s result; *again*: or of a successor's. Raises Corrupt."""
+        """Return the JSON of *record*'s result or, with *again*, of a newer row's. Raises Corrupt."""
         match record.stored:
             case Inline(str() as text) if call.settings.seal is None:
                 return text
@@ -230,7 +230,7 @@ class Replayer:
                 return "null" if call.settings.seal is None else unpack(None, call.seal_of(record))
 
     def _text_of_newer(self, call: Call, record: Record) -> str:
-        """Read the row once more where a part is missing: it may have another outcome by now."""
+        """Read the row once more after a part was missing: it may have another outcome by now."""
         newer, now = self._store.read(call.token, call.invocation.deadline), self._clock.now()
         if (
             newer is None
@@ -246,7 +246,7 @@ class Replayer:
 
 
 def refusal(error: OnceError) -> Event:
-    """Return the event of a call that does not run because of *error*."""
+    """Return the event to report for a call that *error* kept from running."""
     match error:
         case Misconfigured():
             return Event.MISCONFIGURED
@@ -273,16 +273,16 @@ def _unavailable(record: Record) -> str:
 
 
 def _is_shared(call: Call, record: Record) -> bool:
-    """Return whether *record* may be another caller's: nothing separates them, or nothing was compared."""
+    """Return whether *record* may be another caller's: callers are not separated, or were not compared."""
     return not call.separate or (call.identity.presented is not None and record.caller is None)
 
 
 def _other_caller(call: Call) -> str:
-    """Return what is wrong with the caller of *call*, and what to do."""
+    """Return the message for `OtherCaller`: what is wrong with the caller of *call*, and what to do."""
     advice = None if call.identity.presented is None else call.identity.presented.advice
     return _OTHER_CALLER if advice is None else advice
 
 
 def retry_after(record: Record, now: datetime) -> float:
-    """Return the seconds after which a retry makes sense: when the lease expires, or soon."""
+    """Return when to retry, in seconds: when the lease expires, between 1 and `SOON`."""
     return min(max((record.expected_completion - now).total_seconds(), 1.0), SOON)

@@ -1,8 +1,8 @@
 """
-Waiting on the event loop, and event loops under handlers that Lambda calls plainly.
+Waiting on the event loop, and event loops for handlers that Lambda calls synchronously.
 
-For async work each step of `core.clock.Waits` runs in a thread and the pauses pass on the event loop, so that
-a waiting call takes no thread from the one it waits for.
+For async work each step of `core.clock.Waits` runs in a thread and each pause on the event loop, so a waiting
+call occupies no thread that other work needs.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 THREADS = 32
-"""Requests of async work that are sent at once; the others wait for one to be answered."""
+"""Most concurrent requests of async work; further requests wait for a thread."""
 _loops = threading.local()
 _executors: list[Executor] = []
 _kept: list[SimpleQueue[Work]] = []
-"""Of each thread that is kept and idle, what it waits at."""
+"""The queue of each idle kept thread."""
 _making = threading.Lock()
 
 
 class Pause(NamedTuple):
-    """The work waits for so many seconds."""
+    """The work pauses for so many seconds."""
 
     seconds: float
 
@@ -47,14 +47,14 @@ class WaitResult(NamedTuple):
 
 
 class Signal:
-    """A condition that work on an event loop can wait for, too: its executor may have no thread left."""
+    """A condition that can also be awaited on an event loop, without a thread of its executor."""
 
     def __init__(self) -> None:
         self.condition = threading.Condition()
         self._listeners: list[Callable[[], object]] = []
 
     def wake(self) -> None:
-        """Wake all that wait."""
+        """Wake all waiters."""
         with self.condition:
             self.condition.notify_all()
             listeners, self._listeners = self._listeners, []
@@ -63,12 +63,12 @@ class Signal:
                 listener()
 
     def wait(self, seconds: float) -> None:
-        """Return when it is woken, or after *seconds*."""
+        """Return when woken, or after *seconds*."""
         with self.condition:
             self.condition.wait(seconds)
 
     async def wait_async(self, seconds: float, unless: Callable[[], bool] = bool) -> None:
-        """Do what `wait` does on the event loop; return at once where *unless* holds."""
+        """Do what `wait` does, on the event loop; return at once if *unless* returns True."""
         import asyncio
 
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
@@ -82,9 +82,9 @@ class Signal:
 
 async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object] | None = None) -> T:
     """
-    Do *work* in threads, and wait on the event loop.
+    Run the steps of *work* in threads, and its pauses on the event loop.
 
-    Cancelled meanwhile, *undo* is called, in a thread, with the result that came all the same.
+    If it is cancelled and the running step still produces the result, *undo* is called with it in a thread.
     """
     import asyncio
 
@@ -105,7 +105,7 @@ async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object
 
 
 async def off_loop(function: Callable[..., T], *args: Any) -> T:
-    """Run *function* in a thread, to its end however often the caller is cancelled meanwhile."""
+    """Run *function* in a thread, to its end even if the caller is cancelled, however often."""
     import asyncio
 
     running = _begun(function, *args)
@@ -117,7 +117,7 @@ async def off_loop(function: Callable[..., T], *args: Any) -> T:
 
 
 async def uncancelled(work: Awaitable[T]) -> T:
-    """Await *work* to its end however often the caller is cancelled meanwhile."""
+    """Await *work* to its end even if the caller is cancelled, however often."""
     import asyncio
 
     running = asyncio.ensure_future(work)
@@ -129,7 +129,7 @@ async def uncancelled(work: Awaitable[T]) -> T:
 
 
 class _ThreadsLoop:
-    """The event loop of a thread, closed with the thread: a test's worker thread must leave none open."""
+    """The event loop of a thread; closed when the thread ends."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
@@ -144,8 +144,8 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     """
     Run *coroutine* to its end on this thread's event loop.
 
-    The loop lives as long as the environment, so that clients that belong to a loop can be kept. It
-    cannot run inside another loop: raises `Misconfigured` there (in an async test, call the handler by
+    The loop lives as long as its thread, so that clients bound to a loop can be reused. It cannot run inside
+    another loop: raises `Misconfigured` there (in an async test, call the handler with
     ``await asyncio.to_thread(handler, event, context)``).
     """
     import asyncio
@@ -165,9 +165,10 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def in_kept_thread(work: Work) -> None:
     """
-    Begin *work* in a thread that is kept for later work. Raises RuntimeError where none can be started.
+    Begin *work* in a thread that is kept for later work. Raises RuntimeError if none can be started.
 
-    To start one costs a batch of ten records several per cent; there are as many as worked at once.
+    Starting a thread costs several per cent of a batch of ten records. As many are kept as were ever busy at
+    the same time.
     """
     try:
         begin = _kept.pop()
@@ -192,9 +193,10 @@ def _step(work: Waits[Any]) -> Pause | WaitResult:
 
 def _begun(function: Callable[..., T], *args: Any) -> Future[T]:
     """
-    Begin *function* in a thread; where no thread can be started, do it here and now.
+    Begin *function* in a thread; if none can be started, run it here at once.
 
-    The thread is one of our own: the work may fill the executor of its loop, and must find it free.
+    The thread belongs to our own executor, as the user's work may need every thread of the loop's default
+    executor.
     """
     import asyncio
     from contextvars import copy_context
@@ -228,7 +230,7 @@ if hasattr(os, "register_at_fork"):  # a child has none of the threads
 
 
 class _Once:
-    """Calls *function* the first time it is called, and never again."""
+    """Calls *function* on the first call only."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -239,7 +241,7 @@ class _Once:
 
 
 async def _to_its_end(running: Future[Any]) -> None:
-    """Wait until *running* is over, whatever is cancelled meanwhile."""
+    """Wait until *running* is done, ignoring cancellations."""
     import asyncio
 
     while not running.done():
