@@ -1,5 +1,5 @@
 """
-For tests of your own handlers: a store and a clock, a table, a context, events, and assertions.
+Tools for testing your own handlers: a store, a clock, a table, a context, events, and assertions.
 
     def test_an_order_is_charged_once() -> None:
         with using(app.once) as store:
@@ -9,7 +9,7 @@ For tests of your own handlers: a store and a clock, a table, a context, events,
         assert charged == [5]
         assert_completed(store, result=None)
 
-Only the fixtures, `lambda_once.testing.plugin`, and the tests for stores, `lambda_once.testing.store_suite`,
+Only the fixtures, `lambda_once.testing.plugin`, and the store tests, `lambda_once.testing.store_suite`,
 require pytest; only `create_table` and assertions about a table require boto3.
 """
 

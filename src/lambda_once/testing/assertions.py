@@ -1,8 +1,8 @@
 """
 Assertions about tokens; a failure prints the token's history.
 
-Each takes the store, or the Once that uses it; then the key as the work got it, the whole token, or nothing
-if there is only one token; and returns the row. Each raises AssertionError.
+Each takes the store, or the Once that uses it, and then the key as the work received it, or the whole token;
+with a single token the key may be omitted. Each returns the row, and raises AssertionError if it fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Tokens: TypeAlias = Once | Store
 """A store, or the Once that uses it."""
 
 MOST_SHOWN: Final = 20
-"""Tokens that a message lists."""
+"""Most tokens that a message lists."""
 
 
 class _Only:
@@ -38,13 +38,13 @@ class _Only:
 
 
 ONLY: Final = _Only()
-"""The key for tests with a single token, such as one whose key is the hash of its payload."""
+"""Default key: the only token, such as one whose key is the hash of its payload."""
 ANY_RESULT: Final = object()
 
 
 def assert_completed(tokens: Tokens, key: object = ONLY, *, result: object = ANY_RESULT) -> Record:
     """
-    Assert that the token is complete and, with *result*, that duplicates get that.
+    Assert that the token is complete and, with *result*, that duplicates get that result.
 
     Results are compared as JSON values: a tuple is a list, a dataclass an object.
     """
@@ -60,7 +60,7 @@ def assert_completed(tokens: Tokens, key: object = ONLY, *, result: object = ANY
 def assert_stored_error(
     tokens: Tokens, key: object = ONLY, *, error: type[BaseException] | str | None = None
 ) -> Record:
-    """Assert that the work failed for good (STORE), with *error* if given: a class, or its name."""
+    """Assert that the work failed permanently (STORE), with *error* if given: a class or its name."""
     __tracebackhide__ = True
     store, record = _of(tokens, key)
     if record.state is not State.COMPLETE or record.error is None:
@@ -72,10 +72,10 @@ def assert_held(
     tokens: Tokens, key: object = ONLY, *, error: type[BaseException] | str | None = None
 ) -> Record:
     """
-    Assert that the token is held because its work failed, with *error* if given: a class, or its name.
+    Assert that the token is held because its work failed, with *error* if given: a class or its name.
 
-    The token of an attempt that died is not held but lapsed (`assert_lapsed`), even if ``on_lapse`` makes
-    every duplicate of it `Held`.
+    The token of an attempt that died is lapsed, not held (`assert_lapsed`), even if ``on_lapse`` makes each
+    of its duplicates raise `Held`.
     """
     __tracebackhide__ = True
     return _in_state(State.HELD, "held", tokens, key, error)
@@ -84,7 +84,7 @@ def assert_held(
 def assert_released(
     tokens: Tokens, key: object = ONLY, *, error: type[BaseException] | str | None = None
 ) -> Record:
-    """Assert that the token was released, because of *error* if given: a class, or its name."""
+    """Assert that the token was released, because of *error* if given: a class or its name."""
     __tracebackhide__ = True
     return _in_state(State.RELEASED, "released", tokens, key, error)
 
@@ -96,7 +96,7 @@ def assert_in_progress(tokens: Tokens, key: object = ONLY) -> Record:
 
 
 def assert_lapsed(tokens: Tokens, key: object = ONLY, *, clock: Clock) -> Record:
-    """Assert that the token is in progress, and that its lease has expired by *clock*."""
+    """Assert that the token is in progress and its lease has expired by *clock*."""
     __tracebackhide__ = True
     store, record = _of(tokens, key)
     if not record.lapsed(clock.now()):
@@ -108,8 +108,8 @@ def assert_ran_once(tokens: Tokens, key: object = ONLY) -> Record:
     """
     Assert that exactly one attempt acquired the token, whatever its outcome.
 
-    An attempt that died before its work counts. Only the stores of `using` and ``once_store`` count: raises
-    TypeError for another.
+    An attempt that died before its work counts. Requires a `RecordingStore`, which `using` and ``once_store``
+    return; raises TypeError for another store.
     """
     __tracebackhide__ = True
     store, record = _of(tokens, key)
@@ -124,7 +124,7 @@ def assert_ran_once(tokens: Tokens, key: object = ONLY) -> Record:
 
 
 def assert_no_token(tokens: Tokens, key: object = ONLY) -> None:
-    """Assert that no attempt acquired the token; without *key*, that there is no token at all."""
+    """Assert that no attempt acquired the token; without *key*, that there are no tokens."""
     __tracebackhide__ = True
     store = _store_of(tokens)
     record = _found(store, key)
@@ -175,7 +175,7 @@ def _failed(wanted: str, store: Store, record: Record) -> AssertionError:
 
 
 def _described(store: Store, record: Record) -> str:
-    """Return the story of the row, and the requests that a `RecordingStore` has seen."""
+    """Return a description of the row, and the requests that a `RecordingStore` recorded."""
     state = record.state.name.lower().replace("_", " ")
     moments = [
         f"  {'' if moment.at is None else stamp(moment.at):24}  {moment.what}"
@@ -197,7 +197,7 @@ def _store_of(tokens: Tokens) -> Store:
 
 
 def _rows_of(store: Store) -> list[Record] | None:
-    """Return all rows of *store*; None if it is one of the user's own, which cannot list them."""
+    """Return all rows of *store*; None for a user's own store, which cannot list them."""
     if isinstance(store, MemoryStore):
         return list(store.records.values())
     dynamodb = sys.modules.get("lambda_once.stores.store")  # imported only if it is in use
@@ -214,7 +214,7 @@ def _scanned(store: Any) -> list[Record]:
 
     send = partial(store.transport.call, deadline=_deadline())
     scanned = pages(send, "scan", {"TableName": store.table, "ConsistentRead": True})
-    # The table also has parts of results, and what a test's own transactions wrote to it.
+    # The table also has parts of results, and items from the test's own transactions.
     rows = (row for page in scanned for row in page["Items"] if "attempt" in row and "created" in row)
     return [record_of(row) for row in rows]
 
@@ -226,9 +226,9 @@ def _deadline() -> Deadline:
 
 def _found(store: Store, key: object) -> Record | None:
     """
-    Return the row of *key*: a whole token, a key as the work got it, or `ONLY`; None if there is none.
+    Return the row of *key* (a whole token, a key as the work received it, or `ONLY`); None if there is none.
 
-    Raises AssertionError, with the tokens, if several rows match.
+    Raises AssertionError, listing the tokens, if several rows match.
     """
     rows = _rows_of(store)
     if rows is None:
@@ -244,7 +244,7 @@ def _found(store: Store, key: object) -> Record | None:
 
 
 def _part(key: object) -> str:
-    """Return the last part of *key*'s token; *key* as text if it cannot be a key."""
+    """Return the last part of the token of *key*; *key* as text if it cannot be a key."""
     from lambda_once.errors import KeyMissing
 
     try:
@@ -254,7 +254,7 @@ def _part(key: object) -> str:
 
 
 def _unknown(store: Store, key: object) -> str:
-    """Return the message for a missing row, with the tokens that exist."""
+    """Return the message for a missing row, which lists the tokens that exist."""
     rows = _rows_of(store)
     if rows is None:
         return f"there is no token {key!r}; {store!r} cannot list its tokens"

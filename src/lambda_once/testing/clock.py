@@ -24,8 +24,8 @@ class FakeClock:
             clock.advance(5)                            # the lease expires
             handler(event, lambda_context())
 
-    *on_sleep* are called in their order, one per sleep, with its seconds, after the clock has advanced, so
-    that a test can act while a caller waits. ``slept`` lists the seconds of every sleep.
+    *on_sleep* are called in order, one per sleep, with its seconds, after the clock has advanced, so that a
+    test can act while a caller waits. ``slept`` lists the seconds of every sleep.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FakeClock:
             meanwhile(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
-        """As `sleep`, after one turn of the event loop."""
+        """Sleep as `sleep` does, after one turn of the event loop."""
         import asyncio
 
         self.sleep(seconds)
@@ -66,6 +66,6 @@ class FakeClock:
             self._now += timedelta(seconds=seconds)
 
     def while_asleep(self, *actions: Callable[[float], object]) -> None:
-        """Call each of *actions* in one of the next sleeps, in their order."""
+        """Call each of *actions* in one of the next sleeps, in order."""
         with self._lock:
             self._meanwhile.extend(actions)

@@ -1,4 +1,4 @@
-"""The second argument of every Lambda handler."""
+"""The second argument of Lambda handlers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def lambda_context(
     function_name: str = "orders", request_id: str | None = None, remaining_ms: int = 30_000
 ) -> LambdaContext:
     """
-    Return a context such as Lambda passes to handlers; its attributes are read-only.
+    Return a context like the one that Lambda passes to handlers; its attributes are read-only.
 
-    *request_id*: by default a new one, so two contexts are two invocations. Pass the same one
-    for Lambda's own retry of an asynchronous event. *remaining_ms*: milliseconds until the time limit.
+    *request_id*: by default a new one, so two contexts are two invocations. Pass the same one for Lambda's
+    own retry of an asynchronous event. *remaining_ms*: milliseconds until the time limit.
 
         handler(event, lambda_context(remaining_ms=500))
     """
@@ -40,7 +40,7 @@ def lambda_context(
 
 class InvocationContext(_Context):
     """
-    The fixture ``lambda_context``: the context of one invocation; called, it returns that of another.
+    The fixture ``lambda_context``: the context of one invocation. Calling it returns the context of another.
 
         handler(event, lambda_context)
         handler(event, lambda_context(remaining_ms=500))

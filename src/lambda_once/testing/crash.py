@@ -1,8 +1,8 @@
 """
-Kill the environment of a function at a step that a test names.
+Kill a function's environment at a given step.
 
-A killed environment writes nothing more: no ``except``, no ``finally`` and no background write of it
-reaches the table. So from the crash on, every request to the store raises `Crash`.
+A killed environment writes nothing more: none of its ``except`` blocks, ``finally`` blocks or background
+writes reaches the table. So after the crash every request to the store raises `Crash`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Step = Literal["acquire", "work", "complete"]
 
 
 class Crash(BaseException):  # not an error that a handler may catch
-    """The environment was killed. A `BaseException`: handlers, batches and Event Handlers let it pass."""
+    """The environment was killed. Handlers, batches and Event Handlers do not catch this `BaseException`."""
 
 
 class Killed:
@@ -67,7 +67,7 @@ class Killed:
 
 def crash_at(step: Step) -> AbstractContextManager[Killed]:
     """
-    Simulate the crash of the environment when protected work next reaches *step*, and end the block there.
+    Simulate a crash of the environment when protected work next reaches *step*, and end the block there.
 
         with crash_at("work"):
             handler(event, lambda_context())            # the rest of the block is not run
@@ -78,12 +78,11 @@ def crash_at(step: Step) -> AbstractContextManager[Killed]:
     * ``"work"``: the work has run; its outcome is not written.
     * ``"complete"``: the outcome is written; the caller has no response.
 
-    It applies to every Once of the process, whatever its store, plain or async. What was acquired and not
-    finished stays in progress, with its lease. The block swallows the `Crash`, and gets a `Killed`, whose
-    ``token`` is the one at the step. It raises AssertionError if nothing reached *step*, and ValueError for
-    an unknown step.
+    It applies to every Once of the process, plain or async, with any store. Unfinished tokens stay in
+    progress, with their lease. The block swallows the `Crash` and returns a `Killed`, whose ``token`` is the
+    one at the step. Raises AssertionError if nothing reached *step*, and ValueError for an unknown step.
 
-    Unlike in a real crash, ``finally`` blocks of the work run and metrics are flushed, and other running
+    Unlike in a real crash, ``finally`` blocks of the work run, metrics are flushed, and other running
     coroutines of a batch are cancelled.
     """
     if step not in get_args(Step):
@@ -112,7 +111,7 @@ def _mortal(killed: Killed, store: Store, clock: Clock) -> Engine:
 
 
 class MortalStore:
-    """A store in an environment that may be *killed*: a dead one sends no requests."""
+    """A store in an environment that may be *killed*, after which it sends no requests."""
 
     def __init__(self, real: Store, killed: Killed) -> None:
         self.real = real
@@ -162,8 +161,8 @@ class MortalFinisher(Finisher):
     """
     Finishes attempts in an environment that may be killed.
 
-    It dies in the thread of the work, before a batch's background writer gets the finish: which record is at
-    the step, and which never begin, is the same each time.
+    It dies in the thread of the work, before a batch's background writer receives the finish, so that the
+    same records are affected each time.
     """
 
     def __init__(self, killed: Killed, *parts: Any) -> None:

@@ -1,4 +1,4 @@
-"""Events as AWS sends them. Each call makes a new delivery; hand the same event in twice for a redelivery."""
+"""Events as AWS sends them. Each call makes a new delivery; pass the same event twice for a redelivery."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def sqs_event(
 
 def sns_event(*messages: object, topic: str = "orders") -> Event:
     """
-    Return an event with one notification for each of *messages*, which are sent as JSON unless they are text.
+    Return an event with one notification for each of *messages*, sent as JSON unless they are text.
 
         sns_event({"orderId": 5})
     """
@@ -140,8 +140,8 @@ def s3_event(
     """
     Return a notification of *event_name* with one record for each of *keys*, the objects.
 
-    Each call is another write of the objects; pass the same *sequencer* again for a second notification of
-    the same write. Keys are sent URL-encoded.
+    Each call is a new write of the objects; pass the same *sequencer* again for a second notification of one
+    write. Keys are sent URL-encoded.
 
         s3_event("orders/5.pdf", bucket="documents")
     """
@@ -365,5 +365,5 @@ def _rest_api(method: str, path: str, headers: Mapping[str, str], query: Mapping
 
 
 def text_of(body: object) -> str:
-    """Return *body* as it is sent: text as it is, anything else as JSON."""
+    """Return *body* as it is sent: text unchanged, anything else as JSON."""
     return body if isinstance(body, str) else json.dumps(body)

@@ -1,11 +1,11 @@
 """
 Fixtures for pytest.
 
-A top-level conftest.py enables them as below; one further down imports them by name.
+A top-level conftest.py enables them as below; other conftest files import them by name.
 
     pytest_plugins = ["lambda_once.testing.plugin"]
 
-There is no entry point: it would load the package into every run of pytest, before coverage is measured.
+There is no pytest entry point, because it would import the package in every run, before coverage is measured.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def once_store() -> Iterator[RecordingStore]:
     """
     Return an empty store in memory, which every Once uses until the test ends.
 
-    Also one that the test makes, whatever its table or client; only a Once with a store of its own
-    (``store=``, `using`) keeps that.
+    That includes each Once that the test creates, whatever its table or client. Only a Once with its own
+    store (``store=``, `using`) keeps that.
     """
     store = RecordingStore()
     with overridden(store=store):
@@ -38,7 +38,7 @@ def once_store() -> Iterator[RecordingStore]:
 
 @pytest.fixture
 def fake_clock() -> Iterator[FakeClock]:
-    """Return a clock that only the test advances, and that every Once uses until the test ends."""
+    """Return a clock that only the test advances; every Once uses it until the test ends."""
     clock = FakeClock()
     with overridden(clock=clock):
         yield clock
@@ -46,5 +46,5 @@ def fake_clock() -> Iterator[FakeClock]:
 
 @pytest.fixture
 def lambda_context() -> InvocationContext:
-    """Return the context of one invocation; called, it returns that of another, as the function does."""
+    """Return the context of one invocation; calling it returns that of another, as the function does."""
     return InvocationContext.new()

@@ -38,7 +38,8 @@ class RecordingStore(MemoryStore):
     """
     A `MemoryStore` that also records requests; `using` and ``once_store`` return one.
 
-    ``history`` maps lock tokens to their requests, in order, ``acquisitions`` to the number of attempts.
+    ``history`` maps lock tokens to their requests, in order; ``acquisitions`` maps them to their number of
+    attempts.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The store of a test: in place of a Once's own, in place of everybody's, or a real token table."""
+"""Stores for tests: in place of one Once's store, in place of all stores, or a real token table."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def using(once: Once, store: Any = None, clock: Clock | None = None) -> Any:
     """
     Run everything that *once* decorates with *store* and *clock* until the block ends.
 
-    The block gets *store*, by default a new `RecordingStore`; *clock* is by default the machine's. ``cache=``
-    is empty at both ends of the block. It applies to all threads of the process: do not use it in two tests
-    at the same time.
+    The block gets *store*, by default a new `RecordingStore`; *clock* is the system clock by default. The
+    ``cache=`` is emptied at the beginning and end of the block. The override applies to all threads of the
+    process: do not use one Once in two tests at the same time.
     """
     return _using(once, RecordingStore() if store is None else store, clock)
 
@@ -47,8 +47,8 @@ def overridden(**changes: Any) -> Iterator[None]:
     """
     Override *changes* (fields of `Overrides`) for every Once, until the block ends.
 
-    It applies to all threads, and to every Once that exists or is made meanwhile; one with a store or clock
-    of its own (``Once(store=…)``, `using`) keeps that.
+    It applies to all threads, and to every Once that exists or is created meanwhile. One with its own store
+    or clock (``Once(store=…)``, `using`) keeps that.
     """
     before = Runtime.overrides
     Runtime.overrides = (before or Overrides())._replace(**changes)
@@ -60,17 +60,17 @@ def overridden(**changes: Any) -> Iterator[None]:
 
 def create_table(client: Any, name: str = "tokens", names: TableNames | None = None) -> None:
     """
-    Create the token table *name* through *client*, a low-level DynamoDB client, and wait until it exists.
+    Create the token table *name* with *client*, a low-level DynamoDB client, and wait until it exists.
 
-    It has the keys, the index and the billing of the sample stack's table, and TTL on ``ttl`` if the
-    engine supports TTL. For moto, DynamoDB Local and scratch accounts:
+    It has the keys, the index and the billing of the sample stack's table, and TTL on ``ttl`` if the engine
+    supports TTL. For moto, DynamoDB Local and test accounts:
 
         with mock_aws():
             client = boto3.client("dynamodb", region_name="eu-central-1")
             create_table(client, "tokens")
             once = Once(table="tokens", client=client)
 
-    *names* are those of its key and index; None: those that the environment sets, else the defaults.
+    *names* are the names of its key and index; None: those from the environment, else the defaults.
     """
     from lambda_once.stores.names import TableNames, configured_names
 

@@ -1,4 +1,4 @@
-"""Events of streams as AWS sends them: see `lambda_once.testing.events`."""
+"""Stream events as AWS sends them; see `lambda_once.testing.events`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def kinesis_event(
     """
     Return a batch of one shard with a record for each of *data*.
 
-    Bytes and text are sent as they are, anything else as JSON. *partition_keys*: one for all, or for each.
+    Bytes and text are sent unchanged, anything else as JSON. *partition_keys*: one for all, or one for each.
 
         kinesis_event({"orderId": 5}, {"orderId": 6}, partition_keys=["5", "6"])
     """
@@ -48,9 +48,9 @@ def kafka_event(
     """
     Return a batch with a record for each of *values*.
 
-    Bytes and text are sent as they are, None as a tombstone, anything else as JSON. *partitions*: one for
-    all, or for each; offsets count from *first_offset* in each. *bootstrap_servers*: the cluster is
-    self-managed, and these are its addresses.
+    Bytes and text are sent unchanged, None as a tombstone, anything else as JSON. *partitions*: one for all,
+    or one for each; in each partition offsets count from *first_offset*. *bootstrap_servers*: the addresses
+    of a self-managed cluster.
 
         kafka_event({"orderId": 5}, {"orderId": 6}, partitions=[0, 1])
     """
@@ -86,7 +86,7 @@ def kafka_event(
 
 def activemq_event(*data: object, queue: str = "orders", redelivered: bool = False) -> Event:
     """
-    Return a batch with a message for each of *data*; bytes and text are sent as they are, the rest as JSON.
+    Return a batch with a message for each of *data*: bytes and text unchanged, anything else as JSON.
 
         activemq_event({"orderId": 5})
     """
@@ -125,7 +125,7 @@ def rabbitmq_event(
     redelivered: bool = False,
 ) -> Event:
     """
-    Return a batch of one queue with a message for each of *data*, sent as `activemq_event` does.
+    Return a batch of one queue with a message for each of *data*, sent as in `activemq_event`.
 
     *message_ids*: the messageId that each sender set; by default none.
 
@@ -166,7 +166,7 @@ def rabbitmq_event(
 
 def pipes_event(event: Mapping[str, Any]) -> list[Event]:
     """
-    Return the list that EventBridge Pipes sends of the records of *event*, another builder's event.
+    Return the list that EventBridge Pipes sends for the records of *event*, which another builder made.
 
         pipes_event(sqs_event({"orderId": 5}, {"orderId": 6}))
     """
@@ -186,7 +186,7 @@ def pipes_event(event: Mapping[str, Any]) -> list[Event]:
 
 
 def _piped_record(record: Event) -> Event:
-    """Return *record* flat: EventBridge Pipes has what is under ``kinesis`` beside the rest."""
+    """Return *record* as EventBridge Pipes sends it: the contents of ``kinesis`` are at the top level."""
     return {
         **{name: value for name, value in record.items() if name != "kinesis"},
         **record.get("kinesis", {}),
@@ -235,8 +235,8 @@ def dynamodb_stream_event(
     """
     Return a batch of one shard with a record for each of *changes*.
 
-    Each is an item before and after, in plain values, or None for no item. *key*: the key attributes of
-    the table.
+    Each is the item before and the item after, in plain values; None for no item. *key*: the key attributes
+    of the table.
 
         dynamodb_stream_event((None, {"id": "5", "total": 10}))
         dynamodb_stream_event(({"id": "5", "total": 10}, {"id": "5", "total": 12}), ({"id": "6"}, None))
@@ -268,7 +268,7 @@ def _change(old: Image | None, new: Image | None, key: Sequence[str], table: str
 
 
 def _typed_item(item: Image) -> Any:
-    """Return *item* as Lambda sends it: attributes, binary in base64."""
+    """Return *item* as Lambda sends it: typed attributes, with binary in base64."""
     return _sent(typed_item(item))
 
 

@@ -1,8 +1,7 @@
 """
-The suite that every store passes, for a store of your own. Requires pytest.
+The contract tests for a store of your own. Requires pytest.
 
     from lambda_once.testing.store_suite import StoreSuite
-
 
     class TestMyStore(StoreSuite):
         @pytest.fixture
@@ -47,8 +46,8 @@ class StoreSuite(
     """
     The tests of the store contract: subclass it under a name that pytest collects.
 
-    A subclass has a fixture ``store``, which returns an empty store for each test, and `forget`. A store that
-    writes items of other tables in a transaction has `order` and `ordered` as well.
+    A subclass needs `forget` and a fixture ``store`` that returns an empty store for each test. A store that
+    writes items of other tables in a transaction also needs `order` and `ordered`.
     """
 
     @pytest.fixture
@@ -57,17 +56,17 @@ class StoreSuite(
         raise NotImplementedError("a StoreSuite needs a fixture `store` that returns an empty store")
 
     def forget(self, store: Any, token: str) -> None:
-        """Delete the row of *token*, as an operator or its expiry does."""
+        """Delete the row of *token*, as an operator or TTL does."""
         raise NotImplementedError("a StoreSuite needs forget(store, token), which deletes the row")
 
     def item(self, store: Any, token: str) -> Any:
-        """Return the row of *token* as it is stored, or None; a refused write changes nothing of it."""
+        """Return the stored row of *token*, or None. It is compared before and after a refused write."""
 
     def order(self, store: Any, key: str) -> Mapping[str, Any] | None:
-        """Return a write for `Store.transact` that makes an item *key*; None: the store writes no items."""
+        """Return a write for `Store.transact` that creates item *key*; None if the store writes no items."""
 
     def ordered(self, store: Any, key: str) -> bool:  # noqa: ARG002  (a subclass overrides it)
-        """Return whether there is an item *key*."""
+        """Return whether item *key* exists."""
         return False
 
     @pytest.fixture
@@ -77,7 +76,7 @@ class StoreSuite(
 
 
 class SuiteRows:
-    """The rows of a store, by the methods of its suite."""
+    """The rows of a store, through the methods of its suite."""
 
     def __init__(self, suite: StoreSuite, store: Store) -> None:
         self._suite = suite

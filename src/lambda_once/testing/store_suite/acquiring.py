@@ -1,4 +1,4 @@
-"""Who gets a token. Every refusal leaves the row as it was."""
+"""Acquisitions. Every refusal leaves the row unchanged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_a_new_token_is_won(self, world: World, rule: OnLapse) -> None:
-        """No row exists: it is written with every attribute of the acquisition."""
+        """Without a row, one is written with every attribute of the acquisition."""
         answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
         assert answer == Won(answer.fence, took_over=False, generation="a1")
         assert world.row() == Record(
@@ -70,7 +70,7 @@ class Acquiring:
     @pytest.mark.parametrize("rule", RULES)
     @pytest.mark.parametrize("change", ENDED.values(), ids=ENDED.keys())
     def test_a_complete_or_held_token_is_refused(self, world: World, rule: OnLapse, change: Change) -> None:
-        """However long ago its lease expired."""
+        """It is refused however long ago its lease expired."""
         world.won()
         world.finish(change)
         world.clock.advance(LEASE.total_seconds() + 1)
@@ -79,7 +79,7 @@ class Acquiring:
     @pytest.mark.parametrize("rule", RULES)
     @pytest.mark.parametrize("change", [PAID, FAILED, RELEASED], ids=["complete", "stored error", "released"])
     def test_a_finished_token_past_its_ttl_is_free(self, world: World, rule: OnLapse, change: Change) -> None:
-        """From the second of its ttl on the row counts as absent, deleted or not."""
+        """From its ttl on, to the second, the row counts as absent, whether or not it is deleted."""
         first = world.won()
         world.finish(change)
         ttl = world.row().ttl
@@ -113,7 +113,7 @@ class Acquiring:
         assert world.row().error is None
 
     def test_a_generation_lasts_until_the_work_is_complete(self, world: World) -> None:
-        """A release, a lapse and a hold that is resolved keep it: it is the same work, tried again."""
+        """A release, a lapse and a resolved hold keep it: it is the same work, retried."""
         assert world.won("a1").generation == "a1"
         world.finish(RELEASED)
         assert world.won("a2").generation == "a1"
@@ -129,7 +129,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("change", [PAID, FAILED], ids=["complete", "stored error"])
     def test_a_completion_ends_its_generation(self, world: World, change: Change) -> None:
-        """What is acquired after the ttl is new work, whose downstream keys are new."""
+        """An acquisition after the ttl is new work, with new downstream keys."""
         world.won()
         world.finish(change)
         row = world.row()
@@ -144,7 +144,7 @@ class Acquiring:
     def test_a_completion_by_a_third_party_ends_its_generation(
         self, world: World, state: State, change: Change | None
     ) -> None:
-        """An operator's, of what is in progress, held or released."""
+        """That applies to an operator's completion of a token in progress, held or released."""
         world.won()
         if change is not None:
             world.finish(change)
@@ -161,7 +161,7 @@ class Acquiring:
         assert world.row() == before
 
     def test_under_hold_a_released_token_is_acquired_only_as_seen(self, world: World) -> None:
-        """Only the row that was read is acquired: a delayed copy of an acquisition would end as held."""
+        """Only the row that was read is acquired, or a delayed copy of an acquisition would end up held."""
         first = world.won(rule=OnLapse.HOLD)
         world.finish(RELEASED)
         _refused(world, rule=OnLapse.HOLD)
@@ -172,13 +172,13 @@ class Acquiring:
 
     @pytest.mark.parametrize("change", ENDED.values(), ids=ENDED.keys())
     def test_a_row_seen_released_is_refused_once_it_is_finished(self, world: World, change: Change) -> None:
-        """The same attempt, but another state than the one that was read."""
+        """The attempt is the same, but the state is not the one that was read."""
         world.won()
         world.finish(change)
         _refused(world, seen=AsSeen("a1", None))
 
     def test_a_lapsed_token_is_taken_over(self, world: World) -> None:
-        """A millisecond after its lease the next attempt acquires it; the answer has the earlier row."""
+        """A millisecond after the lease the next attempt acquires it; the new row has the next fence."""
         first = world.won()
         world.clock.advance(LEASE.total_seconds() + 0.001)
         second = world.won("a2")
@@ -188,13 +188,13 @@ class Acquiring:
 
     @pytest.mark.parametrize("rule", [OnLapse.HOLD, OnLapse.PROBE])
     def test_a_lapsed_token_is_not_taken_over_under_hold_and_probe(self, world: World, rule: OnLapse) -> None:
-        """Whether the work happened is unknown: an operator or a probe decides."""
+        """It is unknown whether the work happened: an operator or a probe decides."""
         world.won(rule=rule)
         world.clock.advance(LEASE.total_seconds() + 1)
         _refused(world, rule=rule)
 
     def test_a_lapsed_token_is_taken_exactly_as_the_probe_was_asked(self, world: World) -> None:
-        """Of two acquisitions of the same attempt and lease, one wins."""
+        """Of two acquisitions that expect the same attempt and lease, one wins."""
         world.won(rule=OnLapse.PROBE)
         world.clock.advance(LEASE.total_seconds() + 1)
         seen = world.row()
@@ -212,7 +212,7 @@ class Acquiring:
         _refused(world, seen=AsSeen("a1", seen.expected_completion))
 
     def test_what_is_not_there_cannot_be_taken_as_seen(self, world: World) -> None:
-        """The row that was read is gone, and the acquisition writes none."""
+        """The row that was read is gone, and the acquisition does not create one."""
         assert world.acquire(world.acquisition(seen=AsSeen("a1", None))) == Refused(None)
         assert world.acquire(world.acquisition(seen=AsSeen("a1", world.ends()))) == Refused(None)
         assert world.read() is None
@@ -237,7 +237,7 @@ class Acquiring:
     def test_a_lapsed_token_of_a_caller_is_taken_over_as_seen(
         self, world: World, presented: Presented | None
     ) -> None:
-        """Only a request that has read the row can compare its caller: other take-overs are refused."""
+        """Only a request that has read the row can compare callers, so other take-overs are refused."""
         world.won(presented=ALICE)
         seen = world.row()
         world.clock.advance(LEASE.total_seconds() + 1)
@@ -260,7 +260,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("change", [PAID, FAILED, HELD])
     def test_what_ends_an_attempt_keeps_its_caller(self, world: World, change: Change) -> None:
-        """An operator's decision, too, which gives the row another attempt id."""
+        """That includes an operator's decision, which gives the row another attempt id."""
         world.won(presented=ALICE)
         seen = world.row()
         world.finish(change, resolver(seen))
@@ -280,7 +280,7 @@ class Acquiring:
         assert world.row().trace == second
 
     def test_an_acquisition_sent_again_is_won_again(self, world: World) -> None:
-        """Its response was lost: the same fence, the same row."""
+        """If the response was lost, the retry gets the same fence and the same row."""
         acquisition = world.acquisition()
         first = world.acquire(acquisition)
         assert isinstance(first, Won)
@@ -289,7 +289,7 @@ class Acquiring:
         assert world.row() == before
 
     def test_the_fence_grows_with_every_acquisition(self, world: World) -> None:
-        """Across release, take-over, expiry and deletion."""
+        """It grows across release, take-over, expiry and deletion."""
         fences = [world.won("a1").fence]
         world.finish(RELEASED, "a1")
         fences.append(world.won("a2").fence)
@@ -304,14 +304,14 @@ class Acquiring:
         assert fences == sorted(set(fences))
 
     def test_a_resolution_raises_the_fence(self, world: World) -> None:
-        """The next acquisition is above that, too."""
+        """The next acquisition has a higher fence than the resolution."""
         first = world.won()
         assert world.finish(RELEASED, resolver(world.row())) == Written.WRITTEN
         assert world.row().fence == first.fence + 1
         assert world.won("a2").fence > first.fence + 1
 
     def test_many_tokens_are_answered_each_by_itself(self, world: World) -> None:
-        """In the order of the acquisitions; a refusal does not affect the others."""
+        """Answers come in the order of the acquisitions; a refusal does not affect the others."""
         tokens = [f"{world.token}-{n}" for n in range(12)]
         taken = world.acquisition("other", token=tokens[5])
         world.acquire(taken)

@@ -35,7 +35,7 @@ def acquire_some(world: World) -> None:
 
 
 def finish_some(world: World) -> None:
-    """Write some of them."""
+    """Complete, release and hold some of them."""
     changes: dict[int, Change] = {1: PAID, 3: HELD, 5: RELEASED, 7: HELD}
     writes = [world.write(change, token=f"{world.token}-{n}") for n, change in changes.items()]
     world.store.write(writes, world.deadline)
@@ -45,7 +45,7 @@ class LargeResults:
     """`Store.chunks`: parts belong to one write of one attempt."""
 
     def test_five_megabytes_come_back(self, world: World) -> None:
-        """In parts beside the row, which stays small."""
+        """The result is stored in parts beside the row, which stays small."""
         world.won()
         assert world.finish(Complete(Chunks(PARTS_OF_5_MB))) == Written.WRITTEN
         row = world.row()
@@ -53,7 +53,7 @@ class LargeResults:
         assert world.chunks(row) == PARTS_OF_5_MB
 
     def test_a_late_attempt_does_not_touch_its_successors_parts(self, world: World) -> None:
-        """It is refused, and its parts are beside the successor's."""
+        """It is refused, and its parts are stored apart from its successor's."""
         world.won()
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2")
@@ -66,7 +66,7 @@ class LargeResults:
     def test_a_second_completion_of_one_attempt_does_not_touch_the_parts_of_the_first(
         self, world: World
     ) -> None:
-        """It is refused, and its parts are beside the first ones: a transaction's response may be lost."""
+        """It is refused, and its parts are stored apart from the first ones."""
         world.won()
         first = world.write(Complete(Chunks((b"one", b"1"))))
         assert world.transact(first) == Written.WRITTEN
@@ -76,16 +76,16 @@ class LargeResults:
         assert world.chunks(before) == (b"one", b"1")
 
     def test_a_row_without_parts_has_no_chunks(self, world: World) -> None:
-        """An empty tuple, or None."""
+        """It returns an empty tuple or None."""
         world.won()
         assert not world.chunks(world.row())
 
 
 class Transactions:
-    """`Store.transact`: the items of the user and the completion, together or not at all."""
+    """`Store.transact`: the user's items and the completion are written together or not at all."""
 
     def test_items_and_completion_are_written_together(self, world: World) -> None:
-        """The order is there, and the token is complete with its result."""
+        """The item exists, and the token is complete with its result."""
         world.won()
         assert world.transact(world.write(PAID), world.orders()) == Written.WRITTEN
         assert world.ordered() is bool(world.orders())
@@ -93,12 +93,12 @@ class Transactions:
         assert (row.state, row.stored) == (State.COMPLETE, Inline('{"paid": true}'))
 
     def test_items_alone(self, world: World) -> None:
-        """Without a token, when the package is disabled, they are written too."""
+        """They are also written without a token, as when the package is disabled."""
         assert world.transact(None, world.orders()) == Written.WRITTEN
         assert world.ordered() is bool(world.orders())
 
     def test_an_attempt_that_was_taken_over_writes_nothing(self, world: World) -> None:
-        """Neither its completion nor the user's items."""
+        """Neither its completion nor the user's items are written."""
         world.won()
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2")
@@ -108,7 +108,7 @@ class Transactions:
         assert not world.ordered()
 
     def test_a_transaction_sent_again_is_written_once(self, world: World) -> None:
-        """The second is recognised as the first; the items stay as they were written."""
+        """The second is recognised as the first, and the items are unchanged."""
         world.won()
         write = world.write(PAID)
         world.transact(write, world.orders())
@@ -118,7 +118,7 @@ class Transactions:
         assert not world.ordered("again")
 
     def test_a_store_that_writes_no_items_says_so(self, world: World) -> None:
-        """`Misconfigured`, and the token is not completed; with items it is written as above."""
+        """It raises `Misconfigured`, and the token is not completed. Other stores skip this test."""
         world.won()
         if world.orders():
             return
@@ -129,10 +129,10 @@ class Transactions:
 
 
 class Listing:
-    """`Store.unfinished`: what is in progress or held."""
+    """`Store.unfinished`: tokens in progress or held."""
 
     def test_what_is_unfinished_or_held_is_listed_by_its_lease(self, world: World) -> None:
-        """What is complete or released is not; the earliest lease comes first."""
+        """Complete and released tokens are not listed; the earliest lease comes first."""
         acquire_some(world)
         late = world.write(Extend(world.ends(timedelta(hours=1))), token=f"{world.token}-0")
         world.store.write([late], world.deadline)
@@ -141,7 +141,7 @@ class Listing:
         assert listed(world, State.HELD) == ["3", "7"]
 
     def test_an_entry_has_the_attempt_and_its_lease(self, world: World) -> None:
-        """Operators search the log for them."""
+        """Operators search the log for both."""
         started = world.clock.now()
         world.won()
         (entry,) = world.store.unfinished(State.IN_PROGRESS, world.deadline)
@@ -158,11 +158,11 @@ class Listing:
 
 
 class Concurrency:
-    """Guarantee 1 among threads: of many acquisitions of one token, one is granted."""
+    """Guarantee 1 across threads: of many acquisitions of one token, one is granted."""
 
     @pytest.mark.parametrize("together", [False, True], ids=["one a call", "all in one call"])
     def test_of_many_rivals_one_wins_each_token(self, world: World, *, together: bool) -> None:
-        """Each token has one winner, whose attempt is in the row."""
+        """Each token has one winner, and its row has the winner's attempt."""
         tokens = [f"{world.token}-{n}" for n in range(TOKENS)]
         start, deadline = threading.Barrier(RIVALS), world.deadline
 

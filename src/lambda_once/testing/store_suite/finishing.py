@@ -1,4 +1,4 @@
-"""Writes to a token after its acquisition. Every refusal leaves the row as it was."""
+"""Writes to a token after its acquisition. Every refusal leaves the row unchanged."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def _refused(world: World, change: Change, by: Holder | Resolver | str) -> None:
 
 
 class Finishing:
-    """`Store.finish`, by the attempt that holds the token, and by a third party."""
+    """`Store.write`, by the attempt that holds the token, and by a third party."""
 
     @by_finish
     def test_the_holder_finishes_its_attempt(self, world: World, change: Change, state: State) -> None:
-        """The row has the outcome, and still the attempt."""
+        """The row has the outcome, and keeps the attempt."""
         world.won(fingerprint="f", delivery="m-1")
         before = world.row()
         world.clock.advance(1)
@@ -70,7 +70,7 @@ class Finishing:
     def test_a_third_party_finishes_the_attempt_that_it_read(
         self, world: World, change: Change, state: State
     ) -> None:
-        """With an attempt id of its own and a larger fence, so that the attempt does not recognise it."""
+        """It writes its own attempt id and a larger fence, so that the attempt does not recognise the row."""
         first = world.won()
         assert world.finish(change, resolver(world.row())) == Written.WRITTEN
         row = world.row()
@@ -78,7 +78,7 @@ class Finishing:
 
     @by_finish
     def test_a_finish_sent_again_is_written(self, world: World, change: Change, state: State) -> None:
-        """The response was lost: the refusal of the second copy is our own first one."""
+        """If the response was lost, the refusal of the second copy is recognised as our own first write."""
         world.won()
         write = world.write(change)
         world.send(write)
@@ -91,7 +91,7 @@ class Finishing:
 
     @by_finish
     def test_an_equal_finish_is_another_write(self, world: World, change: Change, state: State) -> None:
-        """In the same millisecond, with the same content: the row is of another write of the attempt."""
+        """Even with the same content in the same millisecond, the row has another write id of the attempt."""
         world.won()
         world.finish(change)
         _refused(world, change, "a1")
@@ -114,7 +114,7 @@ class Finishing:
     def test_an_attempt_that_was_taken_over_finishes_nothing(
         self, world: World, change: Change, state: State
     ) -> None:
-        """Whatever it writes."""
+        """That applies to every kind of finish."""
         world.won()
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2")
@@ -138,7 +138,7 @@ class Finishing:
     def test_a_third_party_writes_only_to_the_row_that_it_read(
         self, world: World, change: Change, state: State
     ) -> None:
-        """Another attempt, another lease, or a finished row refuses it."""
+        """Another attempt, another lease or a finished row refuses the write."""
         world.won()
         seen = world.row()
         _refused(world, change, Resolver("other", seen.expected_completion, "operator"))
@@ -149,7 +149,7 @@ class Finishing:
 
     @by_finish
     def test_without_a_row_nothing_is_finished(self, world: World, change: Change, state: State) -> None:
-        """A finish makes no row."""
+        """A finish does not create a row."""
         _refused(world, change, "a1")
         assert world.read() is None
         assert state is not State.IN_PROGRESS
@@ -171,7 +171,7 @@ class Finishing:
         assert world.row() == before
 
     def test_extend_is_refused_once_the_token_was_taken_over(self, world: World) -> None:
-        """The successor's lease stays unchanged."""
+        """The successor's lease is unchanged."""
         world.won()
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2")
@@ -187,7 +187,7 @@ class Finishing:
         _refused(world, Pin.PIN, "a2")
 
     def test_a_token_acquired_again_has_nothing_of_before(self, world: World) -> None:
-        """Earlier result, error, completion, delivery, fingerprint, fields, ttl and write are removed."""
+        """Its earlier result, error, completion, delivery, fingerprint, fields, ttl and write are removed."""
         world.won(fingerprint="f", fields=b"\0\1ab", delivery="m-1")
         world.finish(Complete(Unavailable.UNAVAILABLE, BROKEN))
         world.clock.advance(KEEP.total_seconds() + 1)
@@ -214,7 +214,7 @@ class Finishing:
 
     @pytest.mark.parametrize("data", ["0", "{}", "[]", '""', "false", b"\x00\xff"])
     def test_results_come_back_as_they_were_stored(self, world: World, data: str | bytes) -> None:
-        """Falsy ones and bytes included; None is no attribute at all."""
+        """Falsy results and bytes are preserved; None has no attribute."""
         world.won()
         world.finish(Complete(Inline(data)))
         assert world.row().stored == Inline(data)

@@ -1,4 +1,4 @@
-"""Decisions of a third party about a token: an operator, the watchdog, a probe."""
+"""Decisions about a token by a third party: an operator, the watchdog or a probe."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LARGE = f'"{random.Random("large").randbytes(40_000).hex()}"'
 
 DECISIONS = tuple(how for how in Resolve if how not in (Resolve.KEEP, Resolve.FORGET))
 KEPT = {"complete": (Resolve.KEEP, Resolve.DONE), "stored error": (Resolve.KEEP,)}
-"""The rows whose outcome stays under these decisions."""
+"""The rows whose outcome is kept by these decisions."""
 
 ANN = Author("ann", "seen at the provider", caller="arn:aws:sts::123456789012:assumed-role/on-call/ann")
 
@@ -61,7 +61,7 @@ def decision_on(world: World, before: Record, decision: Resolve, result: str | N
 
 
 def lapse(world: World, attempt: str) -> None:
-    """Acquire the token again, and let the lease end."""
+    """Acquire the token again, and let its lease expire."""
     world.won(attempt, fingerprint="f")
     world.clock.advance(LEASE.total_seconds() + 1)
 
@@ -78,14 +78,14 @@ def kept_for(world: World, before: Record, days: int, how: Resolve = Resolve.KEE
 
 
 class Resolving:
-    """`Store.finish` by a third party, whatever the state of the token."""
+    """`Store.write` by a third party, whatever the state of the token."""
 
     @by_row
     @by_decision
     def test_a_decision_is_written_to_the_row_as_it_was_seen(
         self, world: World, row: str, decision: Resolve
     ) -> None:
-        """With a fresh attempt id, a larger fence, and who decided and why; nothing else is left."""
+        """The row has a new attempt id, a larger fence, who decided and why; its outcome is removed."""
         before = row_of(world, row)
         write = decision_on(world, before, decision, "5" if decision is Resolve.DONE else None)
         assert world.send(write) == Written.WRITTEN
@@ -103,7 +103,7 @@ class Resolving:
     @by_row
     @by_decision
     def test_a_decision_sent_again_is_written(self, world: World, row: str, decision: Resolve) -> None:
-        """Its answer was lost: the refusal of the second copy is our own first one."""
+        """If the response was lost, the refusal of the second copy is recognised as our own first write."""
         write = decision_on(world, row_of(world, row), decision)
         world.send(write)
         before = world.row()
@@ -116,7 +116,7 @@ class Resolving:
     def test_a_row_that_is_not_as_it_was_seen_refuses(
         self, world: World, row: str, decision: Resolve, other: str
     ) -> None:
-        """Another attempt, or another lease: nothing is written."""
+        """With another attempt or another lease nothing is written."""
         before = row_of(world, row)
         write = decision_on(world, before, decision, "5" if decision is Resolve.DONE else None)
         assert isinstance(write.by, Resolver)
@@ -127,7 +127,7 @@ class Resolving:
     @by_row
     @pytest.mark.parametrize("seen", State)
     def test_another_state_than_was_seen_refuses(self, world: World, row: str, seen: State) -> None:
-        """Even if attempt and lease are those that were read."""
+        """That applies even if attempt and lease are those that were read."""
         before = row_of(world, row)
         write = decision_on(world, before, Resolve.NOT_DONE)
         assert isinstance(write.by, Resolver)
@@ -135,7 +135,7 @@ class Resolving:
         assert answer == (Written.WRITTEN if seen is before.state else Refused(before))
 
     def test_there_is_no_decision_without_a_row(self, world: World) -> None:
-        """A decision writes no new row."""
+        """A decision does not create a row."""
         before = row_of(world, "held")
         world.rows.forget(world.token)
         assert world.send(decision_on(world, before, Resolve.DONE)) == Refused(None)
@@ -143,7 +143,7 @@ class Resolving:
 
     @by_row
     def test_the_reason_outlives_the_next_attempt(self, world: World, row: str) -> None:
-        """The row shows that this work was released once, by whom and why."""
+        """The row still shows who released this work, and why."""
         before = row_of(world, row)
         write = decision_on(world, before, Resolve.NOT_DONE)
         world.send(write)
@@ -154,7 +154,7 @@ class Resolving:
         assert world.row().decisions == write.decisions
 
     def test_every_decision_is_kept(self, world: World) -> None:
-        """The oldest first: who, of which state, what, and under which attempt id."""
+        """Oldest first, each has who decided, the earlier state, the decision, and its attempt id."""
         row_of(world, "held")
         hows = (Resolve.HOLD, Resolve.NOT_DONE, Resolve.DONE, Resolve.KEEP)
         for by, how in zip(("ann", "bob", "ann", "eve"), hows, strict=True):
@@ -169,7 +169,7 @@ class Resolving:
         assert [each.attempt_id for each in found[2:]] == [world.row().attempt_id] * 2
 
     def test_repeated_releases_of_the_watchdog_are_one_entry(self, world: World) -> None:
-        """With their number: they do not drive a person's decision out of the list."""
+        """The entry has their number, so that they do not displace a person's decision."""
         world.send(decision_on(world, row_of(world, "held"), Resolve.NOT_DONE))
         lapse(world, "a2")
         watchdog = Author("watchdog", "may release", Decider.WATCHDOG)
@@ -190,7 +190,7 @@ class Resolving:
         assert len(chunks) == row.stored.count
 
     def test_of_two_decisions_on_one_row_the_first_is_written(self, world: World) -> None:
-        """The second is refused, with the row of the first."""
+        """The second is refused, and gets the row of the first."""
         before = row_of(world, "held")
         first = decision_on(world, before, Resolve.NOT_DONE)
         second = decision_on(world, before, Resolve.DONE, "5")
@@ -198,7 +198,7 @@ class Resolving:
         assert world.send(second) == Refused(after_write(before, first))
 
     def test_a_decision_stands_until_an_attempt_runs(self, world: World) -> None:
-        """It has the attempt id that it left in the row; an acquisition keeps the decision, not the id."""
+        """The row has the decision's attempt id; the next acquisition keeps the decision, but not the id."""
         write = decision_on(world, row_of(world, "held"), Resolve.NOT_DONE)
         world.send(write)
         assert world.row().standing == write.decisions[-1]
@@ -207,11 +207,11 @@ class Resolving:
 
 
 class Keeping:
-    """`Store.finish` of a `Keep`: an outcome is replayed for longer, or for less long, as it is."""
+    """`Store.write` of a `Keep`: the outcome is unchanged, but is replayed for a longer or shorter time."""
 
     @by_keeping
     def test_an_outcome_that_is_kept_is_as_it_was(self, world: World, row: str, how: Resolve) -> None:
-        """The same attempt and write, result and error; another ttl, and who decided."""
+        """Attempt, write, result and error are unchanged; the ttl, and who decided, are new."""
         before = row_of(world, row)
         write = kept_for(world, before, 28, how)
         assert world.send(write) == Written.WRITTEN
@@ -224,7 +224,7 @@ class Keeping:
 
     @by_keeping
     def test_a_keep_sent_again_is_written(self, world: World, row: str, how: Resolve) -> None:
-        """Its answer was lost: the row has its decision and its ttl."""
+        """If the response was lost, the row has the decision and its ttl."""
         write = kept_for(world, row_of(world, row), 28, how)
         world.send(write)
         before = world.row()
@@ -233,7 +233,7 @@ class Keeping:
 
     @pytest.mark.parametrize("days", [28, 1])
     def test_of_two_keeps_of_one_row_the_first_is_written(self, world: World, days: int) -> None:
-        """Even if the other one's time is the same: the row has changed since it was read."""
+        """That applies even with the same time: the row has changed since it was read."""
         before = row_of(world, "complete")
         assert world.send(kept_for(world, before, 28)) == Written.WRITTEN
         kept = world.row()
@@ -243,7 +243,7 @@ class Keeping:
 
     @pytest.mark.parametrize("row", [row for row in ROWS if row not in KEPT])
     def test_only_a_complete_token_has_an_outcome_to_keep(self, world: World, row: str) -> None:
-        """Of another one nothing is written."""
+        """For any other token nothing is written."""
         before = row_of(world, row)
         with pytest.raises(ValueError, match="it has no outcome"):
             kept_for(world, before, 28)
@@ -252,7 +252,7 @@ class Keeping:
         assert world.row() == before
 
     def test_without_a_time_it_is_never_shortened(self, world: World) -> None:
-        """The default of 28 days is for what is kept for less."""
+        """The default of 28 days only lengthens."""
         world.won()
         forever = replace(world.write(PAID), ttl=4_000_000_000)
         assert world.send(forever) == Written.WRITTEN
@@ -261,7 +261,7 @@ class Keeping:
         assert world.row().decisions
 
     def test_a_large_result_is_kept(self, world: World) -> None:
-        """Its parts are found by the ids that stay."""
+        """Its parts are found, because their ids are unchanged."""
         write = decision_on(world, row_of(world, "held"), Resolve.DONE, LARGE)
         world.send(write)
         parts = world.chunks(world.row())
@@ -270,7 +270,7 @@ class Keeping:
         assert world.chunks(world.row()) == parts
 
     def test_a_result_that_was_forgotten_stays_forgotten(self, world: World) -> None:
-        """It is distinguished from one that could not be stored."""
+        """It is distinguished from a result that could not be stored."""
         before = row_of(world, "complete")
         world.send(decided(before, Resolve.FORGET, Author("bob", "request 77"), world.clock.now()))
         world.send(kept_for(world, world.row(), 90))
@@ -283,10 +283,10 @@ def released_by(world: World, row: str = "held") -> Record:
 
 
 class Releasing:
-    """What a decision released: free as any released token, and listed until an attempt runs."""
+    """Tokens that a decision released: free as any released token, and listed until an attempt runs."""
 
     def test_it_is_listed_from_the_time_of_the_decision(self, world: World) -> None:
-        """Without a ttl: nobody may be left to deliver it again."""
+        """It has no ttl: there may be no further delivery."""
         before = released_by(world)
         assert before.awaits_delivery
         assert (before.ttl, before.expected_completion) == (None, world.clock.now())
@@ -294,13 +294,13 @@ class Releasing:
         assert (listed.token, listed.expected_completion) == (world.token, before.expected_completion)
 
     def test_what_an_attempt_released_is_not_listed(self, world: World) -> None:
-        """Its delivery comes again, and its row expires."""
+        """It is delivered again, and its row expires."""
         assert not row_of(world, "released").awaits_delivery
         assert list(world.store.unfinished(State.RELEASED, world.deadline)) == []
 
     @pytest.mark.parametrize("row", ["held", "in progress", "complete", "released"])
     def test_the_next_delivery_runs_and_takes_nothing_over(self, world: World, row: str) -> None:
-        """Whatever it was before. It is in progress then, and listed as released no more."""
+        """Whatever its earlier state, it is then in progress, and no longer listed as released."""
         before = released_by(world, row)
         won = world.won("a2", fingerprint="f")
         assert (won.took_over, won.fence) == (False, before.fence + 1)
@@ -308,7 +308,7 @@ class Releasing:
         assert list(world.store.unfinished(State.RELEASED, world.deadline)) == []
 
     def test_under_hold_it_is_acquired_as_it_was_seen(self, world: World) -> None:
-        """The decision that read it released is followed by a write that is granted."""
+        """An acquisition is granted only if it has read the released row."""
         before = released_by(world)
         blind = world.acquisition("a2", rule=OnLapse.HOLD, fingerprint="f")
         assert world.acquire(blind) == Refused(before)
@@ -321,7 +321,7 @@ class Releasing:
 
     @pytest.mark.parametrize("rule", [OnLapse.TAKE_OVER, OnLapse.HOLD])
     def test_a_copy_of_an_older_sight_is_refused(self, world: World, rule: OnLapse) -> None:
-        """Another attempt id than was seen, or that of the row itself."""
+        """It expects another attempt id, or brings that of the row itself."""
         before = released_by(world)
         seen = None if rule is OnLapse.TAKE_OVER else AsSeen("somebody", None)
         attempt = before.attempt_id if seen is None else "a2"
@@ -329,7 +329,7 @@ class Releasing:
         assert world.row() == before
 
     def test_it_never_expires(self, world: World) -> None:
-        """It is seen as long as it has not run."""
+        """It is listed until it runs."""
         before = released_by(world)
         world.clock.advance(timedelta(days=400).total_seconds())
         assert not before.expired(world.clock.now())
@@ -337,7 +337,7 @@ class Releasing:
 
     @pytest.mark.parametrize("how", [Resolve.DONE, Resolve.HOLD, Resolve.FAILED])
     def test_another_decision_ends_that(self, world: World, how: Resolve) -> None:
-        """An order that was cancelled is resolved as done."""
+        """For example, a cancelled order is resolved as done."""
         before = released_by(world)
         assert world.send(decision_on(world, before, how)) == Written.WRITTEN
         assert list(world.store.unfinished(State.RELEASED, world.deadline)) == []

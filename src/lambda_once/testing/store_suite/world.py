@@ -1,4 +1,4 @@
-"""A store as the suite uses it: with access to its rows, and a clock that only the test advances."""
+"""A store as the suite uses it, with access to its rows, and a clock that only the test advances."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ BROKEN = Failure("ValueError", "no such order")
 
 
 class Rows(Protocol):
-    """The rows under a store, and the items of other tables that it can write."""
+    """The rows of a store, and the items of other tables that it can write."""
 
     def item(self, token: str) -> Any:
-        """Return the row as it is stored, or None; a refused write changes nothing of it."""
+        """Return the stored row, or None. It is compared before and after a refused write."""
         ...
 
     def forget(self, token: str) -> None:
-        """Delete the row, as an operator or its expiry does."""
+        """Delete the row, as an operator or TTL does."""
         ...
 
     def order(self, key: str) -> Mapping[str, Any] | None:
-        """Return a write for `Store.transact` that makes an item *key*; None: the store writes no items."""
+        """Return a write for `Store.transact` that creates item *key*; None if the store writes no items."""
         ...
 
     def ordered(self, key: str) -> bool:
-        """Return whether there is an item *key*."""
+        """Return whether item *key* exists."""
         ...
 
 
 @dataclass
 class World:
-    """One store, its rows, and a clock; tokens of one test are no other test's."""
+    """One store, its rows, and a clock. Each test has its own tokens."""
 
     store: Store
     rows: Rows
@@ -85,7 +85,7 @@ class World:
         presented: Presented | None = None,
         trace: str | None = None,
     ) -> Acquire:
-        """An acquisition as the engine makes it under *rule*; *seen* makes it one for exactly that row."""
+        """Return an acquisition as the engine makes it under *rule*; with *seen*, of exactly that row."""
         mortal = rule is OnLapse.TAKE_OVER
         lease = self.ends()
         return Acquire(
@@ -108,7 +108,7 @@ class World:
         return answer
 
     def won(self, attempt: str = "a1", **options: Any) -> Won:
-        """Acquire a token that is free."""
+        """Acquire a free token."""
         answer = self.acquire(self.acquisition(attempt, **options))
         assert isinstance(answer, Won), answer
         return answer
@@ -120,7 +120,7 @@ class World:
         token: str | None = None,
         write: str | None = None,
     ) -> Write:
-        """A write as the engine makes it under take_over; *write* is its id, else it gets a fresh one."""
+        """Return a write as the engine makes it under take_over; *write* is its id, by default a new one."""
         now = self.clock.now()
         match change:
             case Extend(lease):
@@ -151,11 +151,11 @@ class World:
         return self.store.transact(write, items, self.deadline)
 
     def row(self) -> Record:
-        """The row, which exists."""
+        """Return the row, which must exist."""
         return self.row_of(self.token)
 
     def row_of(self, token: str) -> Record:
-        """The row of *token*, which exists."""
+        """Return the row of *token*, which must exist."""
         record = self.read(token)
         assert record is not None
         return record
@@ -164,17 +164,17 @@ class World:
         return self.rows.item(self.token)
 
     def orders(self, name: str = "order") -> Sequence[Mapping[str, Any]]:
-        """Writes for a transaction, one or, of a store that writes no items, none."""
+        """Return the items of a transaction: one, or none if the store writes no items."""
         order = self.rows.order(f"{self.token}-{name}")
         return [] if order is None else [order]
 
     def ordered(self, name: str = "order") -> bool:
-        """Whether those were written."""
+        """Return whether the items of `orders` were written."""
         return self.rows.ordered(f"{self.token}-{name}")
 
 
 def resolver(record: Record, attempt: str = "operator") -> Resolver:
-    """A third party that writes to *record* as it was read."""
+    """Return a third party that writes to *record* as it was read."""
     return Resolver.of(record, attempt)
 
 
