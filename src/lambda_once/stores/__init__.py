@@ -1,1 +1,1 @@
-"""Where tokens live. Every store keeps the contract in `contract`."""
+"""Token stores. `contract` defines what each of them guarantees."""

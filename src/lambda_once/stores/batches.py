@@ -1,9 +1,9 @@
 """
 Many tokens in one call, by PartiQL batches: two round trips for a batch of ten, not twenty.
 
-A batch is no transaction: each statement succeeds or fails by itself. DynamoDB API reference,
-BatchExecuteStatement: at most 25 statements; the same item twice fails the whole call; reads and writes do
-not mix. The row that refused a statement may be missing from the response, so it is read.
+A batch is not a transaction: each statement succeeds or fails by itself. DynamoDB API reference,
+BatchExecuteStatement: at most 25 statements; the same item twice fails the whole call; reads and writes
+cannot be mixed. The response may lack the row that refused a statement, so the row is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lambda_once.stores.transport import TokenTransport
 
 MOST_STATEMENTS = 25
-"""Statements of one BatchExecuteStatement (API reference)."""
+"""Most statements in one BatchExecuteStatement (API reference)."""
 DUPLICATE = "DuplicateItem"
 REFUSED = "ConditionalCheckFailed"
 CONFLICT = "TransactionConflict"
@@ -53,13 +53,13 @@ _AGAIN = frozenset(
 )
 
 Outcome = str | None | Unanswered | Misconfigured
-"""Of one statement: None is success, a str DynamoDB's error code."""
+"""The outcome of one statement: None for success, a str for DynamoDB's error code."""
 Found = Record | None | Unanswered | Misconfigured
-"""The row that refused a statement; None: there is none."""
+"""The row that refused a statement; None if there is no row."""
 
 
 def partiql_is_reliable() -> bool:
-    """Return whether the conditions of PartiQL statements hold here."""
+    """Return whether the conditions of PartiQL statements are enforced here."""
     # moto 5.2.5 overwrites existing rows by INSERT, and lets failing UPDATEs succeed: a process that has
     # loaded it uses single writes.
     return "moto" not in sys.modules
@@ -67,9 +67,10 @@ def partiql_is_reliable() -> bool:
 
 class Batches:
     """
-    Acquires and finishes many tokens together. Where an answer is None, a single write is needed.
+    Acquires and finishes many tokens together. An answer of None means that a single write is needed.
 
-    *warn* is called once if the role may not use PartiQL or BatchGetItem; single writes replace them then.
+    *warn* is called once if the role may not use PartiQL or BatchGetItem; single writes are used from then
+    on.
     """
 
     def __init__(self, transport: TokenTransport, shards: int, warn: Callable[[str], object]) -> None:
@@ -86,7 +87,7 @@ class Batches:
         return by_name and not self._stopped and partiql_is_reliable()
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer | None]:
-        """Acquire each token that has no row; return the rows of the others."""
+        """Acquire each token that has no row; for the others, answer with the row."""
         transport = self._transport
         new = [each for each in acquisitions if isinstance(each.take, Unclaimed) and not each.known]
         inserts = [requests.insert(transport.table, each, self._shards, transport.names) for each in new]
@@ -103,7 +104,7 @@ class Batches:
         ]
 
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer | None]:
-        """Write each finish that can be a statement; of what was refused, recognise our own."""
+        """Write each finish that a statement can express; refusals by our own write count as written."""
         transport = self._transport
         plain = [write for write in writes if requests.can_update(write)]
         updates = [requests.update(transport.table, write, self._shards, transport.names) for write in plain]
@@ -125,7 +126,7 @@ class Batches:
         return [outcome for part in outcomes for outcome in part]
 
     def _executed_part(self, batch: Sequence[Arguments], deadline: Deadline) -> list[Outcome]:
-        """Execute *batch*; send again, by themselves, the statements that were throttled or conflicted."""
+        """Execute *batch*; resend the statements that were throttled or that conflicted."""
         outcomes: list[Outcome] = [Unanswered("not sent")] * len(batch)
         left = list(range(len(batch)))
         conflicts: set[int] = set()
@@ -157,7 +158,7 @@ class Batches:
         return codes
 
     def _stop(self, reason: str) -> None:
-        """Send no batches from now on, and warn of that once."""
+        """Send no more batches, and warn once."""
         with self._lock:
             first, self._stopped = not self._stopped, True
         if first:
@@ -167,7 +168,7 @@ class Batches:
             )
 
     def _rows(self, tokens: Sequence[str], deadline: Deadline) -> dict[str, Found]:
-        """Return the row of each of *tokens*, by consistent reads."""
+        """Return the rows of *tokens*, read consistently."""
         found: dict[str, Found] = {}
         for start in range(0, len(tokens), MOST_KEYS):
             part = tokens[start : start + MOST_KEYS]
@@ -191,7 +192,11 @@ def _record(item: object) -> Found:
 
 
 def _outcome(last: Outcome, *, conflicted: bool) -> Outcome:
-    """Return the outcome of a statement by its *last* try; after a conflict, no outage (guarantee 7)."""
+    """
+    Return the outcome of a statement from its *last* try.
+
+    After a conflict it is not an outage (guarantee 7).
+    """
     if not isinstance(last, Unanswered) and last not in _AGAIN:
         return last
     if conflicted:

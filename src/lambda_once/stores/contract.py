@@ -1,8 +1,8 @@
 """
-What a store promises: acquire and finish, over many tokens at once, and reads.
+The contract of a store: acquire, write and read, for many tokens at once.
 
-A store answers each acquisition and each write by itself, in order; a failure of one affects no other.
-It recognises its own writes: `Refused` means that another attempt's row refused it, never that our first
+A store answers each acquisition and each write separately, in order; a failure of one affects no other. It
+recognises its own writes: `Refused` means that another attempt's row refused the write, never that our first
 try succeeded and its response was lost.
 """
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Won(NamedTuple):
-    """The token is ours. *fence* is larger than that of every earlier acquisition."""
+    """The token was acquired. *fence* is larger than that of every earlier acquisition."""
 
     fence: int
     took_over: bool
-    """Whether it was taken over from an attempt that had lapsed."""
+    """Whether the token was taken over from a lapsed attempt."""
     lease: datetime | None = None
-    """The row's lease, if an earlier try had acquired it: it ends earlier. None: as requested."""
+    """The row's lease if an earlier try had acquired the token, which ends earlier. None: as requested."""
     generation: str | None = None
     """The row's `Record.generation`."""
 
     @classmethod
     def first(cls, acquisition: Acquire) -> Won:
-        """Return the answer if there was no row."""
+        """Return the answer if there is no row."""
         return cls(acquisition.first_fence, took_over=False, generation=acquisition.attempt_id)
 
     @classmethod
@@ -47,35 +47,35 @@ class Won(NamedTuple):
 
 
 class Written(Enum):
-    """The row is as the write makes it."""
+    """The row has the content of the write."""
 
     WRITTEN = "written"
 
 
 class Refused(NamedTuple):
-    """Nothing was written, because of *record*; None: there is no row."""
+    """Nothing was written, because of *record*, or because there is no row (None)."""
 
     record: Record | None
 
 
 class Unanswered(NamedTuple):
-    """No response in time: it may have been written or not. *reason* is safe to log."""
+    """No response in time; the write may have taken effect. *reason* is safe to log."""
 
     reason: str
     parts: int = 0
-    """How many parts of a large result, from the first, are written: the next try may skip them."""
+    """Number of parts of a large result, from the first, that are written: the next try may skip them."""
 
 
 AcquireAnswer = Won | Refused | Unanswered | Misconfigured
 WriteAnswer = Written | Refused | Unanswered | Misconfigured
-"""`Misconfigured` is returned: the table or a permission is missing, nothing was written, no retry helps."""
+"""`Misconfigured` is returned, not raised: table or permission missing, nothing written, no retry helps."""
 
 
 def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[AcquireAnswer, Record | None]:
     """
-    Return the answer if *before* is the row, and the row to write; None: nothing is written. Pure.
+    Return the answer for the row *before*, and the row to write; None to write nothing. Pure.
 
-    Right only if no other write comes between reading *before* and writing the result.
+    Correct only if no other write comes between reading *before* and writing the result.
     """
     row = after_acquire(before, acquisition)
     if row is not None:
@@ -87,7 +87,7 @@ def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[Acquire
 
 
 def answer_write(before: Record | None, write: Write) -> tuple[WriteAnswer, Record | None]:
-    """Return the answer if *before* is the row, and the row to write, as `answer_acquire` does."""
+    """Return the answer for the row *before*, and the row to write, as `answer_acquire` does."""
     row = after_write(before, write)
     if row is not None:
         return Written.WRITTEN, row
@@ -95,37 +95,37 @@ def answer_write(before: Record | None, write: Write) -> tuple[WriteAnswer, Reco
 
 
 class Store(Protocol):
-    """The token table. Safe from several threads; a failure of one token is an answer, not an exception."""
+    """The token table. Safe from several threads. A failure of one token is an answer, not an exception."""
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
-        """Acquire each token, or return the row that refused; the tokens of *acquisitions* differ."""
+        """Acquire each token, or return the row that refused it. The tokens of *acquisitions* must differ."""
         ...
 
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
-        """Write each of *writes*; the parts of a large result before its row."""
+        """Write each of *writes*. The parts of a large result are written before its row."""
         ...
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         """
-        Return the row of *token*, read consistently.
+        Return the row of *token*, read consistently; None if there is none.
 
-        Raises `StoreUnavailable` without a response, `Misconfigured` if a retry cannot help.
+        Raises `StoreUnavailable` without a response, and `Misconfigured` if a retry cannot help.
         """
         ...
 
     def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
-        """Return the parts of *record*'s large result, None if one is missing. Raises as `read`."""
+        """Return the parts of *record*'s large result; None if one is missing. Raises as `read` does."""
         ...
 
     def transact(
         self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
     ) -> WriteAnswer:
         """
-        Write the user's *items* and *finish* in one transaction, or none of them.
+        Write the user's *items* and *finish* in one transaction, all or nothing.
 
-        *items* are as for TransactWriteItems; without *finish* they are written alone. A refused condition of
-        theirs raises botocore's `TransactionCanceledException`. A store that cannot write items raises
-        `Misconfigured` if there are any, and writes nothing.
+        *items* are as for TransactWriteItems; without *finish* they are written alone. If a condition of an
+        item is refused, botocore's `TransactionCanceledException` is raised. A store that cannot write items
+        raises `Misconfigured` if there are any, and writes nothing.
         """
         ...
 
@@ -133,11 +133,11 @@ class Store(Protocol):
         self, state: State, deadline: Deadline, before: datetime | None = None
     ) -> Iterator[Record]:
         """
-        List what is in progress, held, or released by a decision, in all shards, the earliest lease first.
+        List the tokens in progress, held, or released by a decision, in all shards, earliest lease first.
 
-        Raises as `read`; for a row that cannot be read, `Misconfigured` after all others.
+        Raises as `read` does. For a row that cannot be read it raises `Misconfigured`, after all other rows.
 
-        With *before*, only tokens whose lease ended before then. An index may lag behind, and have of each
-        row no more than token, state, attempt id, `locked_by`, `created` and lease, and 0 for the fence.
+        With *before*, only tokens whose lease ended before that time. An index may lag behind, and may return
+        only token, state, attempt id, `locked_by`, `created` and lease of each row, with a fence of 0.
         """
         ...

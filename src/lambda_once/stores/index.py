@@ -1,8 +1,8 @@
 """
-The sparse index ``byStatus``: what is in progress, held, or released by a decision, in all shards.
+The sparse index ``byStatus``: tokens in progress, held, or released by a decision, in all shards.
 
 A reader queries the bare status and all suffixes up to `MOST_SHARDS`, whatever number is configured, so that
-it finds what any configuration wrote.
+it finds the tokens of every configuration.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class IndexPage(NamedTuple):
-    """Entries of one partition, the earliest lease first; *cursor* is where the next page begins, if any."""
+    """Entries of one partition, earliest lease first; *cursor* is where the next page begins, if any."""
 
     entries: tuple[Entry, ...]
     malformed: tuple[Misconfigured, ...]
-    """Entries that cannot be read; each message has its token and the attribute."""
+    """Entries that cannot be read; each message names the token and the attribute."""
     cursor: Item | None
 
 
 def partitions(state: State) -> tuple[str, ...]:
-    """Return all values of ``status`` in *state*: the bare one, and one for each shard."""
+    """Return all values of ``status`` for *state*: the bare one, and one for each shard."""
     return (state.value, *(f"{state.value}_{shard}" for shard in range(MOST_SHARDS)))
 
 
@@ -54,9 +54,10 @@ class StatusIndex:
         self, state: State, deadline: Deadline, before: datetime | None, malformed: list[Misconfigured]
     ) -> Iterator[Entry]:
         """
-        List the tokens in *state*, the earliest lease first; only leases that ended before *before*.
+        List the tokens in *state*, earliest lease first; with *before*, only leases that ended before it.
 
-        *malformed* gets what cannot be read: one row of another program must not hide all others.
+        Entries that cannot be read are added to *malformed*: one row of another program must not hide all
+        others.
         """
 
         def first(partition: str) -> IndexPage:
@@ -78,9 +79,9 @@ class StatusIndex:
         since: datetime | None = None,
     ) -> dict[str, int]:
         """
-        Count the tokens in the partitions *wanted*, without empty ones.
+        Count the tokens in the partitions *wanted*; partitions without tokens are left out.
 
-        Only leases that ended before *before*, and not before *since*.
+        Only leases that ended before *before*, and not before *since*, are counted.
         """
 
         def of(partition: str) -> int:
@@ -128,7 +129,7 @@ def _page(items: Iterable[Item], cursor: Item | None) -> IndexPage:
         try:
             entries.append(indexed(item))
         except Misconfigured as unreadable:
-            # Without its traceback, which has the item: there may be as many as entries.
+            # Without its traceback, which refers to the item: there may be one for each entry.
             malformed.append(Misconfigured(str(unreadable), token=unreadable.token))
     return IndexPage(tuple(entries), tuple(malformed), cursor)
 

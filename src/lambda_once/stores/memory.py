@@ -1,4 +1,4 @@
-"""Stores without a table: in the memory of one process, for tests, and one that grants everything."""
+"""Stores without a table: one in the memory of a process, for tests, and one that grants everything."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ForgetfulStore:
     """
     Grants every token and stores nothing (LAMBDA_ONCE_DISABLED).
 
-    The user's own items of a transaction are written all the same, by the store that *real* returns.
+    The user's own items of a transaction are still written, by the store that *real* returns.
     """
 
     def __init__(self, real: Callable[[], Store]) -> None:

@@ -1,4 +1,4 @@
-"""The names in a token table, and how many shards its index has; both as the environment says."""
+"""The names in a token table, and the number of shards of its index, both from the environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambda_once.stores.row import NAMES as ATTRIBUTES
 
 TOKEN, INDEX = "lockToken", "byStatus"
 SORT_VALUE = "lambda-once"
-"""The sort key of every row, where the table has a sort key."""
+"""The sort key of every row, if the table has a sort key."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
 
 
@@ -29,7 +29,7 @@ class TableNames:
         return key if self.sort is None else {**key, self.sort: {"S": SORT_VALUE}}
 
     def sound(self) -> TableNames:
-        """Return these. Raises `Misconfigured` for names that no token table can have."""
+        """Return self. Raises `Misconfigured` for names that no token table can have."""
         for variable, name in (("KEY", self.key), ("SORT", self.sort), ("INDEX", self.index)):
             if name is None:
                 continue
@@ -56,11 +56,11 @@ USUAL = TableNames()
 # ---------------------------------------------------------------- the environment
 
 MOST_SHARDS = 100
-"""A partition takes 1,000 write units a second, an execution writes the index twice: 50,000 a second."""
+"""A partition takes 1,000 write units a second and an execution writes the index twice: 50,000 a second."""
 
 
 def configured_shards() -> int:
-    """Return LAMBDA_ONCE_STATUS_SHARDS, 1 where it is not set. Raises `Misconfigured`."""
+    """Return LAMBDA_ONCE_STATUS_SHARDS, by default 1. Raises `Misconfigured`."""
     given = os.environ.get("LAMBDA_ONCE_STATUS_SHARDS", "1")
     if not (given.isascii() and given.isdigit()):
         raise _unsound(repr(given))
@@ -68,7 +68,7 @@ def configured_shards() -> int:
 
 
 def sound_shards(shards: int) -> int:
-    """Return *shards*. Raises `Misconfigured` unless readers ask for all of them."""
+    """Return *shards*. Raises `Misconfigured` outside 1 to `MOST_SHARDS`, the shards that readers query."""
     if not 1 <= shards <= MOST_SHARDS:
         raise _unsound(str(shards))
     return shards
@@ -79,7 +79,7 @@ def _unsound(shards: str) -> Misconfigured:
 
 
 def configured_names() -> TableNames | None:
-    """Return LAMBDA_ONCE_KEY, LAMBDA_ONCE_SORT and LAMBDA_ONCE_INDEX; None where none is set."""
+    """Return LAMBDA_ONCE_KEY, LAMBDA_ONCE_SORT and LAMBDA_ONCE_INDEX; None if none is set."""
     given = {name: os.environ.get(f"LAMBDA_ONCE_{name.upper()}") for name in ("key", "sort", "index")}
     names = {name: value for name, value in given.items() if value}
     if not names:

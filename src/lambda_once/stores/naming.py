@@ -1,9 +1,9 @@
 """
-A token table whose key attributes or index have names of their own.
+A token table whose key attributes or index have other names.
 
-Everything else in the package writes and reads ``lockToken`` and ``byStatus``; the names of the table are put
-into requests, and taken out of responses, where they are sent. In this table only our own items have exactly
-the key ``lockToken``, so a user's items in a transaction stay as they are.
+The rest of the package reads and writes ``lockToken`` and ``byStatus``; requests and responses are translated
+to and from the table's names when they are sent. In this table only our own items have exactly the key
+``lockToken``, so a user's items in a transaction stay unchanged.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 LONG = "#" * 1_024
 """
-Behind a token: as a partition key it is legal (2,048 bytes), as a sort key it is not (1,024; developer guide,
-quotas). A role may be limited to the tokens of one service.
+Appended to a token, this is valid as a partition key (2,048 bytes) but not as a sort key (1,024; developer
+guide, quotas). It is appended, because a role may be limited to the tokens of one service.
 """
 
 
 class NamedTransport(TokenTransport):
     """
-    A `TokenTransport` to a table of other names.
+    A `TokenTransport` to a table with other names.
 
-    Before its first request to a table with a sort key it reads one row that there is not, to see that the
-    token is the partition key: DynamoDB itself does not tell which attribute of a key is which.
+    Before its first request to a table with a sort key, it reads a row that does not exist, to check that the
+    token is the partition key: DynamoDB does not report which key attribute is which.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class NamedTransport(TokenTransport):
 
 
 def _probe(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[str, Any]:
-    """Return a read of a row that there is not, and of nothing but its key."""
+    """Return a read of a row that does not exist, which asks only for its key."""
     key = own_key({TOKEN: {"S": _token_in(arguments, names)[:1_024] + LONG}}, names)
     shown = {f"#key{n}": name for n, name in enumerate(key)}
     return {
@@ -91,7 +91,7 @@ def _probe(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[
 
 
 def _token_in(value: Any, names: TableNames) -> str:
-    """Return the first token that the arguments *value* of a request name; "#" if they name none."""
+    """Return the first token in the arguments *value* of a request; "#" if there is none."""
     match value:
         case {"Statement": str(text), "Parameters": list(given)}:
             quoted = re.split(rf"""['"]{re.escape(names.key)}['"](?:: | = )\?""", text, maxsplit=1)
@@ -106,7 +106,7 @@ def _token_in(value: Any, names: TableNames) -> str:
 
 
 def own_key(key: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
-    """Return *key*, or a whole item, with the names of the table; one that has them already stays."""
+    """Return *key*, or a whole item, with the table's names; one that has them already is unchanged."""
     if TOKEN not in key:
         return dict(key)
     found = {names.key: key[TOKEN]}
@@ -116,7 +116,7 @@ def own_key(key: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
 
 
 def named(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[str, Any]:
-    """Return the *arguments* of any request of ours with the names of the table."""
+    """Return the *arguments* of any of our requests with the table's names."""
     request = _named_flat(arguments, names)
     if "RequestItems" in request:
         request["RequestItems"] = {
@@ -132,7 +132,7 @@ def named(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[s
 
 
 def _is_ours(item: Mapping[str, Any], table: str) -> bool:
-    """Whether *item* of a transaction finishes a token of *table*; all others are the user's."""
+    """Return whether *item* of a transaction finishes a token of *table*; all others are the user's."""
     update = item.get("Update", {})
     return update.get("TableName") == table and set(update.get("Key", ())) == {TOKEN}
 
@@ -154,14 +154,14 @@ def _named_flat(arguments: Mapping[str, Any], names: TableNames) -> dict[str, An
 
 
 def _named_batch(batch: Any, names: TableNames) -> Any:
-    """Return the part of a BatchGetItem or BatchWriteItem for the token table."""
+    """Return the token table's part of a BatchGetItem or BatchWriteItem, renamed."""
     if isinstance(batch, list):
         return [_each_write(write, lambda item: own_key(item, names)) for write in batch]
     return _named_flat(batch, names) | {"Keys": [own_key(key, names) for key in batch["Keys"]]}
 
 
 def _each_write(write: Mapping[str, Any], rename: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a PutRequest or DeleteRequest whose item or key is renamed."""
+    """Return a PutRequest or DeleteRequest with its item or key renamed."""
     ((kind, request),) = write.items()
     return {kind: {field: rename(value) for field, value in request.items()}}
 
@@ -170,7 +170,7 @@ def _each_write(write: Mapping[str, Any], rename: Callable[[Any], Any]) -> dict[
 
 
 def _own_names(item: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
-    """Return *item* as the rest of the package reads it; the constant sort key is left out."""
+    """Return *item* with the package's names; the constant sort key is left out."""
     found = {TOKEN if name == names.key else name: value for name, value in item.items()}
     if names.sort is not None and found.get(names.sort) == {"S": SORT_VALUE}:
         del found[names.sort]
@@ -178,12 +178,12 @@ def _own_names(item: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
 
 
 def _is_token(item: Mapping[str, Any], names: TableNames) -> bool:
-    """Whether *item* is a row of ours: under another sort key it is another program's."""
+    """Return whether *item* is one of our rows: one with another sort key is another program's."""
     return names.sort is None or bool(item.get(names.sort, {"S": SORT_VALUE}) == {"S": SORT_VALUE})
 
 
 def renamed(answer: Any, table: str, names: TableNames) -> Any:
-    """Return a response as the rest of the package reads it."""
+    """Return a response with the package's names."""
     found = dict(answer)
     for field in ("Item", "LastEvaluatedKey"):
         if field in found:
@@ -211,7 +211,7 @@ def renamed(answer: Any, table: str, names: TableNames) -> Any:
 def _rename_refusal(
     response: dict[str, Any], arguments: Mapping[str, Any], table: str, names: TableNames
 ) -> None:
-    """Rename the row that refused a write, in place: of a transaction only our own."""
+    """Rename the row that refused a write, in place; in a transaction only our own row."""
     if response.get("Item"):
         response["Item"] = _own_names(response["Item"], names)
     reasons = zip(arguments.get("TransactItems", ()), response.get("CancellationReasons", ()), strict=False)

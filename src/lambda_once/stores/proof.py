@@ -1,10 +1,10 @@
 """
-Whether a response answers its request, whatever client or network brought it. Pure.
+Checks that a response belongs to its request, whatever client or network delivered it. Pure.
 
-A response that goes astray (a connection that a forked process shares, a proxy that mixes up two requests)
-would grant one attempt what another one acquired, and the work would run twice. So a response has to bear
-what was asked for: an acquisition's the attempt id, a refusal's row and a row that is read their key.
-DynamoDB returns neither for a statement of PartiQL: there the number of responses is all that can be checked.
+A misdirected response (a connection shared by a forked process, a proxy that mixes up two requests) would
+grant one attempt a token that another one acquired, and the work would run twice. So a response must contain
+what the request asked for: for an acquisition the attempt id, for a refusal or a read the row's key. For
+PartiQL statements DynamoDB returns neither, so only the number of responses is checked.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 GRANT = "ALL_NEW"
-"""ReturnValues of an acquisition: the row comes back, with its token and the attempt id."""
+"""ReturnValues of an acquisition: the response is the row, with its token and the attempt id."""
 
 
 def is_answer(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
-    """Whether *response*, a refusal too, bears what *request* asked for, as far as any does."""
+    """Return whether *response*, also a refusal, contains what *request* asked for, where checkable."""
     if "Error" not in response and not _is_granted(request, response):
         return False
     if "Key" in request and not _bears(response.get("Item"), request["Key"]):
@@ -31,7 +31,7 @@ def is_answer(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
 
 
 def _is_granted(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
-    """Whether *response* is that of a request which succeeded."""
+    """Return whether *response* can be the successful response to *request*."""
     found = response.get("Responses")
     if "Statements" in request:
         return isinstance(found, list) and len(found) == len(request["Statements"])
@@ -44,7 +44,7 @@ def _is_granted(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool
 
 
 def _are_rows(asked: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Whether each row of a BatchGetItem that was found is one of those *asked* for."""
+    """Return whether each *found* row of a BatchGetItem is one of the rows *asked* for."""
     return all(
         any(_bears(row, key) for key in asked.get(table, {"Keys": ()})["Keys"])
         for table, rows in found.items()
@@ -53,7 +53,7 @@ def _are_rows(asked: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 
 
 def _are_reasons(items: Iterable[Mapping[str, Any]], reasons: list[Mapping[str, Any]]) -> bool:
-    """Whether *reasons* are those of a transaction of *items*: one each, and each row under its key."""
+    """Return whether *reasons* fit a transaction of *items*: one for each, and each row has its key."""
     writes = [write for item in items for write in item.values()]
     return len(writes) == len(reasons) and all(
         _bears(reason.get("Item"), write.get("Key", {}))

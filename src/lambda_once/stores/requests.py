@@ -1,5 +1,5 @@
 """
-Requests to the token table as values, each condition beside the guarantee that it carries.
+Requests to the token table as values, each condition with the guarantee that it implements.
 
 An acquisition or a finish becomes the arguments of ``UpdateItem``, or a PartiQL statement of a batch. Pure.
 """
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 Arguments = dict[str, Any]
 
 PART_MARGIN = 86_400
-"""Seconds that a part outlives its row: DynamoDB deletes expired items in any order."""
+"""Seconds that a part outlives its row, because DynamoDB deletes expired items in any order."""
 
 # ------------------------------------------------------------------ the conditions
 
-# The key is a placeholder wherever it is named: a table may call it otherwise (`names.TableNames`).
+# The key is always a placeholder, because a table may have another name for it (`names.TableNames`).
 ABSENT = "attribute_not_exists(#lockToken)"
 
 # Another program's row is never overwritten: a row without our attributes refuses, and is reported.
@@ -63,7 +63,7 @@ OF_THIS_PACKAGE = (
 )
 KINDS: Item = {":text": {"S": "S"}, ":number": {"S": "N"}}
 
-# Neither in progress nor held. What a decision released is in the index until an attempt runs.
+# Neither in progress nor held. A token released by a decision is in the index until an attempt runs.
 ENDED = "(attribute_not_exists(#status) OR begins_with(#status, :released))"
 OF_ENDED: Item = {":released": {"S": State.RELEASED.value}}
 
@@ -83,13 +83,13 @@ LAPSED = (
 # Another payload under this key is KeyReused, never a takeover.
 SAME_PAYLOAD = " AND (attribute_not_exists(fingerprint) OR fingerprint = :f)"
 
-# Under hold and probe a delayed copy would be held for review: exactly the row that was read.
+# Under hold and probe only the row that was read is acquired, or a delayed copy would be held for review.
 RELEASED_AS_SEEN = f"attempt = :seen AND {ENDED} AND attribute_not_exists(actualCompletion)"
 
-# The attempt and the lease that the probe was asked about, or two probing attempts would both run.
+# Only the attempt and the lease that the probe checked, or two probing attempts would both run.
 LAPSED_AS_SEEN = "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
 
-# The same for resolving a held, complete or released token: exactly the row that was read.
+# Likewise, only the row that was read is resolved: held, complete or released.
 HELD_AS_SEEN = "attempt = :seen AND begins_with(#status, :held) AND expectedCompletion = :lease"
 FINISHED_AS_SEEN = (
     "attempt = :seen AND attribute_not_exists(#status) AND attribute_exists(actualCompletion) "
@@ -101,22 +101,22 @@ RELEASED_WITH_LEASE = f"{RELEASED_AS_SEEN} AND expectedCompletion = :lease"
 OURS = "attempt = :a AND begins_with(#status, :in_progress)"
 OURS_IN_PARTIQL = '"attempt" = ? AND begins_with("status", ?)'
 
-# A lease only ever gets longer: a delayed copy must not shorten a later one, or two attempts hold the token.
+# No extension shortens a lease: a delayed copy must not undo a later one, or two attempts hold the token.
 LONGER = " AND expectedCompletion < :new"
 
 # ------------------------------------------------------------------ acquire
 
 NONE = "none"
-"""The attribute ``before`` of a token that had no status: absent, released or finished."""
+"""Value of ``before`` if the token had no status: absent, released or finished."""
 
 
 def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
-    """Acquire the token, and clear what an earlier attempt left, by one conditional write."""
+    """Acquire the token, and clear the attributes of an earlier attempt, by one conditional write."""
     sets = acquired_attributes(acquisition, shards)
     removed = [name for name in (*OUTCOME, *OPTIONAL) if name not in sets]
     condition, values = _claim(acquisition)
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
-    # The response has the new row, with the attempt id: from whom it was taken has to be written.
+    # The response is the new row, with the attempt id, so the previous status is stored there as `before`.
     extra = (
         "fence = if_not_exists(fence, :epoch_ms) + :one, #before = if_not_exists(#status, :before_), "
         "generation = if_not_exists(generation, :attempt_)"
@@ -131,7 +131,7 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
 
 
 def won(granted: Item) -> Won:
-    """Return the answer to `acquire` of which *granted* is the row."""
+    """Return the answer for the row *granted*, which `acquire` returned."""
     took_over = granted["before"]["S"].startswith(State.IN_PROGRESS.value)
     return Won(int(granted["fence"]["N"]), took_over, generation=granted["generation"]["S"])
 
@@ -154,7 +154,7 @@ def status(state: State, token: str, shards: int) -> str:
     """
     Return the ``status`` of a row that the index lists.
 
-    Sharded by the hash of its token, so that no partition of the sparse index takes all writes.
+    It is sharded by the hash of the token, so that no partition of the sparse index takes all writes.
     """
     if shards == 1:
         return state.value
@@ -208,7 +208,7 @@ def finish(table: str, write: Write, shards: int) -> Arguments:
 
 
 def changed_attributes(write: Write, shards: int) -> tuple[Item, list[str]]:
-    """Return what *write* sets, except the attempt and the fence, and what it removes."""
+    """Return the attributes that *write* sets, except attempt and fence, and those that it removes."""
     sets, removed = _changed(write, shards)
     if write.id is not None:
         sets["write"] = {"S": write.id}
@@ -237,7 +237,7 @@ def _owner(write: Write) -> tuple[str, Item]:
 
 
 def _as_seen(state: State, fence: int) -> tuple[str, Item]:
-    """Return the condition that the row still is what the resolver read, and its values."""
+    """Return the condition that the row is still as the resolver read it, and its values."""
     match state:
         case State.IN_PROGRESS:
             return LAPSED_AS_SEEN, {":in_progress": {"S": state.value}}
@@ -279,7 +279,7 @@ def _changed(write: Write, shards: int) -> tuple[Item, list[str]]:
 
 
 def _released(write: Write, shards: int) -> tuple[Item, list[str]]:
-    """Return what a release sets and removes, without its error; the index lists one without a ttl."""
+    """Return what a release sets and removes, without its error; one without a ttl is listed."""
     if write.ttl is not None:
         return {}, ["status"]
     listed = {"S": status(State.RELEASED, write.token, shards)}
@@ -290,7 +290,7 @@ def _released(write: Write, shards: int) -> tuple[Item, list[str]]:
 
 
 def insert(table: str, acquisition: Acquire, shards: int, names: TableNames = USUAL) -> Arguments:
-    """Acquire a token that has no row; any row refuses it (``DuplicateItem``)."""
+    """Acquire a token that has no row. Any row refuses it (``DuplicateItem``)."""
     row = {
         **names.key_of(acquisition.token),
         "fence": {"N": str(acquisition.first_fence)},
@@ -303,9 +303,9 @@ def insert(table: str, acquisition: Acquire, shards: int, names: TableNames = US
 
 def can_update(write: Write) -> bool:
     """
-    Return whether *write* can be a statement: the holder's own, no extension, and no long result.
+    Return whether a statement can express *write*: by the holder, no extension, no long result.
 
-    25 results that a row holds for want of parts would be 9 MB in one request.
+    25 results that are stored in the row, for lack of parts, would make a request of 9 MB.
     """
     match write.change:
         case Extend():
@@ -353,7 +353,7 @@ def part_key(token: str, attempt_id: str, write_id: str | None, number_of_part: 
     """
     Return the key of a part row, by attempt and write.
 
-    So no late attempt can touch its successor's parts, and no completion those of another one of its attempt.
+    So a late attempt cannot overwrite its successor's parts, nor one completion those of another.
     """
     return f"{token}#{attempt_id}#{write_id}#{number_of_part}"
 
@@ -379,12 +379,12 @@ def part_keys(record: Record, count: int) -> list[Item]:
     ]
 
 
-# A part that is gone is not made again, without its data; one that lives longer already stays as it is.
+# A deleted part is not created again, without its data; one with a later ttl keeps that.
 SHORTER_LIVED = "attribute_exists(#lockToken) AND #ttl < :ttl"
 
 
 def kept_parts(table: str, write: Write, keep: Keep) -> list[Arguments]:
-    """Let each part of the outcome outlive the row as *write* leaves it."""
+    """Extend the ttl of each part of the outcome beyond that of the row."""
     assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (as in `part_items`)
     ttl = {"N": str(write.ttl + PART_MARGIN)}
     return [
@@ -439,7 +439,7 @@ def _update(
 def _expression(
     sets: tuple[str, ...], removed: tuple[str, ...], condition: str, extra: str
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the update's expression, and its placeholders and those of *condition* with their names."""
+    """Return the update expression, and the placeholders in it and in *condition*, with their names."""
     assignments = [f"#{name} = :{name}_" for name in sets] + ([extra] if extra else [])
     expression = f"SET {', '.join(assignments)}" if assignments else ""
     if removed:

@@ -1,8 +1,8 @@
 """
-The row of a token in the table: which attributes it has, and how they are written and read.
+The row of a token in the table: its attributes, and how they are written and read.
 
-`ROW` has the plain attributes, each a field of `Record`. The others are written out below: the state
-(``status``, or which attributes there are), the result in one of three forms, the error, the decisions.
+`ROW` lists the plain attributes, each a field of `Record`. The others have their own code: the state
+(``status``, or which attributes are present), the result in one of three forms, the error, the decisions.
 `requests` has the conditions.
 """
 
@@ -26,11 +26,11 @@ V = TypeVar("V")
 
 
 class Entry(NamedTuple):
-    """A row as an operator sees it: whole, or as the sparse index projects it. That lags behind the table."""
+    """A row as an operator sees it: whole, or as the sparse index has it, which lags behind the table."""
 
     record: Record
     shard: int | None = None
-    """The suffix of its status in the index, if it has one."""
+    """The suffix of its status in the index, if any."""
 
     @property
     def is_whole(self) -> bool:
@@ -68,7 +68,7 @@ def _identifier(item: Attributes, name: str) -> str:
 
 
 def _mark(item: Attributes, name: str) -> str:
-    """Return the mark of the caller (`Presented.mark`): an attempt id, a dot, and an HMAC or a word."""
+    """Return the caller's mark (`Presented.mark`): an attempt id, a dot, and an HMAC or a word."""
     mark = _text(item, name)
     if not all(mark.partition(".")):
         raise MalformedRow(name)
@@ -87,7 +87,7 @@ def _whole(item: Attributes, name: str) -> int:
 
 
 def parse_stamp(text: str) -> datetime:
-    """Read what `core.clock.stamp` wrote. Raises ValueError for anything that is no time."""
+    """Read a time written by `core.clock.stamp`. Raises ValueError for anything else."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
@@ -99,7 +99,7 @@ def _time(item: Attributes, name: str) -> datetime:
 
 
 class Type(NamedTuple):
-    """How a value is written under DynamoDB's letter and in JSON (None: as it is), and read."""
+    """How to write a value under DynamoDB's *letter* and in JSON (None: unchanged), and how to read it."""
 
     letter: str
     write: Callable[[Any], str] | None
@@ -119,15 +119,15 @@ BYTES: Final = Type("B", None, None, _bytes)
 
 
 class When(Enum):
-    """Which rows have an attribute."""
+    """When a row has an attribute."""
 
     ALWAYS = "always"
     ATTEMPT = "attempt"
-    """If the acquisition brought it; the next acquisition replaces or removes it."""
+    """If the acquisition set it; the next acquisition replaces or removes it."""
     OUTCOME = "outcome"
-    """Once the attempt has ended; the next acquisition removes it."""
+    """Once the attempt has ended, until the next acquisition."""
     WORK = "work"
-    """From the first acquisition to the completion."""
+    """From the first acquisition until the completion."""
 
 
 class Attribute(NamedTuple):
@@ -165,11 +165,11 @@ OUTCOME: Final = (
 NAMES: Final = frozenset(
     {*(each.name for each in ROW), *OUTCOME, "status", "before", "decisions", "data", "place"}
 )
-"""All attributes of a row, a part and a cursor, but the key: no key may have their names."""
+"""All attributes of a row, a part and a cursor except the key, which must not have one of these names."""
 LISTED: Final = ("lockToken", "status", "decisions", *(each.name for each in ROW if each.shown))
-"""What operators see of a row beside its result and error: all that TokenListing of tokens.yaml allows."""
+"""What operators see of a row besides its result and error: all that TokenListing in tokens.yaml allows."""
 GIVEN: Final = tuple((each.name, each.field, *each.type[:2]) for each in ROW if each.field in BROUGHT)
-"""Name, field, letter and how it is written, of what an acquisition brings."""
+"""Name, field, letter and writer of each attribute that an acquisition sets."""
 _REQUIRED: Final = tuple((each.name, each.field, each.type.read) for each in ROW if each.when is When.ALWAYS)
 _OTHERS: Final = tuple(
     (each.name, each.field, each.type.read) for each in ROW if each.when is not When.ALWAYS
@@ -180,7 +180,7 @@ _OTHERS: Final = tuple(
 
 
 def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
-    """Return the attribute that a completed row has for its result; none for None."""
+    """Return the attribute for the result of a completed row; none for None."""
     match result:
         case None:
             return {}
@@ -225,7 +225,7 @@ def _decision_map(decision: Decision) -> Item:
 
 
 def record_of(item: Attributes) -> Record:
-    """Read a row. Raises `Misconfigured` for one that this package did not write."""
+    """Return the record of a row. Raises `Misconfigured` for a row that this package did not write."""
     try:
         plain: dict[str, Any] = {field: read(item, name) for name, field, read in _REQUIRED}
         for name, field, read in _OTHERS:
@@ -249,7 +249,7 @@ def record_of(item: Attributes) -> Record:
 
 
 def shown(record: Record) -> dict[str, Any]:
-    """Return the plain attributes of *record* as JSON values, for operators; null: it has none."""
+    """Return the plain attributes of *record* as JSON values, for operators; null if it has none."""
     found: dict[str, Any] = {}
     for name, field, kind, _, is_shown in ROW:
         value = getattr(record, field)
@@ -259,7 +259,7 @@ def shown(record: Record) -> dict[str, Any]:
 
 
 def indexed(item: Attributes) -> Entry:
-    """Read an entry of the sparse index. Raises `Misconfigured`."""
+    """Return an entry of the sparse index. Raises `Misconfigured`."""
     try:
         record = Record(
             token=_text(item, "lockToken"),

@@ -1,4 +1,4 @@
-"""The token table in DynamoDB: batches where they are allowed, single writes elsewhere, parts of results."""
+"""The token table in DynamoDB: batches if permitted, otherwise single writes; parts of large results."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ A = TypeVar("A")
 
 class DynamoDBStore:
     """
-    Keeps the store contract on one DynamoDB table. Safe from several threads.
+    Implements the store contract on one DynamoDB table. Safe from several threads.
 
-    *client* is a low-level DynamoDB client (not a resource's); without it one is made at first use, with time
-    limits that fit an invocation. *shards* is 1 to 100, or it raises `Misconfigured`. *warn* is called once,
-    with a fixed text, if batches are not permitted, *parts_denied* once with what is wrong if the parts of a
-    large result can never be written; *heard* and *declined* are as for `Transport`. *names* are those of
-    the table's key and index (`naming.TableNames`), where they are not the usual ones.
+    *client* is a low-level DynamoDB client (not a resource's); by default one is created at first use, with
+    timeouts that fit an invocation. *shards* is 1 to 100; other values raise `Misconfigured`. *warn* is
+    called once, with a fixed text, if batches are not permitted; *parts_denied* once, with the reason, if the
+    parts of a large result can never be written. *heard* and *declined* are as for `Transport`. *names* are
+    those of the table's key and index (`names.TableNames`), if they are not the default ones.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class DynamoDBStore:
                 return ready
             finish = ready
         own = [] if finish is None else [{"Update": requests.finish(self.table, finish, self.shards)}]
-        # One token for all tries: a transaction whose answer was lost is not written twice.
+        # One token for all tries: a transaction whose response was lost is not written twice.
         request = {"TransactItems": [*items, *own], "ClientRequestToken": os.urandom(16).hex()}
         try:
             self.transport.call("transact_write_items", request, deadline)
@@ -143,7 +143,7 @@ class DynamoDBStore:
         single: Callable[[V, Deadline], A],
         deadline: Deadline,
     ) -> list[A]:
-        """Answer *values* together where batches may be used; singly, what that leaves open."""
+        """Answer *values* together if batches may be used, and the unanswered ones singly."""
         if len(values) == 1:
             return [single(values[0], deadline)]
         answers = together(values, deadline) if self._batches.usable else [None] * len(values)
@@ -164,7 +164,7 @@ class DynamoDBStore:
         try:
             granted = self.transport.call("update_item", request, deadline, failed)["Attributes"]
         except Caught as error:
-            # Another write was at this row: no answer after that is a refusal, not an outage (guarantee 7).
+            # Another write conflicted, so a lost response is a refusal, not an outage (guarantee 7).
             refusal = conflicts[-1] if conflicts and is_transient(error) else error
             if code_of(refusal) in (CONDITION, CONFLICT):
                 return self._not_acquired(refusal, acquisition, deadline)
@@ -195,7 +195,7 @@ class DynamoDBStore:
     def _refusing(
         self, error: Exception, token: str, deadline: Deadline
     ) -> Record | Unanswered | Misconfigured | None:
-        """Return the row that refused the write: it comes with the refusal, except from a conflict."""
+        """Return the row that refused the write; it comes with the refusal, but not with a conflict."""
         try:
             item = error.response.get("Item") if isinstance(error, ClientError) else None
             return self.read(token, deadline) if item is None else record_of(item)
@@ -206,10 +206,10 @@ class DynamoDBStore:
 
     def _put_parts(self, write: Write, deadline: Deadline) -> Write | Unanswered | Misconfigured:
         """
-        Write the parts of a large result, and return *write* as its row is to be written then.
+        Write the parts of a large result, and return *write* with the row content that follows.
 
-        Before the row is flipped, so that no reader misses one. Parts that can never be written must not
-        cost the completion, or the work would be done again for want of a permission (guarantee 5): the
+        Parts are written before the row, so that no reader misses one. If they can never be written, the
+        completion must not fail, or the work would run again for lack of a permission (guarantee 5): the
         result is stored in the row, or marked unavailable.
         """
         change = write.change
@@ -237,7 +237,7 @@ class DynamoDBStore:
         return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
 
     def _keep_parts(self, write: Write, keep: Keep, deadline: Deadline) -> Write | Unanswered | Misconfigured:
-        """Lengthen the ttl of the parts: before the row's, or the row would outlive its result."""
+        """Extend the ttl of the parts before that of the row, or the row would outlive its result."""
 
         def lengthen(request: Any) -> Unanswered | Misconfigured | None:
             try:
@@ -252,7 +252,7 @@ class DynamoDBStore:
 
 
 def _once(callback: Callable[[str], object]) -> Callable[[str], None]:
-    """Return *callback* for its first call; later ones do nothing."""
+    """Return *callback* for its first call only; later calls do nothing."""
     first = iter([callback])
 
     def called(text: str) -> None:
@@ -277,7 +277,7 @@ def _transport(
 
 
 def _with_parts(answer: WriteAnswer, write: Write) -> WriteAnswer:
-    """Return *answer* to *write*, whose parts are all written."""
+    """Return *answer* to *write*, with the number of its parts, all of which are written."""
     change = write.change
     if isinstance(answer, Unanswered) and isinstance(change, Complete) and isinstance(change.result, Chunks):
         return answer._replace(parts=len(change.result.parts))

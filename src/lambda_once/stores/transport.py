@@ -1,4 +1,4 @@
-"""Requests to the token table, and what their errors mean for a token."""
+"""Requests to the token table, and the meaning of their errors for a token."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TokenTransport(Transport):
     def asked(
         self, operation: str, arguments: Mapping[str, Any], deadline: Deadline, token: str | None
     ) -> Any:
-        """Return a response. Raises `StoreUnavailable` without one, `Misconfigured` if it is refused."""
+        """Return the response. Raises `StoreUnavailable` without one, `Misconfigured` for an error."""
         try:
             return self.call(operation, arguments, deadline)
         except Caught as error:
@@ -72,9 +72,9 @@ class TokenTransport(Transport):
         self, keys: Sequence[Any], deadline: Deadline, token: str | None, only: Sequence[str] = ()
     ) -> dict[str, Any]:
         """
-        Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`.
+        Return the rows of *keys* by lock token, read consistently. Raises as `asked` does.
 
-        *only* are the attributes to return, the key among them; without any, all.
+        *only* are the attributes to return, including the key; by default all.
         """
         ask = partial(self.asked, deadline=deadline, token=token)
         try:
@@ -93,7 +93,7 @@ class TokenTransport(Transport):
 
 
 def projection(only: Sequence[str]) -> dict[str, Any]:
-    """Return the part of a read that asks for these attributes; for all, if there are none."""
+    """Return the projection arguments for these attributes; none for all attributes."""
     names = {f"#{name}": name for name in only}
     return {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names} if names else {}
 
@@ -106,7 +106,7 @@ def unavailable(token: str | None, reason: str) -> StoreUnavailable:
 def misconfigured(
     error: Exception, table: str, operation: str, token: str | None, shape: str, index: str, place: str
 ) -> Misconfigured:
-    """Return the error that names what is wrong with the table, the permissions or the clock."""
+    """Return an error that names what is wrong with the table, the permissions or the clock."""
     code, message = code_of(error), message_of(error)
     operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
     if code == "ResourceNotFoundException" and "index" not in message:  # moto raises it for an index, too
@@ -140,7 +140,7 @@ def misconfigured(
 
 
 def _permission(operation: str, token: str | None) -> str:
-    """Return what to allow: a role may have the action for the tokens of another service."""
+    """Return what to allow: a role may have the action only for another service's tokens."""
     if token is None:
         return "give the function's role the permission"
     service = token.partition("/")[0]
