@@ -1,1 +1,1 @@
-"""The rules, pure: no clock but `clock`, no I/O, nothing of the other packages but the errors."""
+"""The pure rules: no I/O, no time except in `clock`, no imports from other packages except the errors."""

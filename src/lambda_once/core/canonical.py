@@ -1,15 +1,16 @@
 """
-One text for one value, whatever wrote it: what keys and fingerprints are hashes of.
+The canonical form: equal values have the same text. Keys and fingerprints are hashes of it.
 
-What JSON can write is JSON: names sorted, no white space, numbers by their exact digits. What
-JSON cannot write is *tagged*: an object whose only name begins with U+0000; a name that begins so by itself
-gets a second U+0000. So no tagged form equals a plain value, and no two values have one text, with one
-exception: numbers, booleans and None as names count as JSON writes them.
+JSON values are written as JSON, with names sorted, no white space, and numbers by their exact digits. Other
+values are *tagged*: written as an object whose only name begins with U+0000. A name that already begins with
+U+0000 gets another one, so a tagged form never equals a plain value. Different values have different texts,
+with one exception: numbers, booleans and None as names count as the text that JSON writes for them.
 
-A whole number is one text, whatever wrote it: 5, 5.0, 5e0 and Decimal("5.00") are `5`. One of more than
-WRITTEN_OUT digits that ends in ZEROS zeros has an exponent: the form is never much longer than what was sent.
+Equal whole numbers have the same text: 5, 5.0, 5e0 and Decimal("5.00") are `5`. A number of more than
+WRITTEN_OUT digits that ends in ZEROS zeros is written with an exponent, so the form is never much longer than
+the input.
 
-The same walk (`converted`) makes the *plain form* of a value: what JMESPath searches and results become.
+The same traversal (`converted`) makes the *plain form* of a value, for JMESPath and for results.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 VERSION = "1"
-"""The version of the canonical form: fingerprints of two versions never match."""
+"""The version of the canonical form. Fingerprints of different versions never match."""
 
 MARK = "\0"
-"""What the name of a tagged form begins with."""
+"""The first character of the name in a tagged form."""
 _DECIMAL = f"{MARK}decimal"
 _WRITTEN_MARK = '"\\u0000'
 
 Path = tuple[object, ...]
-"""The names and indexes that lead from a value to a part of it."""
+"""Names and indexes, from a value to a part of it."""
 Leaf = Callable[[object, Path], object]
 """Converts a value that is not JSON."""
 Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
 """Converts the names of a mapping."""
 
 NEVER_WRAPS = frozenset({dict, list, tuple, float})
-"""Types whose values wrap nothing (`unwrapped`)."""
+"""Types that `unwrapped` returns unchanged."""
 
 # A cycle ends in a RecursionError, and costs nothing where there is none.
 _OPTIONS: Any = {"ensure_ascii": False, "check_circular": False, "separators": (",", ":")}
@@ -54,7 +55,7 @@ _SORTED = json.JSONEncoder(sort_keys=True, **_OPTIONS)
 
 
 class NotCanonical(TypeError):
-    """A value, or a part of it, has no form that is the same in another process. Names type and path."""
+    """A value or a part of it has no canonical form. The message has the type and the path."""
 
     @classmethod
     def of(cls, value: object, path: Path) -> NotCanonical:
@@ -67,11 +68,11 @@ def canonical(value: object) -> bytes:
     """
     Return the canonical JSON of *value*.
 
-    The order of names and white space do not matter, nor do 1, 1.0, 1e0 and Decimal("1.00"); tuples are
-    lists, dataclasses and pydantic models objects, Powertools' data classes their raw event, members of an
-    Enum their value. A Decimal that no float writes, datetimes (aware ones by instant), dates, times,
-    timedeltas, UUIDs, bytes and sets are tagged: none equals a string or a list. Raises NotCanonical, with
-    type and path, for all else, for cycles and for too deep a nesting.
+    The order of names and white space do not matter; 1, 1.0, 1e0 and Decimal("1.00") are equal. Tuples become
+    lists, dataclasses and pydantic models objects, Powertools' data classes their raw event, and members of
+    an Enum their value. A Decimal that no float represents, datetimes (aware ones by instant), dates, times,
+    timedeltas, UUIDs, bytes and sets are tagged, so they never equal a string or a list. Raises NotCanonical
+    for any other type, for cycles and for values nested too deeply.
     """
     return b"".join(_chunks(value))
 
@@ -85,12 +86,12 @@ def digest(value: object) -> str:
 
 
 def fingerprint(value: object) -> str:
-    """Return the version of the canonical form and the digest: ``1.`` and 64 hex. Raises NotCanonical."""
+    """Return ``1.`` (the version of the canonical form) and the digest in hex. Raises NotCanonical."""
     return f"{VERSION}.{digest(value)}"
 
 
 UNWRITABLE = (RecursionError, ValueError, OverflowError)
-"""What writing a cycle, or a number out of range, raises."""
+"""Raised when writing a cycle or a number out of range."""
 
 
 def not_canonical(error: Exception) -> NotCanonical:
@@ -101,7 +102,7 @@ def not_canonical(error: Exception) -> NotCanonical:
 
 
 def _chunks(value: object) -> Iterator[bytes]:
-    """Yield the canonical form in pieces: `1e24` has four characters and 25 digits."""
+    """Yield the canonical form in pieces: it may be much longer than the text (`1e24` has 25 digits)."""
     try:
         for piece in with_canonical_numbers(_text(value)):
             yield piece.encode("utf-8", "surrogatepass")
@@ -114,10 +115,10 @@ def _chunks(value: object) -> Iterator[bytes]:
 
 def unwrapped(value: object) -> object:
     """
-    Return what *value* wraps, one layer deep; itself if it wraps nothing.
+    Return the content of *value*, one layer deep; *value* itself if it is not a wrapper.
 
-    Dataclasses and pydantic models wrap their fields by name, Powertools' data classes the raw event, members
-    of an Enum their value. pydantic is recognised by ``model_dump``, without importing it.
+    That of a dataclass or pydantic model is a dict of its fields, of Powertools' data classes the raw event,
+    of an Enum member its value. pydantic is recognised by ``model_dump``, without an import.
     """
     kind = type(value)
     if isinstance(value, Enum):
@@ -132,7 +133,7 @@ def unwrapped(value: object) -> object:
 
 
 def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> object:
-    """Return *value* as dicts, lists, strings, integers and None, with all else as *leaf* converts it."""
+    """Return *value* as dicts, lists, strings, integers, booleans and None; *leaf* converts all else."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return value
@@ -154,15 +155,15 @@ def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> objec
 
 
 def written(value: object) -> str:
-    """Return the canonical text. Raises one of UNWRITABLE where there is none."""
+    """Return the canonical text. Raises one of UNWRITABLE if there is none."""
     return "".join(with_canonical_numbers(_text(value)))
 
 
 def _text(value: object) -> str:
     """
-    Return the JSON of *value*, whose numbers may not be canonical yet.
+    Return the JSON of *value*; its numbers may not be canonical yet.
 
-    The C encoder writes what is JSON already, and Decimals; all else is walked through.
+    The C encoder writes JSON values and Decimals directly; other values are converted first.
     """
     if isinstance(value, Decimal):
         return _SORTED.encode(_canonical_leaf(value, ()))
@@ -175,7 +176,7 @@ _NO_JSON = (TypeError, InvalidOperation)
 
 
 def _encoded(value: object) -> str | None:
-    """Return what the C encoder makes of *value*; None where it cannot, or where names must be escaped."""
+    """Return the C encoder's text of *value*; None if it cannot encode it, or if names need escaping."""
     try:
         text = _SORTED.encode(value)
     except _NO_JSON:
@@ -232,12 +233,12 @@ def _canonical_leaf(value: object, path: Path) -> object:
 
 
 def uuid_class() -> type[UUID] | tuple[()]:
-    """Return the class UUID. Imports nothing: while `uuid` is not loaded, nothing is of that class."""
+    """Return the class UUID, or () while the module `uuid` is not loaded. Imports nothing."""
     return getattr(sys.modules.get("uuid"), "UUID", ())
 
 
 def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
-    """Escape names that begin with the mark; tag those that JSON cannot write, or not sort among others."""
+    """Escape names that begin with the mark; tag those that JSON cannot write, or cannot sort."""
     if all(isinstance(name, int | float) for name in mapping) or [*mapping] == [None]:
         return mapping
     named = {_canonical_name(name): each for name, each in mapping.items()}
@@ -258,11 +259,11 @@ def _canonical_name(name: object) -> str:
 
 def plain(value: object) -> object:
     """
-    Return *value* as JSON could write it: what JMESPath searches, and what a result becomes.
+    Return *value* in JSON types, for JMESPath and for results.
 
-    A Decimal becomes a number, or its digits where no float has exactly these; dates and times ISO 8601;
-    a timedelta its seconds; UUIDs text; bytes base64; a set a sorted list. What has no such form is left as
-    it is. Raises NotCanonical when the value contains itself, or is nested too deeply.
+    A Decimal becomes a number, or its digits as text if no float has exactly these; dates and times become
+    ISO 8601, a timedelta its seconds, UUIDs text, bytes base64, and a set a sorted list. Values without such
+    a form are left unchanged. Raises NotCanonical if the value contains itself or is nested too deeply.
     """
     try:
         return converted(value, _plain_leaf, _plain_names)
@@ -291,7 +292,7 @@ def _plain_leaf(value: object, path: Path) -> object:
 
 
 def _plain_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
-    """Keep the names that JSON can write; give the others their plain form."""
+    """Return *mapping* with names in plain form; those that JSON can write stay."""
     if all(type(name) is str for name in mapping):
         return mapping
     return {
@@ -308,32 +309,32 @@ def _plain_name(name: object) -> object:
 # -- numbers
 
 WRITTEN_OUT = 25
-"""Digits of the longest whole number that is always written out."""
+"""A whole number of at most this many digits is always written out."""
 ZEROS = 9
-"""Trailing zeros from which a longer one gets an exponent: every float has as many."""
+"""A longer one gets an exponent if it ends in this many zeros or more, as every such float does."""
 EXPANDED_DIGITS = 4_300
-"""Digits of the longest whole number that is ever written out: Python reads no longer one (sys.int_info)."""
+"""A longer whole number is never written out: Python parses at most this many digits (sys.int_info)."""
 FLOAT_DIGITS = 17
 """Most significant digits that `repr(float)` writes (IEEE 754 binary64)."""
 LONGEST_FLOAT_TEXT = 24
-"""Characters of the longest `repr` of a float: -2.2250738585072014e-308."""
+"""Length of the longest `repr` of a float: -2.2250738585072014e-308."""
 ALWAYS_EXACT = 15
-"""Digits that every normal float keeps (IEEE 754 binary64)."""
+"""Significant digits that every normal float preserves (IEEE 754 binary64)."""
 LEAST_NORMAL = 2.2250738585072014e-308
 """The smallest normal float (IEEE 754 binary64)."""
 
 
 class Digits(NamedTuple):
-    """A finite decimal number: *sign* ("-" or ""), and *significant* times 10 to the *exponent*."""
+    """A finite decimal number: *sign* ("-" or ""), then *significant* times 10 to the power *exponent*."""
 
     sign: str
     significant: str
-    """The digits without leading and trailing zeros; "" of 0."""
+    """The digits without leading and trailing zeros; "" for 0."""
     exponent: int
 
     @classmethod
     def of(cls, value: Decimal) -> Digits:
-        """Read *value*, which is finite, independent of the decimal context."""
+        """Return the digits of *value*, which is finite. The decimal context has no influence."""
         mantissa, _, exponent = f"{value:e}".partition("e")
         sign = mantissa[:1] if mantissa[0] == "-" else ""
         digits = mantissa[len(sign) :].replace(".", "").rstrip("0")
@@ -344,7 +345,7 @@ class Digits(NamedTuple):
 
     @property
     def is_written_out(self) -> bool:
-        """Whether this is a whole number whose canonical form has every digit; `1e308` is not."""
+        """Whether this is a whole number whose canonical form has no exponent; `1e308` has one."""
         if self.exponent < 0:
             return False
         length = len(self.significant) + self.exponent
@@ -352,7 +353,7 @@ class Digits(NamedTuple):
 
     @property
     def nearest(self) -> float | None:
-        """The float whose shortest text has exactly these digits; None where there is none."""
+        """The float whose `repr` has exactly these digits; None if there is none."""
         if len(self.significant) > FLOAT_DIGITS:
             return None
         text = str(self)
@@ -364,9 +365,9 @@ class Digits(NamedTuple):
     @property
     def json_number(self) -> int | float | None:
         """
-        The number that JSON writes with exactly these digits; None where there is none.
+        The number that JSON writes with exactly these digits; None if there is none.
 
-        A float counts by its shortest text: Decimal("0.1") is 0.1, and no two Decimals are one float.
+        A float counts by its `repr`: Decimal("0.1") is 0.1, and different Decimals are never the same float.
         """
         if not self.significant:
             return 0
@@ -376,17 +377,17 @@ class Digits(NamedTuple):
 
 
 def digits_of(text: str) -> str:
-    """Return the digits of *text*, a decimal, less the zeros at both ends."""
+    """Return the digits of *text*, a decimal, without leading and trailing zeros."""
     mantissa = text if "e" not in text and "E" not in text else text.lower().partition("e")[0]
     return mantissa.strip("-0.").replace(".", "")
 
 
 def is_shortest(text: str, number: float) -> bool:
     """
-    Return whether Python writes *number*, ``float(text)`` and not 0, with exactly the digits of *text*.
+    Return whether the `repr` of *number*, ``float(text)`` and not 0, has exactly the digits of *text*.
 
-    A body may have millions of numbers, so this compares texts and makes no decimals: rounding multiplies
-    nothing by ten, so where the digits are the same the values are.
+    A body may have millions of numbers, so this compares texts and creates no Decimals. Equal digits mean
+    equal values, as rounding cannot change a value by a factor of ten.
     """
     if len(text) > LONGEST_FLOAT_TEXT and len(digits_of(text)) > FLOAT_DIGITS:
         return False
@@ -399,19 +400,19 @@ def is_shortest(text: str, number: float) -> bool:
 
 
 def is_plain_fraction(text: str) -> bool:
-    """Return whether *text*, a decimal, has a point, no exponent, and no zero at its end."""
+    """Return whether *text*, a decimal, has a point, no exponent and no trailing zero."""
     return text[-1] != "0" and "." in text and "e" not in text and "E" not in text
 
 
 def json_number(value: Decimal) -> int | float | None:
-    """Return the number that JSON writes with exactly *value*'s digits, None where there is none."""
+    """Return the number that JSON writes with exactly the digits of *value*; None if there is none."""
     if not value.is_finite():
         return None if value.is_snan() else float(value)
     return Digits.of(value).json_number
 
 
 def decimal_form(value: Decimal) -> object:
-    """Return *value*, no signalling NaN, as a JSON number, or its digits tagged."""
+    """Return *value* as a JSON number, or tagged. It must not be a signalling NaN."""
     if not value.is_finite():
         return float(value)
     text = str(value)
@@ -446,7 +447,7 @@ _REMEMBERED = 4_096
 
 
 def with_canonical_numbers(text: str) -> Iterator[str]:
-    """Yield the JSON *text*, as Python's encoder wrote it, with whole numbers in their canonical form."""
+    """Yield *text*, JSON from Python's encoder, with whole numbers in their canonical form."""
     if (
         _SHORT_EXPONENT.search(text)
         or (".0" in text and _WHOLE_FLOAT.search(text))
@@ -463,9 +464,9 @@ def with_canonical_numbers(text: str) -> Iterator[str]:
 
 class _CanonicalNumbers(dict[str, str]):
     """
-    The canonical forms of what `_NUMBERS` matches.
+    A cache of canonical forms, by the text that `_NUMBERS` matched.
 
-    Where 6 MB hold more than a million numbers, they are so short that few differ: most are looked up.
+    If 6 MB contain more than a million numbers, the numbers are short and few differ, so most are hits.
     """
 
     def __missing__(self, text: str) -> str:
@@ -488,7 +489,7 @@ def _canonical_number(text: str) -> str:
 
 
 def _canonical_whole(text: str) -> str:
-    """Return the long whole number *text* as a float or a Decimal of its value is written."""
+    """Return the text of the long whole number *text* as it is written for an equal float or Decimal."""
     digits = text.lstrip("-")
     if len(digits) <= WRITTEN_OUT:
         return text

@@ -1,4 +1,4 @@
-"""The only place that reads the time and sleeps, and the form in which the rows store times."""
+"""The only module that reads the time or sleeps. It also formats times for rows."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import NamedTuple, Protocol, TypeVar
 T = TypeVar("T")
 Waits = Generator[float, None, T]
 """
-Work that yields the seconds for which it has to wait, and returns its result.
+Work that yields the seconds it has to wait, and returns its result.
 
-So it is written once: a thread sleeps for them (`through`), async work waits on its loop (`engine.waiting`).
+It serves both kinds of work: `through` sleeps in the thread, `engine.waiting` waits on the event loop.
 """
 LAST_ANSWER = 0.15
-"""Seconds before an invocation is killed from which no answer of the table is awaited (guarantee 11)."""
+"""Seconds before the end of an invocation from which no answer of the table is awaited (guarantee 11)."""
 FINAL = 0.35
-"""Seconds before that in which nothing starts, and each request is sent once."""
+"""Seconds before `LAST_ANSWER` in which nothing starts and each request is sent only once."""
 
 
 class Clock(Protocol):
-    """Tells the time, and waits."""
+    """Returns the time, and sleeps."""
 
     def now(self) -> datetime:
         """Return the time as an aware datetime in UTC, in whole milliseconds."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Return after *seconds*."""
+        """Sleep for *seconds*."""
         ...
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The system clock."""
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
@@ -51,7 +51,7 @@ class SystemClock:
 
 
 async def sleep_on_loop(clock: Clock, seconds: float) -> None:
-    """Return after *seconds* by *clock*, without blocking the event loop."""
+    """Sleep for *seconds* by *clock*, without blocking the event loop."""
     import asyncio
 
     sleep = getattr(clock, "sleep_async", None)
@@ -59,7 +59,7 @@ async def sleep_on_loop(clock: Clock, seconds: float) -> None:
 
 
 def through(work: Waits[T], clock: Clock) -> T:
-    """Do *work* on this thread, which sleeps where it has to wait."""
+    """Run *work* on this thread, and sleep for its waits."""
     try:
         while True:
             clock.sleep(next(work))
@@ -69,7 +69,7 @@ def through(work: Waits[T], clock: Clock) -> T:
 
 
 def has_running_loop() -> bool:
-    """Whether this thread is that of a running event loop, which must not sleep."""
+    """Whether this thread has a running event loop, so that it must not sleep."""
     if "asyncio" not in sys.modules:
         return False
     import asyncio
@@ -88,29 +88,29 @@ class Deadline(NamedTuple):
     at: datetime
     final: float = 0.0
     """
-    In so many seconds before *at* each request is sent once, without a pause: the caller retries.
+    For this many seconds before *at*, each request is sent only once; the caller retries.
 
-    Unless it is 0, no answer is awaited beyond *at*, and nothing is sent after it. 0: requests are retried
-    until *at*, and each is awaited for as long as the client does.
+    Unless it is 0, nothing is sent or awaited after *at*. 0: requests are retried until *at*, and each is
+    awaited until the client's timeout.
     """
 
     def remaining(self) -> float:
-        """Return the seconds that are left, never below zero."""
+        """Return the remaining seconds, never below zero."""
         return max(self.remaining_at(self.clock.now()), 0.0)
 
     def remaining_at(self, now: datetime) -> float:
-        """Return the seconds from *now* on: below zero where the deadline has passed."""
+        """Return the seconds from *now* to the deadline; negative if it has passed."""
         return (self.at - now).total_seconds()
 
     def is_final(self) -> bool:
-        """Whether each request is sent once from now on, and nothing starts any more."""
+        """Whether from now on each request is sent only once, and nothing starts."""
         return self.is_final_at(self.clock.now())
 
     def is_final_at(self, now: datetime) -> bool:
         return self.final > 0 and self.remaining_at(now) <= self.final
 
     def before_final(self) -> float:
-        """Return the seconds that are left before it is final, never below zero."""
+        """Return the seconds until it is final, never below zero."""
         return max(self.remaining() - self.final, 0.0)
 
     def passed(self) -> bool:
@@ -118,15 +118,15 @@ class Deadline(NamedTuple):
 
     def has_time_for_another(self, began: datetime) -> bool:
         """
-        Return whether a try that takes as long as the one that *began* then ends before the deadline.
+        Return whether another try, as long as the one since *began*, would end before the deadline.
 
-        A try that the clock, set back meanwhile, shows to end before it began took no time.
+        If the clock was set back meanwhile, the last try counts as having taken no time.
         """
         now = self.clock.now()
         return self.remaining_at(now) > max((now - began).total_seconds(), 0.0)
 
     def pause(self, seconds: float) -> None:
-        """Wait *seconds*, at most until the deadline."""
+        """Sleep for *seconds*, at most until the deadline."""
         self.clock.sleep(min(seconds, self.remaining()))
 
     def earlier(self, seconds: float) -> Deadline:
@@ -149,7 +149,7 @@ def to_milliseconds(at: datetime) -> datetime:
 
 @lru_cache(maxsize=64)  # the records of a batch share most of their times, and each is logged and stored
 def stamp(at: datetime) -> str:
-    """Return *at* in UTC and fixed width, ``2026-11-20T10:12:00.000Z``: text sorts as time does."""
+    """Return *at* in UTC as ``2026-11-20T10:12:00.000Z``: fixed width, so texts sort by time."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 

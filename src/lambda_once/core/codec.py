@@ -1,4 +1,4 @@
-"""A result as text and back: the codec of a return annotation."""
+"""Convert results to text and back, by the codec of a return annotation."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ _ANYTHING = (Any, object, Parameter.empty, Never, NoReturn)
 _NOTHING = (None, NoneType)
 
 _OLDEST_PYDANTIC = (2, 11)
-"""The first that reads by names of fields whatever a model's configuration (by_name=)."""
+"""The first version that can always read by field names, whatever the model's configuration (by_name=)."""
 
 
 BUILDING: Final = RLock()
-"""Held while pydantic builds an adapter: it imports its parts then, and threads that do so may deadlock."""
+"""Held while pydantic builds an adapter: it imports its modules then, and concurrent imports may deadlock."""
 
 
 def codec_for(annotation: object) -> Codec:
     """
-    Return the codec of ``returns=`` or of a return annotation, as `typing.get_type_hints` gives it.
+    Return the codec for ``returns=`` or for a return annotation, as `typing.get_type_hints` returns it.
 
-    Annotations that JSON satisfies (None, str, dict, list[int], Mapping, any TypedDict), missing ones and
-    unknown ones get plain JSON. The others get pydantic's TypeAdapter, imported here, for threads that import
-    it at once may deadlock. Raises `Misconfigured` where pydantic is missing or too old, and for a dataclass
-    with a field whose type cannot be resolved.
+    Annotations of JSON types (None, str, dict, list[int], Mapping, any TypedDict), missing and unknown ones
+    get plain JSON. Others get pydantic's TypeAdapter, imported here, as concurrent imports may deadlock.
+    Raises `Misconfigured` if pydantic is missing or too old, and for a dataclass field whose type cannot be
+    resolved.
     """
     check_fields(annotation)
     if not is_plain(annotation):
@@ -60,7 +60,7 @@ def codec_for(annotation: object) -> Codec:
 
 
 def _check_pydantic(annotation: object) -> None:
-    """Raise `Misconfigured` without a pydantic that reads *annotation*: duplicates would get dicts."""
+    """Raise `Misconfigured` if pydantic is missing or too old: duplicates would get dicts."""
     try:
         import pydantic
     except ImportError:
@@ -79,7 +79,7 @@ def _check_pydantic(annotation: object) -> None:
 
 
 def codec_by(to_json: Callable[[Any], object], from_json: Callable[[Any], object]) -> Codec:
-    """Return the codec of a pair of functions: to what JSON can write, and back from what JSON reads."""
+    """Return the codec of a pair of functions: to JSON types, and back from them."""
     return Codec(_ByPair(to_json, from_json))
 
 
@@ -87,9 +87,9 @@ class Codec:
     """
     Writes and reads results of one annotation.
 
-    `load` returns what `dump` was given: a typed value of its annotation; an untyped one as JSON has it, with
-    Decimals, dates, dataclasses and the like in their `plain` form. None is always ``null``.
-    Fields that pydantic masks or excludes are stored masked or not at all.
+    With a typed annotation, `load` returns a value of that type. Otherwise it returns JSON types, with
+    Decimals, dates, dataclasses and the like in their `plain` form. None is always ``null``. Fields that
+    pydantic masks are stored masked, and fields that it excludes are not stored.
     """
 
     def __init__(self, annotation: object) -> None:
@@ -99,7 +99,7 @@ class Codec:
         """
         Return *value* as JSON text, with NaN and infinities as Python's `json` writes them.
 
-        Raises NotSerialisable for what JSON cannot write.
+        Raises NotSerialisable if it is not JSON-serialisable.
         """
         if value is None:
             return "null"
@@ -126,7 +126,7 @@ class Codec:
             ) from None
 
     def round_trip(self, value: object) -> Any:
-        """Return what duplicates get for *value*. Raises NotSerialisable where it cannot be read back."""
+        """Return *value* as duplicates get it. Raises NotSerialisable if it cannot be read back."""
         try:
             return self.load(self.dump(value))
         except Corrupt:
@@ -142,7 +142,7 @@ class Codec:
 
 
 class _ByPydantic(NamedTuple):
-    """Names are those of fields, not aliases: validation and serialisation aliases may differ."""
+    """Uses field names, not aliases: validation and serialisation aliases may differ."""
 
     adapter: Any
 
@@ -154,7 +154,7 @@ class _ByPydantic(NamedTuple):
 
 
 class _ByPair(NamedTuple):
-    """A pair of functions of the developer's. They never get None, which is always ``null``."""
+    """The developer's pair of functions. None is always ``null`` and not passed to them."""
 
     to_json: Callable[[Any], object]
     from_json: Callable[[Any], object]
@@ -170,7 +170,7 @@ class _ByPair(NamedTuple):
 
 
 class _PlainJson(NamedTuple):
-    """What JSON makes of a value."""
+    """Plain JSON, without a type."""
 
     def write(self, value: object) -> object:
         return value
@@ -191,7 +191,7 @@ def _form_of(annotation: object) -> _ByPydantic | _PlainJson | _ByPair:
 
 
 def _adapter(annotation: object) -> Any:
-    """Return the TypeAdapter, with bytes as base64 where the type has no configuration of its own."""
+    """Return the TypeAdapter; it writes bytes as base64 unless the type has its own configuration."""
     import pydantic
 
     config = pydantic.ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -234,7 +234,7 @@ def _named(value: object) -> str:
 
 
 def is_plain(annotation: object) -> bool:
-    """Return whether plain JSON satisfies *annotation*, or *annotation* cannot be known."""
+    """Return whether *annotation* consists of JSON types, or is unknown."""
     origin, args = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, str | ForwardRef | TypeVar) or is_typeddict(origin or annotation):
         return True

@@ -1,8 +1,8 @@
 """
-Recognise AWS' durable executions without importing their SDK (``aws-durable-execution-sdk-python``).
+Detect AWS durable executions without importing their SDK (``aws-durable-execution-sdk-python``).
 
-A durable handler is suspended by `SuspendExecution`, a BaseException, and later runs again from its start. To
-a decorator around it that looks like an abandoned attempt, so it is refused when first seen.
+A durable handler is suspended by `SuspendExecution`, a BaseException, and later runs again from the start. A
+decorator around it would take that for an abandoned attempt, so such handlers are refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from lambda_once.errors import Misconfigured
 
 SDK: Final = "aws_durable_execution_sdk_python"
-"""Where this module is not loaded there is nothing to check."""
+"""While this module is not loaded, there is nothing to check."""
 _WAYS: Final = (
     "Protect what starts the execution (DurableExecutionName=attempt.downstream_key()), or a step "
     "(once.function or once.run inside context.step), or the whole execution (once.execution); "
@@ -22,7 +22,7 @@ _WAYS: Final = (
 
 
 def is_durable_context(value: object) -> bool:
-    """Return whether *value* is the `DurableContext` that a durable handler gets."""
+    """Return whether *value* is the `DurableContext` of a durable handler."""
     return any(each.__name__ == "DurableContext" and _is_of_sdk(each) for each in type(value).__mro__)
 
 
@@ -34,19 +34,19 @@ def is_suspension(error: BaseException) -> bool:
 
 
 def check_context(context: object) -> None:
-    """Check that *context* is not that of a durable execution. Raises `Misconfigured`."""
+    """Raise `Misconfigured` if *context* is a `DurableContext`."""
     if is_durable_context(context):
         raise Misconfigured(f"the context is a DurableContext, whose handler runs again and again. {_WAYS}")
 
 
 def check_arguments(name: str, arguments: Mapping[str, object]) -> None:
-    """Check that no argument of function *name* is a `DurableContext`. Raises `Misconfigured`."""
+    """Raise `Misconfigured` if an argument of function *name* is a `DurableContext`."""
     if any(map(is_durable_context, arguments.values())):
         raise Misconfigured(f"{name} gets a DurableContext, by which it could be suspended. {_WAYS}")
 
 
 def check_function(name: str, function: object) -> None:
-    """Check that *function* is not wrapped by ``@durable_execution``. Raises `Misconfigured`."""
+    """Raise `Misconfigured` if *function* is wrapped by ``@durable_execution``."""
     wrapped: Any = function
     while wrapped is not None:
         if str(getattr(wrapped, "__globals__", {}).get("__name__")).partition(".")[0] == SDK:
@@ -55,7 +55,7 @@ def check_function(name: str, function: object) -> None:
 
 
 def check_event(event: object) -> None:
-    """Check that *event* does not invoke a durable execution, as Lambda does. Raises `Misconfigured`."""
+    """Raise `Misconfigured` if *event* is Lambda's invocation of a durable execution."""
     is_one = (
         "CheckpointToken" in event and "DurableExecutionArn" in event
         if isinstance(event, dict)
@@ -66,7 +66,7 @@ def check_event(event: object) -> None:
 
 
 def suspended(token: str) -> Misconfigured:
-    """Return the error for the work of *token*, which suspended its durable execution."""
+    """Return the error for work of *token* that suspended its durable execution."""
     return Misconfigured(f"the work of token {token} suspended its durable execution. {_WAYS}", token=token)
 
 

@@ -1,4 +1,4 @@
-"""JMESPath with Powertools' functions, and with multi-selects that fail on a missing part."""
+"""JMESPath with Powertools' functions, and an error for a missing part of a multi-select."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jmespath.visitor import TreeInterpreter
 from lambda_once.errors import Misconfigured
 
 Node = Any  # a dict of the parsed expression; jmespath has no public name for it
-"""A node of jmespath's syntax tree: type, children, value."""
+"""A node of JMESPath's syntax tree: type, children, value."""
 
 _CHOOSES_AMONG_ITS_ARGUMENTS = "not_null"
 _TAKE = frozenset(
@@ -25,19 +25,19 @@ _TAKE = frozenset(
         *("or_expression", "pipe", "subexpression"),
     }
 )
-"""Nodes whose value is a part of the payload, or one of their children's: they build nothing."""
+"""Nodes that select a part of the payload, or a child's value, and build nothing new."""
 
 
 _NAME = re.compile(r"[\w$@:/-]*\w[\w$@:/-]*")
-"""What may be meant as the name of a field."""
+"""A probable field name, perhaps one that needs quotes."""
 
 
 class PartMissing(LookupError):
-    """A part of a multi-select in the result is missing. Its text is the name of that part."""
+    """A part of a multi-select in the result is missing. The message is the name of that part."""
 
 
 class _Functions(PowertoolsFunctions):
-    """Powertools' functions; `powertools_json` returns what is parsed already unchanged."""
+    """Powertools' functions; `powertools_json` returns parsed values unchanged."""
 
     @signature({"types": []})  # type: ignore[untyped-decorator]  # jmespath ships no types
     def _func_powertools_json(self, value: object) -> object:
@@ -46,10 +46,10 @@ class _Functions(PowertoolsFunctions):
 
 def parsed(expression: str, *, may_be_null: bool = False) -> Callable[[object], object]:
     """
-    Return a search of a plain payload; it raises what JMESPath and its functions raise.
+    Return a function that searches a plain payload; it raises what JMESPath and its functions raise.
 
-    It raises PartMissing, too, unless the result and its parts *may be null*. Raises Misconfigured for an
-    expression that cannot be parsed, and for an unknown function.
+    Unless the result *may be null*, it also raises PartMissing. Raises Misconfigured for an expression that
+    cannot be parsed, and for an unknown function.
     """
     root = _compiled(expression)
     for name in _functions(root):
@@ -63,7 +63,7 @@ def parsed(expression: str, *, may_be_null: bool = False) -> Callable[[object], 
 
 
 def builds(expression: str) -> bool:
-    """Return whether the result of *expression* is made by it, not a part of the payload as it came."""
+    """Return whether *expression* builds its result, rather than selecting a part of the payload."""
     return any(node["type"] not in _TAKE for node in _nodes(_compiled(expression)))
 
 
@@ -71,7 +71,7 @@ def labels(expression: str) -> tuple[str, ...]:
     """
     Return names for the parts of the result of *expression*.
 
-    A part of a multi-select list is named by its path, or else its index; any other result by the expression.
+    A part of a multi-select list is named by its path, or its index; any other result by the expression.
     """
     root: Node = jmespath.compile(expression).parsed
     if root["type"] != "multi_select_list":
@@ -101,7 +101,7 @@ def _compiled(expression: str) -> Node:
 
 
 def _correction(expression: str) -> str:
-    """Return what to do about *expression*: names with other characters than letters need quotes."""
+    """Return how to correct *expression*: names that are not identifiers need quotes."""
     steps = expression.split(".")
     if not all(map(_NAME.fullmatch, steps)):
         return "correct it"
@@ -146,9 +146,9 @@ def _is_nothing(part: object) -> bool:
 
 def _selects(node: Node, *, projected: bool) -> Iterator[tuple[Node, bool]]:
     """
-    Yield the multi-selects whose parts reach the result, and whether each is in a projection.
+    Yield the multi-selects whose parts are in the result, and whether each is in a projection.
 
-    These are at the tail of an expression; filtered ones are left out.
+    They are at the tail of an expression.
     """
     children: list[Node] = node["children"]
     match node["type"]:
@@ -188,7 +188,7 @@ def root_names(expression: str) -> frozenset[str]:
     """
     Return the names that *expression* requires at the root of a payload.
 
-    Those on a side of ``||`` or in ``not_null`` are optional. Raises `Misconfigured` as `parsed` does.
+    Names on a side of ``||`` or in ``not_null`` are optional. Raises `Misconfigured` as `parsed` does.
     """
     return frozenset(_root_names(_compiled(expression)))
 

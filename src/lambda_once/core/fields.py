@@ -1,8 +1,8 @@
 """
-The fields of a payload: which differ between two of one key, for the message of `KeyReused`; and ``ignore=``.
+The fields of a payload: which of them differ, for the message of `KeyReused`, and which ``ignore=`` removes.
 
-Beside the fingerprint a row has, for each top-level field of its payload, a checksum of the name and one of
-the canonical text. A later payload is compared with these to *name* what differs. They decide nothing.
+Besides the fingerprint, a row has checksums of the name and the canonical text of each top-level field of its
+payload. Comparing a later payload with them gives the *names* of the fields that differ. They decide nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from lambda_once.core.canonical import (
 )
 
 MOST_FIELDS = 32
-"""Fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""
+"""Most fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""
 MOST_NAMED = 5
-"""Fields that a message names."""
+"""Most field names in a message."""
 LONGEST_NAME = 64
 
 _ENTRY = 4
@@ -41,40 +41,40 @@ _CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
 class Printed(NamedTuple):
-    """The canonical text that a fingerprint is made from, and that of each field by name."""
+    """The canonical text of a payload, for its fingerprint, and that of each field, by name."""
 
     text: str
     fields: tuple[tuple[str, str], ...]
 
     @property
     def fingerprint(self) -> str:
-        """The same as of `canonical.fingerprint`."""
+        """The fingerprint, as `canonical.fingerprint` returns it."""
         return f"{VERSION}.{sha256(self.text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 class Fields(NamedTuple):
-    """The fields of one payload, sorted: checksum of the name, checksum of the text, the name."""
+    """The fields of one payload, sorted: checksum of the name, checksum of the text, name."""
 
     entries: tuple[tuple[int, int, str], ...]
     stored: bytes
-    """What the row stores of them: at most 128 bytes, no names, no values."""
+    """Their checksums as the row stores them: at most 128 bytes, without names and values."""
 
 
 class Difference(NamedTuple):
-    """How a later payload differs from the one whose checksums a row has."""
+    """The fields in which a later payload differs from that of a row."""
 
     changed: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     missing: int = 0
-    """How many fields only the first one has; their names are unknown."""
+    """How many fields only the first payload has; their names are unknown."""
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The names of the fields, at most MOST_NAMED, each cut to LONGEST_NAME characters, all printable."""
+        """The names of at most MOST_NAMED fields, printable, each cut to LONGEST_NAME characters."""
         return tuple(map(printable, (self.changed + self.new)[:MOST_NAMED]))
 
     def __str__(self) -> str:
-        """Return it as one sentence without a full stop; "" where no difference is known."""
+        """Return the difference as text for a message; "" if none is known."""
         parts = []
         named = self.named
         changed, new = named[: len(self.changed)], named[len(self.changed) :]
@@ -94,10 +94,9 @@ def printed(whole: object, payload: object = None, *, assembled: bool = False) -
     """
     Return the canonical text of *whole*, and of each of its fields.
 
-    No fields unless *whole* is an object whose names need no escaping.
-
-    *assembled*: a decorator made *whole* around *payload*. Then its fields are those of its parts, named
-    ``part.field``, and those of *payload* under their own names, as in ``ignore=``. Raises NotCanonical.
+    There are no fields unless *whole* is an object whose names need no escaping. *assembled*: a decorator
+    built *whole* around *payload*. Its fields are then those of its parts, named ``part.field``, and those of
+    *payload* under their own names, as in ``ignore=``. Raises NotCanonical.
     """
     writer = _Writer(payload)
     try:
@@ -109,9 +108,9 @@ def printed(whole: object, payload: object = None, *, assembled: bool = False) -
 
 def selected(whole: object, labels: Sequence[str]) -> Printed:
     """
-    Return `printed` of *whole*, which an expression has selected.
+    Return `printed` of *whole*, the result of an expression.
 
-    If it is no object, *labels* name its parts: those of a list of that length one by one, else all together.
+    If it has no fields, *labels* name its parts: one by one for a list of that length, else all together.
     """
     found = printed(whole)
     if found.fields:
@@ -122,10 +121,10 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
 
 
 def fields_of(printed: Printed, token: str) -> Fields | None:
-    """Return the checksums for a row of *token*; None where there are no fields."""
+    """Return the checksums for a row of *token*; None if there are no fields."""
     if not printed.fields:
         return None
-    # Salted by token: equal values do not look equal in two rows.
+    # Salted by token, so that equal values have different checksums in different rows.
     salt = crc32(token.encode())
     entries = sorted([(_checksum(name, salt), _checksum(text, salt), name) for name, text in printed.fields])
     stored = b"".join(
@@ -135,7 +134,7 @@ def fields_of(printed: Printed, token: str) -> Fields | None:
 
 
 def difference(stored: bytes | None, later: Fields | None) -> Difference:
-    """Return how *later* differs from the payload whose checksums a row of the same token has *stored*."""
+    """Return how *later* differs from the payload whose checksums are *stored* in the same token's row."""
     if stored is None or later is None:
         return Difference()
     kept = [
@@ -165,7 +164,7 @@ def printable(name: str) -> str:
 
 
 def names_in(payload: object) -> str:
-    """Return the names of the top-level fields of *payload*, at most MOST_NAMED, for a message; no values."""
+    """Return a text for a message: the names of at most MOST_NAMED top-level fields of *payload*."""
     if not isinstance(payload, Mapping):
         return f"it has no fields: it is {_KINDS.get(type(payload), 'not an object')}"
     names = [printable(str(name)) for name in islice(payload, MOST_NAMED)]
@@ -188,7 +187,7 @@ class _Writer:
         self.fields: list[tuple[str, str]] = []
 
     def text(self, value: object, levels: int, label: str | None = None, prefix: str = "") -> str:
-        """Return the text of *value*; its fields are those *levels* down, under *prefix*, or itself."""
+        """Return the text of *value*; collect its fields *levels* down, named under *prefix*, or itself."""
         kind = type(value)
         if kind is str:
             text = encode_basestring(value)  # type: ignore[arg-type]  # a str
@@ -217,7 +216,7 @@ class _Writer:
 
 
 def _is_plain(names: Iterable[object]) -> bool:
-    """Return whether the canonical form neither escapes nor tags any of *names*."""
+    """Return whether the canonical form leaves all *names* as they are, without escape or tag."""
     return all(type(name) is str and not name.startswith(MARK) for name in names)
 
 
@@ -228,16 +227,16 @@ _Branches = dict[str, "_Branches"]
 
 def without(payload: object, ignore: Sequence[str]) -> object:
     """
-    Return *payload* without the dotted paths of *ignore*, through lists into each element.
+    Return *payload* without the dotted paths in *ignore*, which apply to each element of a list.
 
-    A path that is missing is skipped. *payload* is not changed; its other branches are shared, not copied.
+    Missing paths are skipped. *payload* is not changed; its other branches are shared, not copied.
     """
     return _pruned(payload, _branches(tuple(ignore))) if ignore else payload
 
 
 @lru_cache(maxsize=256)
 def _branches(paths: tuple[str, ...]) -> _Branches:
-    """Return the paths as a tree; a path's end is an empty branch."""
+    """Return the paths as a tree; the end of a path is an empty branch."""
     tree: _Branches = {}
     for path in sorted(paths, key=len, reverse=True):
         branch = tree

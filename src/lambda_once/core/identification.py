@@ -1,7 +1,7 @@
 """
-What identifies a unit of work, as a value.
+The identification of a unit of work, as a value.
 
-`decorators.identify` makes it. A call runs from it, `explain` prints it, and `KeyReused` compares it.
+`decorators.identify` creates it, calls use it, and `explain` prints it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class KeyFrom(Enum):
-    """Where the key of a unit comes from."""
+    """The source of a unit's key."""
 
     OPTION = "key="
     SOURCE = "what the source itself identifies it by"
@@ -25,9 +25,9 @@ class KeyFrom(Enum):
 
 class Identification(NamedTuple):
     """
-    How a unit of work differs from every other one, as far as that could be found.
+    What identifies a unit of work.
 
-    If something went wrong it is in *error*, and the members after the one that failed are empty.
+    If a step failed, *error* has its exception, and the members of later steps are empty.
     """
 
     key_from: KeyFrom = KeyFrom.HASH
@@ -37,25 +37,25 @@ class Identification(NamedTuple):
     scope: object = None
     token: str = ""
     hashed: Printed | None = None
-    """The text that the fingerprint is the hash of; None: there is no fingerprint."""
+    """The canonical text that the fingerprint hashes; None: there is no fingerprint."""
     fingerprint: str | None = None
     fields: Fields | None = None
-    """Its fields, of which the row keeps checksums."""
+    """The fields of the payload; the row keeps their checksums."""
     presented: Presented | None = None
-    """The credential of the request, which a duplicate must present, too; None: nothing is compared."""
+    """The credential of the request, compared with that of a duplicate; None: nothing is compared."""
     error: Exception | None = None
 
     def difference(self, record: Record) -> Difference:
-        """Return how the payload differs from the one of *record*, a row with another fingerprint."""
+        """Return how the payload differs from that of *record*, a row with another fingerprint."""
         return difference(record.fields, self.fields)
 
     def clashes(self, other: Identification) -> bool:
-        """Whether *other*, a later unit with the same token, has another payload: `KeyReused`."""
+        """Whether *other*, a later unit with the same token, has another payload (`KeyReused`)."""
         both = None not in (self.fingerprint, other.fingerprint)
         return both and self.fingerprint != other.fingerprint
 
     def is_of_other_caller(self, other: Identification) -> bool:
-        """Whether *other*, a later unit with the same token, presents other credentials: `OtherCaller`."""
+        """Whether *other*, a later unit with the same token, has other credentials (`OtherCaller`)."""
         if self.presented is None or other.presented is None:
             return False
         if not (self.presented.proof and other.presented.proof):

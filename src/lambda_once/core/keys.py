@@ -1,4 +1,4 @@
-"""What makes two deliveries the same work: the selected key, and its token."""
+"""Select the key, which makes two deliveries the same work, and build its token."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from lambda_once.core.fields import names_in, printable
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 Selector = str | Callable[..., object] | None
-"""Selects a key or a scope: a JMESPath expression, a callable, or None."""
+"""How to select a key or a scope: a JMESPath expression, a callable, or None."""
 
 SERVICE_VARIABLE: Final = "POWERTOOLS_SERVICE_NAME"
 NO_SERVICE: Final = "service_undefined"
 """The default service, as in Powertools."""
 
 PART_LIMIT = 255
-"""Bytes of a readable part: four parts and three slashes stay under 1,024 bytes."""
+"""Most bytes of a readable part: four parts and three slashes stay under 1,024 bytes."""
 
 MOST_DIGITS = 255
-"""Digits of the longest number that is a readable part."""
+"""Most digits of a number that is a readable part."""
 _TOO_LONG = 10**MOST_DIGITS
 
 _UNSEEN: Final = object()
-"""The payload where a callable selects from its arguments."""
+"""Stands for the payload if a callable selects from its arguments."""
 
 _MAY_BE_EMPTY: Final = (str, dict, list, tuple, bytes, set, frozenset, Mapping)
 
@@ -44,12 +44,11 @@ def compile_expression(
     expression: str, what: str = "key", *, may_be_null: bool = False
 ) -> Callable[[object], object]:
     """
-    Return a search of a plain payload (`plain`) by the JMESPath *expression*, with Powertools' functions.
+    Return a function that searches a plain payload (`plain`) by *expression*, with Powertools' functions.
 
-    The search raises KeyMissing, whatever goes wrong: a wrong type for a function, text that is not JSON and,
-    unless it *may be null*, a missing part of what `select` returns; messages call that *what*. Raises
-    Misconfigured at once for an expression that cannot be parsed, with the position, and for an unknown
-    function.
+    The function raises KeyMissing for any error, such as a wrong type or text that is not JSON, and, unless
+    it *may be null*, for a missing part of the result; messages call the result *what*. Raises Misconfigured
+    at once for an expression that cannot be parsed, with the position, and for an unknown function.
     """
     from lambda_once.core.expressions import PartMissing, builds, parsed  # jmespath costs a cold start
 
@@ -88,12 +87,12 @@ def labels_of(expression: str) -> tuple[str, ...]:
 
 def select(expression: str, payload: object, what: str = "key", *, may_be_null: bool = False) -> object:
     """
-    Return what *expression* selects of *payload*, a plain value (`plain`).
+    Return what *expression* selects from *payload*, a plain value (`plain`).
 
-    0 and False are values. Raises KeyMissing, unless it *may be null*, if it selects nothing (None, "", {} or
-    []), wholly or in a part of a multi-select, and for a null anywhere in what the expression builds. Nulls
-    inside a part of the payload that it takes as it is are content. The message names the part that is null
-    and the payload's fields, and quotes no value. Raises Misconfigured as `compile_expression` does.
+    0 and False are values. Raises KeyMissing if the search fails and, unless it *may be null*, if the result
+    or a part of a multi-select is nothing (None, "", {} or []), or if a result built by the expression
+    contains a null. Nulls inside a selected part of the payload are content. The message has the names of the
+    null part and of the payload's fields, but no values. Raises Misconfigured as `compile_expression` does.
     """
     return compile_expression(expression, what, may_be_null=may_be_null)(payload)
 
@@ -104,9 +103,9 @@ def select_from(
     """
     Return the key that *function* returns for *args* and *kwargs*.
 
-    Raises KeyMissing if that is nothing, or an element of a returned tuple or list is; a mapping and a model
-    are content, nulls included. *function* may raise an `OnceError`, such as KeyMissing; any other exception
-    is the developer's mistake: Misconfigured.
+    Raises KeyMissing if the key, or an element of a returned tuple or list, is nothing; nulls inside a
+    mapping or model are content. An `OnceError` of *function*, such as KeyMissing, passes through; for any
+    other exception it raises Misconfigured.
     """
     name = f"the callable {getattr(function, '__qualname__', type(function).__qualname__)}"
     try:
@@ -128,9 +127,9 @@ def select_from(
 
 def of_payload(content: object, within: Mapping[str, object]) -> object:
     """
-    Return the key of work that is identified by its whole payload, and by what it is *within*.
+    Return the key of work that is identified by its whole payload *content* and the values of *within*.
 
-    Tagged, so that it is hashed even if the payload is a readable text. Raises KeyMissing for an empty one.
+    It is a mapping, so that even a readable payload is hashed. Raises KeyMissing for an empty payload.
     """
     if is_nothing(content):
         raise KeyMissing(
@@ -146,12 +145,12 @@ def is_nothing(value: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """Return whether neither *value* nor, if it is a list or tuple, an element of it is nothing."""
+    """Return whether neither *value* nor any element of it (list or tuple) is nothing."""
     return not is_nothing(value) and not (isinstance(value, list | tuple) and any(map(is_nothing, value)))
 
 
 def null_in(found: object) -> tuple[str | int, ...] | None:
-    """Return the path of a null in *found*, a plain value: names and indexes; None if it has none."""
+    """Return the path of a null in *found*, a plain value, as names and indexes; None if there is no null."""
     pending: list[tuple[object, tuple[str | int, ...]]] = [(found, ())]
     while pending:
         each, path = pending.pop()
@@ -165,7 +164,7 @@ def null_in(found: object) -> tuple[str | int, ...] | None:
 
 
 def _path(steps: tuple[str | int, ...], found: object, labels: tuple[str, ...]) -> str:
-    """Return *steps* into *found* as text; an element of a multi-select list is named by its label."""
+    """Return the path *steps* in *found* as text, with labels for elements of a multi-select list."""
     first, *others = steps
     named = isinstance(found, list) and len(found) == len(labels) and isinstance(first, int)
     shown = [labels[int(first)] if named else _step(first), *map(_step, others)]
@@ -194,18 +193,20 @@ def token(service: str, name: str, scope: object | None, key: object) -> str:
     """
     Return the lock token ``service/name/[scope/]key``, at most 1,024 bytes of ASCII.
 
-    Different parts make different tokens, except that a number that equals an integer (5, 5.0,
-    Decimal("5.00"), no boolean) is the text of its digits, and a scope of one part that part. Each part is
-    percent-encoded. A string of at most PART_LIMIT encoded bytes is readable, and so is a scope of
-    several, joined by ":"; anything else, and what looks like a digest, is its digest. Raises KeyMissing for
-    an empty key or scope and for one without canonical form, Misconfigured for an empty service or name.
+    Different parts make different tokens, with two exceptions: a number that equals an integer (5, 5.0,
+    Decimal("5.00"), but no boolean) equals the text of its digits, and a scope of one part equals that part.
+
+    Parts are percent-encoded. A string of at most PART_LIMIT encoded bytes stays readable, and so does a
+    scope of several strings, joined by ":". Anything else, and text that looks like a digest, is replaced by
+    its digest. Raises KeyMissing for a key or scope that is empty or has no canonical form, and Misconfigured
+    for an empty service or name.
     """
     owner = _owner(service, name)
     return f"{owner}/{_key(key)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key)}"
 
 
 def downstream(token: str, generation: str | None, label: str) -> str:
-    """Return an idempotency key for a downstream system: 64 hex, the same for every attempt of *token*."""
+    """Return an idempotency key for a downstream system: 64 hex digits, the same for every attempt."""
     return digest(["downstream", token, *([] if generation is None else [generation]), label])
 
 
@@ -241,7 +242,7 @@ def _scope(scope: object) -> str:
 
 
 def _part(value: object) -> str:
-    """Return *value* readable or digested. Raises KeyMissing where it has no canonical form."""
+    """Return *value* as readable text or as its digest. Raises KeyMissing if it has no canonical form."""
     text = value if isinstance(value, str) else whole_digits(value)
     if text is not None:
         readable = _encoded(text)
@@ -257,9 +258,9 @@ def _part(value: object) -> str:
 
 def whole_digits(value: object) -> str | None:
     """
-    Return the digits of a number that equals an integer of at most MOST_DIGITS digits; None for all else.
+    Return the digits of a number that equals an integer of at most MOST_DIGITS digits; None otherwise.
 
-    A boolean is no number. A float counts by its shortest text, and -0.0 is 0.
+    A boolean is not a number. A float counts by its `repr`, and -0.0 is 0.
     """
     if isinstance(value, Enum):
         value = value.value

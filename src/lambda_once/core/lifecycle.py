@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def new_attempt_id() -> str:
-    """Return 128 random bits in hex, from the kernel at each call: no two restored snapshots share one."""
+    """Return 128 random bits in hex, always from the kernel, so restored snapshots get different ids."""
     return os.urandom(16).hex()
 
 
@@ -65,38 +65,37 @@ class State(Enum):
     HELD = "error"
     """Needs manual review."""
     RELEASED = "released"
-    """The next delivery may retry. The index lists what a decision released (`Record.awaits_delivery`)."""
+    """The next delivery may retry. Listed in the index after a decision (`Record.awaits_delivery`)."""
 
 
 class Presented(NamedTuple):
-    """What a request presents of its caller, compared with the first request's. Its repr does not show it."""
+    """The credential of a request, compared with the first request's. Its repr does not show it."""
 
     credential: str | None
-    """None: the request could have had one, and has none."""
+    """None: requests of this kind may have a credential, but this one has none."""
     proof: bool = True
     """
-    False: nothing proves who sent the request, and something says that users differ. No outcome is returned
-    to it; it may run where there is none yet, for then the handler checks the caller.
+    False: nothing proves who sent the request, although users differ. It gets no stored outcome; it may run
+    if there is none, as the handler then checks the caller.
     """
     advice: str | None = None
-    """What the developer can do about a refusal, for the log; None: no more than the usual."""
+    """What the developer can do about a refusal, for the log; None: the usual advice."""
 
     def __repr__(self) -> str:
         return "Presented(…)"
 
     @property
     def is_compared(self) -> bool:
-        """Whether a row of this request has a mark, which a duplicate must match."""
+        """Whether the row gets a mark that a duplicate must match."""
         return self.credential is not None or not self.proof
 
     def mark(self, salt: str) -> str | None:
         """
-        Return the mark that a row stores: *salt*, an attempt id, and the HMAC under it. None without one.
+        Return the mark for a row: *salt*, an attempt id, and the HMAC with it. None without a credential.
 
-        Without proof it is a word in place of the HMAC, which no credential matches.
-
-        The mark contains the salt, because resolving a token changes its attempt id. Two rows never have the
-        same mark, so marks do not reveal which callers are the same.
+        Without proof, a word replaces the HMAC; no credential matches it. The mark contains the salt, because
+        resolving a token changes its attempt id. Two rows never have the same mark, so marks do not reveal
+        which callers are the same.
         """
         if not self.proof:
             return f"{salt}.unverified"
@@ -107,26 +106,25 @@ class Presented(NamedTuple):
 
 
 MESSAGE_LIMIT = 1024
-"""Characters of an error's message that are stored: a row stays small."""
+"""Most characters of an error message that are stored, to keep the row small."""
 
 
 class Failure(NamedTuple):
-    """An exception as a row stores it: the name of its class, and its message."""
+    """An exception in its stored form: the class name and the message."""
 
     kind: str
     message: str
     sealed: bytes | None = None
     """
-    The message sealed, for this kind; *message* is a placeholder then. The kind itself is readable, for
-    operators.
+    The sealed message; *message* is then a placeholder. The kind stays readable for operators.
     """
 
     @classmethod
     def of(cls, error: BaseException, seal: Seal | None = None) -> Failure:
         """
-        Return *error* as it is stored, sealed by *seal*; a message that cannot be sealed is not stored.
+        Return the stored form of *error*, sealed by *seal*. A message that cannot be sealed is not stored.
 
-        A lone surrogate, which a client can send in JSON, becomes its escape: a row is written in UTF-8.
+        A lone surrogate, which a client can send in JSON, becomes its escape, as rows are UTF-8.
         """
         kind = type(error).__name__
         try:
@@ -141,7 +139,7 @@ class Failure(NamedTuple):
             return cls(kind, f"message unavailable: {problem}")
 
     def text(self, seal: Seal | None) -> str:
-        """Return the message, opened by *seal* if it is sealed. Raises as `core.results.unsealed`."""
+        """Return the message, opened by *seal* if it is sealed. Raises as `core.results.unsealed` does."""
         if self.sealed is None:
             check_plain(seal)
             return self.message
@@ -153,13 +151,13 @@ def _sealed_as(kind: str) -> str:
 
 
 class Decider(Enum):
-    """Who decides about a token without being its attempt."""
+    """Who made a decision about a token."""
 
     PERSON = "person"
     WATCHDOG = "watchdog"
-    """As it was configured."""
+    """By its configuration."""
     PROBE = "probe"
-    """By what the probe answered."""
+    """By the probe's answer."""
 
 
 class Resolve(Enum):
@@ -168,51 +166,51 @@ class Resolve(Enum):
     DONE = "done"
     NOT_DONE = "not-done"
     FAILED = "failed"
-    """For good: duplicates get a stored error."""
+    """Failed for good: duplicates get a stored error."""
     HOLD = "hold"
     KEEP = "keep"
-    """Only until when the outcome of a complete token is replayed."""
+    """Change only how long the outcome of a complete token is replayed."""
     FORGET = "forget"
-    """Only what the row stores: no result, no message."""
+    """Erase only the stored result or message."""
 
 
 class Decision(NamedTuple):
-    """What a third party decided about a token, and why. Attempts leave it on the row."""
+    """A third party's decision about a token, and its reason. Later attempts keep it in the row."""
 
     at: datetime
     kind: Decider
     by: str
-    """The name that a person gave, or that of the function that decided."""
+    """The name that a person gave, or the name of the function that decided."""
     because: str
     before: State
-    """Of the row that it was made about."""
+    """The state of the row before the decision."""
     how: Resolve
     attempt_id: str
-    """The row's attempt id after the decision: the decision stands while the row has it."""
+    """The row's attempt id after the decision. The decision applies as long as the row has this id."""
     caller: str | None = None
-    """The ARN of the credentials with which a person wrote, by STS; None: unverified."""
+    """The ARN of the person's credentials, from STS; None: unverified."""
     times: int = 1
-    """How often in a row watchdog and probes have decided the same: the watchdog's releases are limited."""
+    """How many times in succession watchdog or probes decided the same. It limits the watchdog's releases."""
 
     def gave(self, attempt_id: str) -> bool:
-        """Whether it gave the outcome of a row that has *attempt_id*, or accepted the one that was there."""
+        """Whether it set or accepted the outcome of a row with *attempt_id*."""
         return self.how in (Resolve.DONE, Resolve.FAILED) and self.attempt_id == attempt_id
 
 
 MOST_DECISIONS: Final = 10
-"""Decisions that a row keeps: the last ones."""
+"""Most decisions that a row keeps: the latest ones."""
 DECISIONS_LIMIT: Final = 4_096
-"""Bytes of all decisions of a row. Each later write of the row costs a write unit more for each 1,024."""
+"""Most bytes of all decisions of a row. Every 1,024 bytes add a write unit to each later write of the row."""
 _DECISION_OVERHEAD: Final = 176
-"""Bytes of an entry beside its texts: names, times, states, the attempt id (DynamoDB guide, item sizes)."""
+"""Bytes of an entry without its texts: names, times, states, the attempt id (DynamoDB guide, item sizes)."""
 
 
 def with_decision(earlier: Sequence[Decision], decision: Decision) -> tuple[Decision, ...]:
     """
-    Return the decisions of a row after *decision*: the last `MOST_DECISIONS`, of `DECISIONS_LIMIT` bytes.
+    Return the decisions of a row after *decision*: at most `MOST_DECISIONS` and `DECISIONS_LIMIT` bytes.
 
-    The same decision of a watchdog or probe again replaces the one before, so that no repetition drives a
-    person's out; ``times`` counts them. The one that gave the outcome stays as long as that does.
+    If a watchdog or probe repeats its last decision, the new one replaces it and ``times`` is increased, so
+    repetitions do not push out a person's decision. The decision that gave the current outcome always stays.
     """
     last = earlier[-1] if earlier else None
     kept = tuple(earlier)
@@ -252,24 +250,24 @@ class Record(NamedTuple):
     stored: Stored = None
     error: Failure | None = None
     decisions: tuple[Decision, ...] = ()
-    """What third parties decided, the oldest first (`with_decision`)."""
+    """Decisions of third parties, oldest first (`with_decision`)."""
     fields: bytes | None = None
     """Checksums of the payload's fields (`core.fields`), for messages only."""
     write_id: str | None = None
-    """The id of the write that ended it; None in progress."""
+    """The id of the write that ended the attempt; None while in progress."""
     caller: str | None = None
-    """The mark of the credential (`Presented.mark`); None: there was none, or none counts."""
+    """The mark of the credential (`Presented.mark`); None: there was none, or it is not compared."""
     trace: str | None = None
-    """The ``traceparent`` of the acquisition's span, for links; None: it was not traced, or not sampled."""
+    """The ``traceparent`` of the acquisition's span, for links; None: not traced or not sampled."""
     generation: str | None = None
     """
-    What downstream keys are made of, beside the token: random, set by the first acquisition.
+    Input of downstream keys, with the token: random, set by the first acquisition.
 
-    Releases, take-overs and holds keep it, so that every attempt at one piece of work shows the next system
-    the same key; the completion removes it, so that the same payload, once it is new work, shows another.
+    Releases, take-overs and holds keep it, so that all attempts at the same work use the same downstream
+    key. Completion removes it, so that the same payload, as new work after ``keep``, uses another one.
     """
     omits_outcome: bool = False
-    """Whether result and error were left out, because the reader may not have them: both are None then."""
+    """Whether result and error were left out because the reader lacks permission; both are None then."""
 
     def expired(self, now: datetime) -> bool:
         """
@@ -283,21 +281,21 @@ class Record(NamedTuple):
 
     @property
     def standing(self) -> Decision | None:
-        """The last decision, if no attempt has run since; None: there is none, or one has."""
+        """The last decision; None if there is none, or if an attempt has run since."""
         last = self.decisions[-1] if self.decisions else None
         return last if last is not None and last.attempt_id == self.attempt_id else None
 
     @property
     def is_given(self) -> bool:
-        """Whether a decision gave the outcome, which nobody seals, and no attempt has run since."""
+        """Whether a decision gave the current outcome, which is then not sealed."""
         return any(each.gave(self.attempt_id) for each in self.decisions)
 
     @property
     def awaits_delivery(self) -> bool:
         """
-        Whether a decision released it, and it has not run since.
+        Whether a decision released it and no attempt has run since.
 
-        The index lists such a row, and it has no ttl, so that work that nobody delivers again is seen.
+        Such a row is in the index and has no ttl, so that work that is never redelivered stays visible.
         """
         return self.state is State.RELEASED and self.ttl is None
 
@@ -307,19 +305,19 @@ class Record(NamedTuple):
         return self.state in (State.IN_PROGRESS, State.HELD) or self.awaits_delivery
 
     def lapsed(self, now: datetime) -> bool:
-        """Return whether it is in progress and its lease is over: whether the work happened is unknown."""
+        """Return whether it is in progress with an expired lease; whether the work was done is unknown."""
         return self.state is State.IN_PROGRESS and self.expected_completion < now
 
     def in_progress_by(self, attempt: str) -> bool:
-        """Return whether *attempt* holds the row: what refuses its acquisition is that acquisition itself."""
+        """Return whether *attempt* holds the row; its acquisition was written, and only the response lost."""
         return self.state is State.IN_PROGRESS and self.attempt_id == attempt
 
     def clashes(self, fingerprint: str | None) -> bool:
-        """Return whether the row has another fingerprint than *fingerprint*; False without either."""
+        """Return whether *fingerprint* differs from the row's; False if either is missing."""
         return fingerprint is not None and self.fingerprint is not None and fingerprint != self.fingerprint
 
     def is_of_another(self, presented: Presented | None) -> bool:
-        """Return whether *presented* is another credential than the row's; False without either."""
+        """Return whether *presented* differs from the row's credential; False if either is missing."""
         if presented is None or self.caller is None:
             return False
         mark = presented.mark(self.caller.partition(".")[0])
@@ -352,7 +350,7 @@ class Course(Enum):
 
 
 class Request(NamedTuple):
-    """What the decision about a request depends on."""
+    """The input of `decide` about a request."""
 
     attempt_id: str
     fingerprint: str | None
@@ -390,7 +388,7 @@ def _released_by_another(record: Record, request: Request) -> bool:
 
 
 def _is_unproven(record: Record, request: Request) -> bool:
-    """Return whether the outcome is another attempt's, and nothing proves whose *request* is."""
+    """Return whether the outcome is another attempt's, and nothing proves who sent *request*."""
     unproven = request.presented is not None and not request.presented.proof
     return unproven and record.attempt_id != request.attempt_id
 

@@ -1,8 +1,8 @@
 """
-How a result is stored: a short one in the row, a long one in parts beside it.
+The stored form of a result: a short one in the row, a long one in parts in other rows.
 
 A refused conditional write costs write units by the size of the row (DynamoDB developer guide, capacity
-consumption): every duplicate would pay for a long result.
+consumption), so a long result in the row would make every duplicate expensive.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import NamedTuple
 from lambda_once.errors import OnceError
 
 INLINE_LIMIT = 4 * 1024
-"""Bytes of a result that is stored in the row itself."""
+"""Most bytes of a result that is stored in the row itself."""
 
 ROW_LIMIT = 380 * 1024
-"""Bytes that a row holds where no parts may be written: 400 KB less its other attributes."""
+"""Most bytes of a result in the row if no parts may be written: 400 KB less the other attributes."""
 
 PART_LIMIT = 350_000
-"""Bytes of one part: an item may have 409,600 (DynamoDB), its names and numbers included."""
+"""Most bytes of one part. An item may have 409,600, including names and numbers (DynamoDB)."""
 
 PARTS_LIMIT = 40
-"""Parts of one result: 40 x 350,000 = 14 MB is within the 16 MB of one BatchGetItem."""
+"""Most parts of one result: 40 x 350,000 = 14 MB is within the 16 MB of one BatchGetItem."""
 
 TEXT_LIMIT = 10 * 1000 * 1000
 """
-Bytes of a result's text, written and read: a small function can read what a large one wrote.
+Most bytes of a result's text, so that a small function can read what a large one wrote.
 
 `json.loads` needs up to 25 times as much memory for ``[{},{},…]``. Lambda returns at most 6 MB.
 """
 
 LARGE = 100 * 1024
-"""Bytes of a text above which zlib's level 1 is used: it takes half of the time of level 6."""
+"""Bytes of a text above which zlib's level 1 is used; it takes half the time of level 6."""
 
 _PLAIN_LIMIT = 256  # bytes below which an operator's readable text is worth more than what zlib saves
 
@@ -45,7 +45,7 @@ _PLAIN_LIMIT = 256  # bytes below which an operator's readable text is worth mor
 
 
 class Inline(NamedTuple):
-    """The result itself: JSON text, or its bytes compressed by zlib, or these sealed."""
+    """The result itself: JSON text, zlib-compressed bytes, or sealed compressed bytes."""
 
     data: str | bytes
 
@@ -58,32 +58,32 @@ class Parts:
 
 
 class Unavailable(Enum):
-    """The work is done, but its result is not stored."""
+    """Why the result of completed work is not stored."""
 
     UNAVAILABLE = "unavailable"
-    """It could not be."""
+    """It could not be stored."""
     FORGOTTEN = "forgotten"
     """An operator erased it."""
     WITHHELD = "withheld"
-    """It is a response for its own caller alone, whom nothing names."""
+    """It is a response for its own caller only, and the caller is unknown."""
 
 
 Stored = Inline | Parts | Unavailable | None
 
 
 class Chunks(NamedTuple):
-    """The compressed bytes of a result before it is stored, cut into parts."""
+    """The compressed bytes of a result, cut into parts, before it is stored."""
 
     parts: tuple[bytes, ...]
 
     def in_row(self) -> Inline | Unavailable:
-        """Return what a row can hold of the result: all of it, up to `ROW_LIMIT` bytes, or nothing."""
+        """Return the whole result for the row if it fits into `ROW_LIMIT` bytes, else `Unavailable`."""
         data = b"".join(self.parts)
         return Inline(data) if len(data) <= ROW_LIMIT else Unavailable.UNAVAILABLE
 
 
 class NotSerialisable(ValueError):
-    """A result cannot be written or read back. The message names its type. The work itself is done."""
+    """The work is done, but its result cannot be written or read back. The message has its type."""
 
 
 class Corrupt(ValueError):
@@ -98,21 +98,21 @@ def utf8(text: str) -> bytes:
 # -- sealed: what is stored is encrypted by functions of the developer's
 
 SEALED = b"sealed:"
-"""What sealed bytes begin with: no zlib stream does, whose first byte is 0x78."""
+"""The prefix of sealed bytes. A zlib stream never has it: its first byte is 0x78."""
 RESULT = "result"
-"""What is sealed of a result; of an error it is ``error:`` and its kind (`core.lifecycle.Failure`)."""
+"""The context of a sealed result; that of an error is ``error:`` and its kind (`core.lifecycle.Failure`)."""
 
 
 class Sealed(Corrupt):
-    """Sealed bytes cannot be opened, or plain text is refused. The message is a predicate, without data."""
+    """Sealed bytes cannot be opened, or plain text is refused. The message is a predicate without data."""
 
 
 class Seal(NamedTuple):
     """
-    Two functions of the developer's, to encrypt and to decrypt, for the outcome of one token.
+    The developer's functions to encrypt and decrypt, for the outcome of one token.
 
-    Both get the context as their second argument: the token, ``#``, and what is sealed. Its digest is sealed
-    with the data, so what was moved here from elsewhere is refused whatever they do with the context.
+    Both get a context as second argument: the token, ``#``, and what is sealed. The digest of the context is
+    sealed with the data, so data copied from another row is refused even if the functions ignore the context.
     """
 
     seal: Callable[[bytes, str], bytes]
@@ -122,7 +122,7 @@ class Seal(NamedTuple):
     """Whether plain text is refused."""
 
     def close(self, data: bytes, what: str) -> bytes:
-        """Return *data* sealed. Raises NotSerialisable: the work is done, and *data* is stored in no form."""
+        """Return *data* sealed. Raises NotSerialisable if that fails; *data* is then not stored at all."""
         context = self._context(what)
         try:
             sealed = self.seal(_digest(context) + data, context)
@@ -135,7 +135,7 @@ class Seal(NamedTuple):
         return SEALED + sealed
 
     def open(self, sealed: bytes, what: str) -> bytes:
-        """Return what `close` got. Raises Sealed, or the OnceError that the function raises."""
+        """Return the data that `close` sealed. Raises Sealed, or an OnceError that the function raises."""
         context = self._context(what)
         try:
             data = self.unseal(sealed.removeprefix(SEALED), context)
@@ -170,7 +170,7 @@ def check_plain(seal: Seal | None) -> None:
 
 
 def unsealed(data: bytes, seal: Seal | None, what: str) -> bytes:
-    """Return *data*, opened if it is sealed. Raises as `Seal.open` and `check_plain`; Sealed: no *seal*."""
+    """Return *data*, opened if sealed. Raises as `Seal.open` and `check_plain`, and Sealed without *seal*."""
     if not is_sealed(data):
         check_plain(seal)
         return data
@@ -184,11 +184,11 @@ def unsealed(data: bytes, seal: Seal | None, what: str) -> bytes:
 
 def pack(text: str, seal: Seal | None = None) -> Inline | Chunks | None:
     """
-    Return the JSON *text* as it is stored; None for ``null`` without *seal*.
+    Return the stored form of the JSON *text*; None for ``null`` without *seal*.
 
-    Inline if it fits INLINE_LIMIT, compressed where that is shorter, else in compressed chunks of PART_LIMIT.
-    With *seal* it is compressed and sealed in any case. Raises NotSerialisable beyond TEXT_LIMIT, beyond
-    PARTS_LIMIT chunks, and where it cannot be sealed.
+    Inline up to INLINE_LIMIT, perhaps compressed, else compressed chunks of PART_LIMIT. With *seal* it is
+    always compressed and sealed. Raises NotSerialisable beyond TEXT_LIMIT or PARTS_LIMIT chunks, and if it
+    cannot be sealed.
     """
     if text == "null" and seal is None:
         return None
@@ -208,9 +208,9 @@ def pack(text: str, seal: Seal | None = None) -> Inline | Chunks | None:
 
 
 def _compressed(data: bytes) -> bytes:
-    """Return *data* compressed: fast where it is large, unless the row then holds what it else would not."""
+    """Return *data* compressed: at level 1 if it is large, unless level 6 might make it fit into the row."""
     fast = zlib.compress(data, level=1) if len(data) > LARGE else None
-    # Level 1 takes up to five times the bytes of level 6 for what compresses best: a request more for each.
+    # For highly compressible data, level 1 takes up to five times the bytes of level 6.
     if fast is not None and not INLINE_LIMIT < len(fast) <= 5 * INLINE_LIMIT:
         return fast
     return zlib.compress(data, level=6)
@@ -230,7 +230,7 @@ def unpack(data: str | bytes | None, seal: Seal | None = None) -> str:
     """
     Return the JSON text that `pack` stored inline, at most TEXT_LIMIT bytes; ``null`` for None.
 
-    Raises Corrupt, and as `unsealed`.
+    Raises Corrupt, and as `unsealed` does.
     """
     if isinstance(data, str | None):
         check_plain(seal)
@@ -239,7 +239,7 @@ def unpack(data: str | bytes | None, seal: Seal | None = None) -> str:
 
 
 def unpack_chunks(parts: Iterable[bytes], seal: Seal | None = None) -> str:
-    """Return the JSON text that `pack` cut into *parts*, in order and complete. Raises as `unpack`."""
+    """Return the JSON text that `pack` cut into *parts*, given complete and in order. Raises as `unpack`."""
     return _inflated(unsealed(b"".join(map(bytes, parts)), seal, RESULT))
 
 

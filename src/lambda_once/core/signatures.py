@@ -1,4 +1,4 @@
-"""A function before it is called: its parameters, its return type, the arguments it accepts."""
+"""Inspect a function: its parameters, its return type, the arguments it accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AnyFunction = Callable[..., Any]
 
 def signature_of(function: AnyFunction, *, follow_wrapped: bool = True) -> inspect.Signature:
     """
-    Return the signature of *function*, annotations not evaluated.
+    Return the signature of *function*, without evaluating annotations.
 
     Raises `Misconfigured` for a callable without one, such as some built-in functions.
     """
@@ -60,9 +60,9 @@ def title(function: object) -> str:
 
 def return_type(function: AnyFunction) -> object:
     """
-    Return the return annotation of *function*, evaluated by itself; Any where there is none.
+    Return the evaluated return annotation of *function*; Any if there is none.
 
-    Annotations of parameters are not evaluated. Raises `Misconfigured` if it cannot be.
+    Annotations of parameters are not evaluated. Raises `Misconfigured` if the evaluation fails.
     """
     while isinstance(function, partial):
         function = function.func
@@ -71,7 +71,7 @@ def return_type(function: AnyFunction) -> object:
 
 
 def model_of(function: AnyFunction, parameter: inspect.Parameter) -> str | None:
-    """Return the name of the pydantic model that annotates *parameter* of *function*; None: none does."""
+    """Return the name of the pydantic model that annotates *parameter* of *function*, or None."""
     pydantic = sys.modules.get("pydantic")
     annotation = _annotations(function).get(parameter.name)
     if pydantic is None or annotation is None:
@@ -86,7 +86,7 @@ def model_of(function: AnyFunction, parameter: inspect.Parameter) -> str | None:
 
 def resolved(annotation: object, function: AnyFunction, what: str) -> object:
     """
-    Return *annotation* with its strings and forward references evaluated where *function* is defined.
+    Return *annotation*, its strings and forward references evaluated in the scope of *function*.
 
     Messages call it *what*. Raises `Misconfigured` for an unknown name in it.
     """
@@ -98,7 +98,7 @@ def resolved(annotation: object, function: AnyFunction, what: str) -> object:
 
 
 def evaluated(annotation: object, names: Mapping[str, Any], local: Mapping[str, Any], what: str) -> object:
-    """Return *annotation* as `typing.get_type_hints` evaluates it. Raises `Misconfigured` if it cannot."""
+    """Return *annotation* as `typing.get_type_hints` evaluates it. Raises `Misconfigured` if that fails."""
     if annotation is Any or isinstance(annotation, type):
         return annotation
     holder: Any = SimpleNamespace(__annotations__={"return": annotation})
@@ -114,7 +114,7 @@ def evaluated(annotation: object, names: Mapping[str, Any], local: Mapping[str, 
 
 
 def check_fields(annotation: object) -> None:
-    """Raise `Misconfigured` for a field of a dataclass in *annotation* whose type cannot be resolved."""
+    """Raise `Misconfigured` if the type of a dataclass field in *annotation* cannot be resolved."""
     _check_fields(annotation, set())
 
 
@@ -130,9 +130,9 @@ def _check_fields(annotation: Any, checked: set[Any]) -> None:
 
 def field_types(kind: Any) -> Mapping[str, Any]:
     """
-    Return the types of the fields of *kind*, a dataclass, evaluated where each is declared.
+    Return the types of the fields of *kind*, a dataclass, each evaluated where it is declared.
 
-    Raises `Misconfigured`, by the name of the field, for one that cannot be.
+    Raises `Misconfigured`, with the name of the field, if one cannot be evaluated.
     """
     owners = {name: owner for owner in reversed(kind.__mro__) for name in _annotations(owner)}
     return {field.name: _field_type(owners[field.name], field) for field in fields(kind)}
@@ -157,7 +157,7 @@ def _type_parameters(function: Any) -> dict[str, Any]:
 
 
 def _enclosed(function: Any) -> dict[str, Any]:
-    """Return the names that *function* uses of the function around it, such as a test's class."""
+    """Return the names that *function* uses from its enclosing function, such as a class in a test."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     found = {}
     for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):

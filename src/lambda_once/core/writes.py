@@ -1,8 +1,8 @@
 """
-The writes to a token as values, and what each does to a row.
+The writes to a token as values, and the effect of each on a row.
 
-`after_acquire` and `after_write` are the write conditions in plain Python, `stores.requests` in DynamoDB's
-expressions; one contract suite compares the two.
+`after_acquire` and `after_write` have the write conditions in plain Python, `stores.requests` has them as
+DynamoDB expressions; one contract suite compares the two.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 
 class Unclaimed(NamedTuple):
-    """Acquire a token that no attempt holds: without a row, or expired."""
+    """Acquire a token that has no row or has expired."""
 
     take_over: bool
     """
-    Also a token that another attempt released, or that lapsed with no other fingerprint
-    (`OnLapse.TAKE_OVER`). A lapsed one with a caller is acquired `AsSeen`, after the callers were compared.
+    Also acquire a token that another attempt released, or that lapsed and has no differing fingerprint
+    (`OnLapse.TAKE_OVER`). A lapsed one with a caller is acquired `AsSeen`, after comparing the callers.
     """
 
 
 class AsSeen(NamedTuple):
-    """Acquire exactly the row that was read: released, or lapsed at *lease*."""
+    """Acquire the row only if it is as it was read: released, or lapsed at *lease*."""
 
     attempt_id: str
     lease: datetime | None
-    """The lease of the lapsed attempt that a probe was asked about; None: the row was released."""
+    """The lease of the lapsed attempt; None: the row was released."""
 
 
 class Acquire(NamedTuple):
-    """One acquisition of a token. *attempt* is new for each, and kept over its retries."""
+    """One acquisition of a token. Retries of it have the same attempt id."""
 
     token: str
     attempt_id: str
@@ -52,24 +52,24 @@ class Acquire(NamedTuple):
     fingerprint: str | None = None
     delivery: str | None = None
     known: bool = False
-    """A row was seen: the store may skip the try that requires none. No condition."""
+    """A row was seen: the store may skip the try that requires no row. Not a condition."""
     likely: bool = False
-    """There most likely is a row: the store may read it while it tries. No condition."""
+    """A row probably exists: the store may read it during the try. Not a condition."""
     fields: bytes | None = None
-    """The payload's checksums (`core.fields`). No condition."""
+    """The payload's checksums (`core.fields`). Not a condition."""
     caller: str | None = None
-    """The mark of the presented credential, under *attempt*. No condition."""
+    """The mark of the presented credential, with the attempt id as salt. Not a condition."""
     trace: str | None = None
-    """The ``traceparent`` of the span in which it is sent. No condition."""
+    """The ``traceparent`` of the span in which it is sent. Not a condition."""
 
     @property
     def first_fence(self) -> int:
-        """The fence where there was no row: by the clock, so that it grows across deletion and expiry."""
+        """The fence if there is no row: from the clock, so that it grows across deletion and expiry."""
         return epoch_milliseconds(self.now) + 1
 
 
 BROUGHT: Final = tuple(name for name in Acquire._fields if name in Record._fields)
-"""The fields of a row that its acquisition brings, as they are."""
+"""Fields that an acquisition copies to the row unchanged."""
 _brought = attrgetter(*BROUGHT)
 
 
@@ -81,12 +81,12 @@ class Holder(NamedTuple):
 
 class Resolver(NamedTuple):
     """
-    The writer is a third party: a probe, the watchdog, an operator.
+    The writer is a third party: a probe, the watchdog or an operator.
 
-    It writes only to the row as it was seen: in *state*, with this attempt and this lease. The row gets a
-    new attempt id and fence + 1, so that no late attempt takes it for its own; an earlier outcome is cleared,
-    and the checksums of the payload's fields with it, from which a single short field can be guessed.
-    `Keep` alone leaves the attempt id and the outcome.
+    It writes only if the row is unchanged: in *state*, with this attempt and this lease. The row gets a new
+    attempt id and fence + 1, so that no late attempt takes it for its own. An earlier outcome is cleared,
+    together with the checksums of the payload's fields, from which a single short field could be guessed.
+    Only `Keep` leaves the attempt id and the outcome.
     """
 
     seen: str
@@ -94,11 +94,11 @@ class Resolver(NamedTuple):
     attempt_id: str
     state: State = State.IN_PROGRESS
     fence: int = 0
-    """The fence of a complete row as it was seen: after a `Keep` nothing else differs."""
+    """The fence of a complete row when it was read. It detects a `Keep` since then."""
 
     @classmethod
     def of(cls, record: Record, attempt: str) -> Self:
-        """Return a third party that read *record*; the row has *attempt* afterwards."""
+        """Return a third party that read *record* and gives the row the id *attempt*."""
         return cls(record.attempt_id, record.expected_completion, attempt, record.state, record.fence)
 
 
@@ -108,7 +108,7 @@ class Complete(NamedTuple):
     result: Inline | Chunks | Unavailable | None
     error: Failure | None = None
     expires: datetime | None = None
-    """Until when the record counts that it is copied from; None: it is no copy."""
+    """When the record that it was copied from expires; None: it is not a copy, or that does not expire."""
 
 
 class Hold(NamedTuple):
@@ -120,17 +120,17 @@ class Hold(NamedTuple):
 @dataclass(frozen=True, slots=True)  # a NamedTuple would equal `Hold`
 class Release:
     """
-    Release the token: the work was not done, the next delivery may retry.
+    Release the token: the work was not done, and the next delivery may retry.
 
-    Without a ttl (`Write.ttl`) the index lists it from then on, until an attempt runs or it is resolved:
-    a third party releases work that no delivery may be left for.
+    Without a ttl (`Write.ttl`) the index lists it until an attempt runs or it is resolved: after a release by
+    a third party there may be no further delivery.
     """
 
     error: Failure | None = None
 
 
 class Extend(NamedTuple):
-    """Extend the lease. It only ever gets longer; a delayed copy must not shorten it."""
+    """Extend the lease. A delayed copy of the write never shortens it."""
 
     lease: datetime
 
@@ -144,19 +144,19 @@ class Pin(Enum):
 @dataclass(frozen=True, slots=True)
 class Keep:
     """
-    Change until when the outcome of a complete row is replayed, and nothing else of it.
+    Change only how long the outcome of a complete row is replayed.
 
-    Its parts are found by the attempt id and the write id of the row, so both stay; the parts' ttl is
-    lengthened before the row's.
+    The keys of its parts contain the row's attempt id and write id, so both stay the same. The ttl of the
+    parts is extended before that of the row.
     """
 
     write_id: str | None
-    """The row's."""
+    """The write id of the row."""
     parts: int = 0
 
 
 End = Complete | Hold | Release
-"""What ends an attempt."""
+"""A change that ends an attempt."""
 Change = End | Extend | Pin | Keep
 
 
@@ -168,12 +168,12 @@ def new_write_id(change: Change) -> str | None:
 @dataclass(frozen=True, slots=True)
 class Write:
     """
-    One write to a token after its acquisition. *ttl* is the row's afterwards.
+    One write to a token after its acquisition. *ttl* is the row's ttl after it.
 
-    A write that ends an attempt has an id, made once and kept over its retries, in the row and in the keys of
-    a result's parts: a write whose response was lost is recognised, and no other write of the same attempt
-    is taken for it (guarantee 3). Raises ValueError for an end without an id, or an id without an end, and
-    for a `Keep` that would change the attempt id of the row.
+    A write that ends an attempt has an id, the same for its retries, stored in the row and in the keys of a
+    result's parts. It identifies a write whose response was lost, among others of the same attempt
+    (guarantee 3). Raises ValueError for an end without an id, for an id without an end, and for a `Keep` that
+    would change the attempt id of the row.
     """
 
     token: str
@@ -182,11 +182,11 @@ class Write:
     now: datetime
     ttl: int | None
     id: str | None
-    """Of `new_write_id`; None for Extend, Pin and Keep, which end nothing."""
+    """From `new_write_id`; None for Extend, Pin and Keep, which do not end an attempt."""
     decisions: tuple[Decision, ...] = ()
-    """The row's decisions, the last of them this one; empty where an attempt writes: older ones stay."""
+    """The row's decisions, this one last. Empty for writes of an attempt, which keep the row's decisions."""
     parts_written: int = 0
-    """How many parts of a large result, from the first, an earlier try has written. No condition."""
+    """How many parts of a large result, from the first, earlier tries have written. Not a condition."""
 
     def __post_init__(self) -> None:
         if (self.id is not None) is not isinstance(self.change, End):
@@ -206,9 +206,9 @@ def resolving(
     record: Record, change: End | Keep, ttl: int | None, now: datetime, decision: Decision | None = None
 ) -> Write:
     """
-    Return the write of a third party that read *record*; refused if the row has changed since.
+    Return the write of a third party that read *record*. It is refused if the row has changed since.
 
-    It has a new attempt id, which *decision* gets, too; `Keep` alone leaves that of the row.
+    It has a new attempt id, as has *decision*; only `Keep` uses the id of the row.
     """
     attempt_id = record.attempt_id if isinstance(change, Keep) else new_attempt_id()
     decisions: tuple[Decision, ...] = ()
@@ -220,12 +220,12 @@ def resolving(
 
 
 def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
-    """Return the row after *acquisition*, or None where its condition refuses it."""
+    """Return the row after *acquisition*, or None if its condition refuses it."""
     return acquired_row(record, acquisition) if _may_take(record, acquisition) else None
 
 
 def acquired_row(record: Record | None, acquisition: Acquire) -> Record:
-    """Return the row that *acquisition* makes of *record*."""
+    """Return the row that *acquisition* creates, or makes of *record*."""
     brought = dict(zip(BROUGHT, _brought(acquisition), strict=True))
     return Record(
         state=State.IN_PROGRESS,
@@ -269,7 +269,7 @@ def _is_as_seen(record: Record, seen: AsSeen) -> bool:
 
 
 def after_write(record: Record | None, write: Write) -> Record | None:
-    """Return the row after *write*, or None where its condition refuses it."""
+    """Return the row after *write*, or None if its condition refuses it."""
     if record is None or not _may_finish(record, write):
         return None
     row = record._replace(
@@ -304,7 +304,7 @@ def after_write(record: Record | None, write: Write) -> Record | None:
 
 
 def clears(write: Write) -> bool:
-    """Return whether *write* replaces what the row has of an ended attempt: its outcome, its checksums."""
+    """Return whether *write* clears the outcome and the checksums of an ended attempt."""
     resolves = isinstance(write.by, Resolver) and write.by.state is not State.IN_PROGRESS
     return resolves and not isinstance(write.change, Keep)
 
@@ -326,10 +326,10 @@ def made_by(record: Record | None, write: Write) -> bool:
     """
     Return whether *record*, which refused *write*, is the result of *write* itself (guarantee 3).
 
-    A write that ends an attempt is recognised by its own id alone: another write of the same attempt, such as
-    a transaction's, leaves the same attempt id. No content and no time is compared. An extension or a pin
-    counts as done if our attempt is in progress with at least that lease, or without a ttl; a `Keep` if the
-    row has its decision and its ttl, which is all that it writes.
+    A write that ends an attempt is identified only by its own id, as another write of the same attempt, such
+    as a transaction, leaves the same attempt id. Content and time are not compared. An extension counts as
+    written if our attempt is in progress with that lease or a later one, a pin if it is without a ttl, and a
+    `Keep` if the row has its decisions and its ttl.
     """
     if record is None:
         return False
@@ -348,5 +348,5 @@ def made_by(record: Record | None, write: Write) -> bool:
 
 
 def stored_form(result: Inline | Chunks | Unavailable | None) -> Stored:
-    """Return *result* as the row has it: chunks are written beside the row, which has their number."""
+    """Return *result* as the row stores it. Chunks are in rows of their own; the row has their number."""
     return Parts(len(result.parts)) if isinstance(result, Chunks) else result
