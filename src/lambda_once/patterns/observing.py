@@ -28,7 +28,7 @@ EVENTS: Final[Mapping[type, Event]] = {
     results.TooFarAhead: Event.TOO_FAR_AHEAD,
     results.VersionAhead: Event.TOO_FAR_AHEAD,
 }
-"""Events by outcome; others are not reported. A duplicate with other content is `Event.KEY_REUSED`."""
+"""Events by outcome; other outcomes have none. A duplicate with other content is `Event.KEY_REUSED`."""
 
 
 class Observer:

@@ -45,7 +45,7 @@ def transaction_results(error: Exception, items: Sequence[Mapping[str, Any]]) ->
     Return why each of *items* cancelled the transaction, None for the others. Nothing was written.
 
     An error such as `Conflict` is returned in its place. `Applied` means that an earlier transaction with the
-    same entry of `Unique` wrote it. A refused condition of an entry that no pattern made is a `Conflict`,
+    same entry of `Unique` took effect. A refused condition of an entry that no pattern made is a `Conflict`,
     with the item if its ``ReturnValuesOnConditionCheckFailure`` is ALL_OLD. Raises *error* if it is not a
     TransactionCanceledException.
     """

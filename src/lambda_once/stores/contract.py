@@ -29,7 +29,7 @@ class Won(NamedTuple):
     took_over: bool
     """Whether the token was taken over from a lapsed attempt."""
     lease: datetime | None = None
-    """The row's lease if an earlier try had acquired the token, which ends earlier. None: as requested."""
+    """The row's lease, which ends earlier, if an earlier try had acquired the token. None: as requested."""
     generation: str | None = None
     """The row's `Record.generation`."""
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LONG = "#" * 1_024
 """
-Appended to a token, this is valid as a partition key (2,048 bytes) but not as a sort key (1,024; developer
-guide, quotas). It is appended, because a role may be limited to the tokens of one service.
+A token with this suffix is valid as a partition key (2,048 bytes) but not as a sort key (1,024; developer
+guide, quotas). The token comes first, because a role may be limited to the tokens of one service.
 """
 
 

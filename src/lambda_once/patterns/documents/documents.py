@@ -3,8 +3,7 @@
 
 A write first puts the parts of a new version, which readers do not see, and then commits the version by one
 conditional write of the head. A write that is interrupted before the commit has no effect. Each commit builds
-on the head of the one before, so concurrent writes do not lose each other's versions. A read returns the
-newest committed version that is whole.
+on the head of the one before. A read returns the newest committed version that is whole.
 """
 
 from __future__ import annotations
@@ -168,8 +167,8 @@ class Documents:
         """
         Delete the parts of superseded versions, and return how many were deleted. Idempotent.
 
-        Keeps the newest whole version and everything newer. *grace*: how long a superseded version must have
-        been superseded; this method sleeps until then, so that reads in progress can finish.
+        Keeps the newest whole version and everything newer. *grace*: how long superseded parts stay for reads
+        in progress; this method sleeps until then.
         """
         check_id(entity_id, self.place.prefix)
         head = self._table.head(entity_id)

@@ -84,11 +84,10 @@ def message_payload(message: object) -> object:
 
 def group_id(group: object) -> str:
     """
-    Return the message group id of *group*. Different groups have different ids.
+    Return the message group id of *group*. Different texts have different ids.
 
     Invalid characters are percent-encoded; an id that is then too long, or looks like a digest, is replaced
-    by its SHA-256. A number that equals an integer becomes its digits. Raises `KeyMissing` and
-    `Misconfigured`.
+    by a digest. A number that equals an integer becomes its digits. Raises `KeyMissing` and `Misconfigured`.
     """
     text = group if isinstance(group, str) else keys.whole_digits(group)
     if text is None:

@@ -29,7 +29,7 @@ class Publisher:
 
     *target*: the ARN of an SNS FIFO topic or the URL of an SQS FIFO queue. *key*, *scope* (each JMESPath over
     the message, or a callable that receives it), *service* and *name* make a lock token; the deduplication id
-    is the token's SHA-256, 64 hex digits. Defaults: *key* is the whole message, *service*
+    is the SHA-256 of its canonical form, 64 hex digits. Defaults: *key* is the whole message, *service*
     POWERTOOLS_SERVICE_NAME, *name* that of the topic or queue. *group* selects the message group. With
     *with_content* the id also depends on the content, so that an amended message with the same key is
     delivered instead of dropped as a duplicate. *ignore*: dotted paths that do not count as content.

@@ -8,7 +8,7 @@ then, because each write removes the names of all buckets that are not live.
 
     bt  the number of the newest bucket, the item's own time, which never decreases
     bl  the layout, ``100 × width + buckets``, with the width in milliseconds
-    bv  the time of the first write, in milliseconds since 1970, plus 1 for each later write
+    bv  the time of the first write, in milliseconds since 1970, plus 1 for each write
     ttl when the item expires, in seconds since 1970: the table's TTL attribute
 
 An item takes at most 1,000 writes a second, so ``bv`` stays behind the clock, and an item that is deleted and

@@ -108,8 +108,8 @@ class Ledger:
         A missing counter counts as 0; negative amounts subtract. *floor* is the minimum of each counter that
         is subtracted from; below it the write is `Refused`, unless the id was applied before. *expected* are
         values that attributes must have, as for `update`; they are compared before the floor. The amounts of
-        a duplicate are not compared. *expires*, with a time zone, is when TTL may delete the item; an earlier
-        time than the end of the window is replaced by that, so that the id is not forgotten early.
+        a duplicate are not compared. *expires*, with a time zone, is when TTL may delete the item; it is at
+        least the end of the window, so that the id is not forgotten early.
 
         ``values`` of `Applied` are the counters and attributes that this write changed, with their new
         values; those of the other results, and of `Conflict`, are the current item. With several shards

@@ -178,7 +178,7 @@ class Acquiring:
         _refused(world, seen=AsSeen("a1", None))
 
     def test_a_lapsed_token_is_taken_over(self, world: World) -> None:
-        """A millisecond after the lease the next attempt acquires it; the new row has the next fence."""
+        """A millisecond after the lease the next attempt acquires it, with a larger fence."""
         first = world.won()
         world.clock.advance(LEASE.total_seconds() + 0.001)
         second = world.won("a2")
