@@ -350,7 +350,7 @@ class Once:
         """
         Return a context manager for a durable execution with one *key*; *context* is its DurableContext.
 
-        The token is acquired and finished in durable steps, and held on to while the execution is suspended.
+        The token is acquired and finished in durable steps, and kept while the execution is suspended.
         *lease* is the timeout of the execution. *key*, *scope*, *payload* and ``name`` are as for `begin`.
         """
         from lambda_once.integrations.durable import execution

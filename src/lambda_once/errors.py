@@ -180,7 +180,7 @@ def stored_error(
     if original is not None:
         try:
             return _stored_error_type_of(original)(message, **known)  # type: ignore[arg-type]  # it is hashable
-        except TypeError:  # its metaclass or layout does not go with ours
+        except TypeError:  # its metaclass or layout conflicts with ours
             pass
     return stored_error_type(kind)(message, **known)
 
@@ -197,7 +197,7 @@ def _original(kind: str, named: Iterable[type[BaseException]]) -> type[Exception
         if each.__name__ == kind:
             found.add(each)
         pending.extend(each.__subclasses__())
-    # numpy's subclass of MemoryError has its name: the error was an instance of the base in any case.
+    # numpy has a subclass of MemoryError with the same name: the error was an instance of the base anyway.
     base = [each for each in found if all(issubclass(other, each) for other in found)]
     if len(base) != 1:
         return None

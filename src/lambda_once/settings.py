@@ -56,7 +56,7 @@ class Where(Flag):
     API = auto()
     """`Once.api_gateway` and `Once.route`."""
     CALL = auto()
-    """`Once.event`, `Once.function` and `Once.run`."""
+    """`Once.event`, `Once.function`, `Once.run` and `Once.run_as`."""
     BLOCK = auto()
     """`Once.begin`, whose key and scope are values."""
     EXECUTION = auto()

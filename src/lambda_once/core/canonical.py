@@ -49,7 +49,7 @@ Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
 NEVER_WRAPS = frozenset({dict, list, tuple, float})
 """Types that `unwrapped` returns unchanged."""
 
-# A cycle ends in a RecursionError, and costs nothing where there is none.
+# A cycle raises RecursionError; the encoder's own check for cycles would cost time.
 _OPTIONS: Any = {"ensure_ascii": False, "check_circular": False, "separators": (",", ":")}
 _SORTED = json.JSONEncoder(sort_keys=True, **_OPTIONS)
 
@@ -171,7 +171,7 @@ def _text(value: object) -> str:
     return _walked(value) if text is None else text
 
 
-# Another type; names that cannot be sorted, or not be compared (Decimal and NaN).
+# Raised for another type, and for names that cannot be sorted or compared (Decimal and NaN).
 _NO_JSON = (TypeError, InvalidOperation)
 
 
@@ -429,7 +429,7 @@ def decimal_form(value: Decimal) -> object:
 
 # -- numbers in JSON text
 
-# What the encoder writes in another way than the canonical form. A match within a string only costs time.
+# Numbers that the encoder does not write in canonical form. A match within a string only costs time.
 # A float has at most 17 digits: one that repr writes with "e+" is whole, and below e+25 it is written out.
 _WHOLE_FLOAT = re.compile(r"\.0(?:[,\]}]|$)")
 _SHORT_EXPONENT = re.compile(r"e\+(?:1\d|2[0-4])(?!\d)")
@@ -438,7 +438,7 @@ _LONG_WHOLE = re.compile(rf"{_MANY_ZEROS}(?!\d)(?<=\d{{{WRITTEN_OUT + 1}}})")
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 # About 64 KB, ending neither in a string nor in a number.
 _SLICE = re.compile(rf'(?:[^"]{{1,512}}+|{_STRING}){{1,128}}+[-+.\de]*+')
-# A number that may need another form; or a string, which stays as it is.
+# A number that may need another form, or a string, which stays unchanged.
 _NUMBERS = re.compile(
     rf"((?<![\d.])-?\d++(?:\.0(?![\de])|(?:\.\d++)?e\+(?:1\d|2[0-4])(?!\d)|(?<={_MANY_ZEROS})(?![\d.e]))|{_STRING})"
 )

@@ -222,7 +222,7 @@ def _plain_form(value: object) -> object:
     return form
 
 
-# `json.dumps` would make an encoder a value.
+# `json.dumps` would create an encoder for each value.
 _ENCODER = json.JSONEncoder(default=_plain_form, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -58,7 +58,7 @@ def parsed(expression: str, *, may_be_null: bool = False) -> Callable[[object], 
     options = jmespath.Options(custom_functions=_Functions())
     selects = () if may_be_null else _selects(root, projected=False)
     required = {id(select): projected for select, projected in selects}
-    # One interpreter a search: they keep state. The closure keeps the tree alive, and so its ids unique.
+    # A new interpreter for each search, as it has state. The closure keeps the tree alive and its ids unique.
     return lambda payload: _Interpreter(options, required).visit(root, payload)
 
 

@@ -33,7 +33,7 @@ MOST_NAMED = 5
 LONGEST_NAME = 64
 
 _ENTRY = 4
-# A checksum, not a hash: 16 bits keep no secret either way, and this takes a tenth of the time.
+# A checksum, not a hash: 16 bits protect nothing either way, and a checksum takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF
 _KINDS = {type(None): "null", str: "text", list: "a list"}
 _LONG_WHOLE = 10**WRITTEN_OUT
@@ -142,7 +142,7 @@ def difference(stored: bytes | None, later: Fields | None) -> Difference:
         for at in range(0, len(stored) - _ENTRY + 1, _ENTRY)
     ]
     names, whole = {name for name, _ in kept}, set(kept)
-    # A full row has no names beyond its last one.
+    # A full row has no checksums of names after its last one.
     end = kept[-1][0] if len(kept) >= MOST_FIELDS else _SIXTEEN_BITS
     found = {name for name, _, _ in later.entries}
     return Difference(

@@ -226,7 +226,7 @@ def _key(key: object) -> str:
 
 
 def _scope(scope: object) -> str:
-    # A tuple was put together; a list may be a part of a payload, whose nulls are content.
+    # A tuple was assembled from parts; a list may be a part of a payload, whose nulls are content.
     if not is_whole(scope) if isinstance(scope, tuple) else is_nothing(scope):
         raise KeyMissing("the scope is empty, or a part of it: select a value that every delivery has")
     if isinstance(scope, tuple) and len(scope) == 1:  # so is that of a block, whose scope is a value

@@ -309,7 +309,7 @@ class Record(NamedTuple):
         return self.state is State.IN_PROGRESS and self.expected_completion < now
 
     def in_progress_by(self, attempt: str) -> bool:
-        """Return whether *attempt* holds the row; its acquisition was written, and only the response lost."""
+        """Return whether *attempt* holds the row. If its acquisition is refused, only a response was lost."""
         return self.state is State.IN_PROGRESS and self.attempt_id == attempt
 
     def clashes(self, fingerprint: str | None) -> bool:

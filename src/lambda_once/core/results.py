@@ -100,7 +100,7 @@ def utf8(text: str) -> bytes:
 SEALED = b"sealed:"
 """The prefix of sealed bytes. A zlib stream never has it: its first byte is 0x78."""
 RESULT = "result"
-"""The context of a sealed result; that of an error is ``error:`` and its kind (`core.lifecycle.Failure`)."""
+"""Ends the context of a sealed result; for an error it is ``error:`` and its kind (`lifecycle.Failure`)."""
 
 
 class Sealed(Corrupt):

@@ -233,7 +233,7 @@ def acquired_row(record: Record | None, acquisition: Acquire) -> Record:
         created=acquisition.now,
         expected_completion=acquisition.lease,
         decisions=() if record is None else record.decisions,
-        # The first acquisition's attempt id: it is random already, and the row needs no second such value.
+        # The attempt id of the first acquisition serves as generation, as it is random.
         generation=(None if record is None else record.generation) or acquisition.attempt_id,
         **brought,
     )

@@ -173,8 +173,8 @@ class Acquirer:
             return self._refused(call, error)
 
     def _acquire(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Acquisition]]:
-        # A single redelivery goes straight to the write that meets rows, too: no trip more if it is complete,
-        # one less if it was released.
+        # For a single redelivery, skip the try that requires no row: one round trip less if the token was
+        # released, and none more if it is complete.
         alone = sum(call.redelivered for call in calls) == 1
         ids = [call.attempt_id or new_attempt_id() for call in calls]
         now = self._clock.now()

@@ -350,7 +350,7 @@ class Batch:
             with self._engine.as_current(ownership):
                 value = done(self._function(job.argument, self._context), ownership)
         except BaseException as error:
-            # Plain work cannot be cancelled: a CancelledError leaked out of something else.
+            # Plain work cannot be cancelled, so this CancelledError leaked from something else.
             if not isinstance(error, Exception) and not _is_cancellation(error):
                 through(self._engine.failed(ownership, error), self._clock)
                 raise
@@ -398,14 +398,14 @@ class Batch:
         ):
             return ownership
         if ownership is None and job.known is None:
-            # Perhaps it was released a moment ago: its own row would refuse it.
+            # Its token may be in the middle of a release; wait, or its own row would refuse it.
             async with self._releasing:
                 pass
-        # Cancelled meanwhile, the token is in `job.ownership`, and released when the batch is closed.
+        # If it is cancelled, the token is in `job.ownership` and is released when the batch is closed.
         try:
             while True:
                 ownership = await through_async(self._starting(job, may_wait=may_wait), self._clock)
-                # Other work may have blocked the loop meanwhile: a lease may have run out.
+                # Other work may have blocked the loop meanwhile, and the lease may have expired.
                 if ownership is None or self._engine.acquirer.may_start(ownership):
                     return ownership
         except (SystemExit, KeyboardInterrupt) as error:

@@ -73,7 +73,7 @@ class Engine:
         starting = self.acquirer.start(call, may_wait=may_wait)
         while True:
             acquired = await through_async(starting, self.clock, self.acquirer.give_back)
-            # Other work may have blocked the loop meanwhile: a lease may have run out.
+            # Other work may have blocked the loop meanwhile, and the lease may have expired.
             if not isinstance(acquired, Ownership) or self.acquirer.may_start(acquired):
                 return acquired
             starting = self.acquirer.make_ready(acquired, may_wait=may_wait)

@@ -390,8 +390,8 @@ class Finisher:
         """
         Remove the ttl from *record*, best effort, so that it does not expire before its manual review.
 
-        A lapsed row has a ttl if a deployment has since changed the policy to hold. If this write fails, the
-        next duplicate repeats it.
+        A lapsed row has a ttl if it was acquired under ``take_over``, before a deployment changed the policy.
+        If this write fails, the next duplicate repeats it.
         """
         if record.ttl is not None and record.state is State.IN_PROGRESS:
             write = Write(call.token, Holder(record.attempt_id), Pin.PIN, self.clock.now(), ttl=None, id=None)

@@ -155,7 +155,7 @@ class Redelivery(Enum):
     """How a source redelivers unfinished work, which decides whose attempt a row in progress is."""
 
     ANY = "any"
-    """With another request id, perhaps to several invocations at once. A row may be anyone's."""
+    """With another request id, perhaps to several invocations at once. A row may belong to any of them."""
     SAME_REQUEST = "same request"
     """
     Asynchronous invocation: Lambda's retry has the same request id. After two retries the event is dropped

@@ -38,7 +38,7 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
     """
     answer = answer_of_probe(call, Lapsed.of(record), record)
     if isinstance(answer, Done):
-        # Before the token: what it has there can be copied.
+        # The history first: its outcome can be copied to the token later.
         call.succeed_in_history(answer.result, call.report)
         _complete(call, record, answer.result, finisher)
         return True

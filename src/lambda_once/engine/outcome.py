@@ -52,7 +52,7 @@ class Outcome(Generic[T]):
     finished: datetime | None = None
     """When the token was completed or held."""
     expires: datetime | None = None
-    """Until when the outcome is kept; None while the token is in progress or held."""
+    """When the outcome expires; None if it does not, as while the token is in progress or held."""
     _read: Callable[[], Found | OnceError] = field(kw_only=True, repr=False, compare=False)
 
     @property

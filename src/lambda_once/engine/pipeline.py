@@ -201,7 +201,7 @@ class Pipeline:
             return
         self._writer = Writer.LINGERS
         try:
-            # Its own copy of the context: log keys and the like are the invocation's there, too.
+            # A copy of the context, so that log keys and the like are those of the invocation.
             in_kept_thread(partial(copy_context().run, self._write_in_thread))
         except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
             self._writer = Writer.NONE

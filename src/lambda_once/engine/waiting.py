@@ -1,5 +1,5 @@
 """
-Waiting on the event loop, and event loops for handlers that Lambda calls synchronously.
+Wait on the event loop, and run async handlers, which Lambda does not await.
 
 For async work each step of `core.clock.Waits` runs in a thread and each pause on the event loop, so a waiting
 call occupies no thread that other work needs.
