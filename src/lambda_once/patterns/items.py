@@ -108,8 +108,8 @@ def _plain(attribute: Mapping[str, Any]) -> Any:
     """
     Return the value of *attribute*.
 
-    Not by boto3's deserializer, which raises `decimal.Rounded` for numbers of more than 38 digits: DynamoDB
-    writes 1E+39 as 40.
+    boto3's deserializer raises `decimal.Rounded` for numbers of more than 38 digits; DynamoDB writes 1E+39
+    with 40.
     """
     ((kind, value),) = attribute.items()
     match kind:

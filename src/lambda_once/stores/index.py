@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 INDEX = "byStatus"
 MILLISECOND: Final = timedelta(milliseconds=1)
-"""The unit of the stamps in the index."""
+"""The unit of the times in the index."""
 
 
 class IndexPage(NamedTuple):

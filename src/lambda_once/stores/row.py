@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the row was read; the index has no fence, no outcome and no decision."""
+        """Whether this is the whole row; the index has no fence, no outcome and no decisions."""
         return self.record.fence > 0
 
 

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 Version = NewType("Version", str)
-"""A ULID, 26 characters: as text it sorts by the time of its write."""
+"""A ULID of 26 characters, which sorts as text by the time of its write."""
 
 DocumentId = str | tuple[str, str]
 """The partition key of a document; with a prefix, partition key and name."""
 
 HEAD: Final = "head"
-"""The head's sort key; ULIDs are of 0-9 and A-Z, so it sorts after every part."""
+"""The head's sort key. ULIDs begin with a digit, so the head sorts after every part."""
 SEPARATOR: Final = "#"
 LOWEST: Final = "0"
 """Sorts before every ULID."""
@@ -83,13 +83,13 @@ class Part(NamedTuple):
     name: str
     form: Form
     body: bytes | None
-    """None where only keys were read."""
+    """None if only keys were read."""
     section: bool
     total: int
     version: Version = Version("")
     """Empty before the write begins."""
     above: Version | None = None
-    """The version that was current when the write began; None for none."""
+    """The version that was current when the write began, if any."""
 
 
 class StoredVersion(NamedTuple):
@@ -111,11 +111,11 @@ class Head(NamedTuple):
 
     version: Version
     before: tuple[Version, ...] = ()
-    """Earlier versions, the newest first, `MOST_BEFORE` at most."""
+    """Earlier versions, newest first, at most `MOST_BEFORE`."""
     floor: str = ""
-    """The version of the last deletion: parts up to it are gone."""
+    """The version of the last deletion; older parts are deleted."""
     at: int = 0
-    """Its time by its writer's clock: milliseconds since 1970."""
+    """When it was written, by the writer's clock, in milliseconds since 1970."""
     ttl: int | None = None
 
     @property

@@ -150,7 +150,7 @@ class Listing:
         assert entry.expected_completion == world.ends()
 
     def test_only_leases_that_ended_before(self, world: World) -> None:
-        """Strictly before: a lease that ends at that moment is not listed."""
+        """A lease that ends at that very moment is not listed."""
         acquire_some(world)
         at = world.row_of(f"{world.token}-4").expected_completion
         found = world.store.unfinished(State.IN_PROGRESS, world.deadline, at)
