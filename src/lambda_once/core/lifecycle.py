@@ -91,7 +91,7 @@ class Presented(NamedTuple):
 
     def mark(self, salt: str) -> str | None:
         """
-        Return the mark for a row: *salt*, an attempt id, and the HMAC with it. None without a credential.
+        Return the mark for a row: *salt*, an attempt id, and the HMAC with it. None if nothing is compared.
 
         Without proof, a word replaces the HMAC; no credential matches it. The mark contains the salt, because
         resolving a token changes its attempt id. Two rows never have the same mark, so marks do not reveal
@@ -336,7 +336,7 @@ class OnLapse(Enum):
 
 
 class Course(Enum):
-    """What a request may do, or gets."""
+    """The result of `decide`: what a request may do, or what it gets."""
 
     RUN = "run"
     REPLAY = "replay"
