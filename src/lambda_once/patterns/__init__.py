@@ -1,5 +1,5 @@
 """
-Patterns for work that needs no token, because the data itself is idempotent.
+Patterns for work that needs no token, because the data records what was applied.
 
 Each works without the decorators, requires only boto3, and is imported on first use. Their results and errors
 are in `results`.
