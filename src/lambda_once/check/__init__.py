@@ -1,1 +1,1 @@
-"""What is wrong with a deployment: rules over one value, `Deployment`, which two readers make."""
+"""Checks of a deployment: rules over one value, `Deployment`, which two readers build."""

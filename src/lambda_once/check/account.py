@@ -1,5 +1,5 @@
 """
-Reads a deployment out of an AWS account, by requests that change nothing.
+Reads a deployment from an AWS account, by read-only requests.
 
 What a denied or failed request would have answered is `UNKNOWN`, and the request is listed in
 `Deployment.not_checked`. docs/check.md has the permissions.
@@ -107,13 +107,13 @@ def read_account(
 
 
 class _Asking:
-    """Sends requests; keeps what was not answered."""
+    """Sends requests, and notes those without an answer."""
 
     def __init__(self, client: Callable[[str], Any], clock: Clock, heard: Heard | None) -> None:
         self._client = client
         self._clients: dict[str, Any] = {}
         self._silent: dict[str, Exception] = {}
-        """Services that did not respond: each further request would take as long."""
+        """Services that did not respond; further requests would take as long."""
         self._clock = clock
         self._heard = heard
         self.not_checked: dict[NotChecked, None] = {}

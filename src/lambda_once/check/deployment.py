@@ -103,7 +103,7 @@ class EventSource:
     record_age: int | Unknown | None = None
     """MaximumRecordAgeInSeconds of a stream; None: until the record expires."""
     on_failure: str | Unknown | None = None
-    """The destination of what a stream gives up."""
+    """The destination of records that a stream gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Layer(NamedTuple):
 
 
 class NotChecked(NamedTuple):
-    """What a reader could not see."""
+    """Something that a reader could not see."""
 
     resource: str
     why: str
@@ -144,7 +144,7 @@ IN_CODE: Final = NotChecked("keep=, name=, on_error= and the other options", "th
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What is checked."""
+    """A deployment to check."""
 
     tables: tuple[Table, ...] = ()
     functions: tuple[Function, ...] = ()
@@ -152,7 +152,7 @@ class Deployment:
     queues: tuple[Queue, ...] = ()
     layers: tuple[Layer, ...] = ()
     missing_tables: tuple[str, ...] = ()
-    """What LAMBDA_ONCE_TABLE of deployed functions names although there is no such table."""
+    """Tables that LAMBDA_ONCE_TABLE of deployed functions names but that do not exist."""
     skew: float | None = None
     """Seconds by which the clock here is ahead of DynamoDB's; None for a template."""
     not_checked: tuple[NotChecked, ...] = ()
@@ -179,7 +179,7 @@ class Finding(NamedTuple):
 
     severity: Severity
     code: str
-    """Stable, such as ``Q1``: a letter for what it is about, and a number. docs/check.md lists them."""
+    """Stable, such as ``Q1``: a letter for its kind (docs/check.md), and a number."""
     resource: str
     what: str
     why: str

@@ -1,7 +1,7 @@
 """
-What `rules` look for in a `Deployment`, a function for each.
+The conditions of `rules`, one function each.
 
-Pure. What is UNKNOWN is not judged: `undecided` returns what permissions that concerns.
+Pure. UNKNOWN values are not judged; `undecided` returns the permissions concerned.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SKEW: Final = 2.0
 """Seconds that a lease is longer than the work (docs/deploying.md, clocks)."""
 YES: Final = frozenset(("1", "y", "yes", "t", "true", "on"))
 NO: Final = frozenset(("0", "n", "no", "f", "false", "off"))
-"""The words of LAMBDA_ONCE_DISABLED."""
+"""Values of LAMBDA_ONCE_DISABLED that mean no."""
 
 
 class Fault(NamedTuple):

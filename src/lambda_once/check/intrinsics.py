@@ -1,5 +1,5 @@
 """
-What the intrinsic functions of a template come to before it is deployed.
+Values of a template's intrinsic functions before it is deployed.
 
 What is known only afterwards is a mark in a text, a name between U+2039 and U+203A: ``Queue`` for the name
 that CloudFormation gives the resource Queue, ``Stack.Queue`` for that of one in a nested stack. Equal marks
@@ -348,7 +348,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[Any, Scope], Any]]] = {
     "Fn::Split": _split,
     "Fn::Sub": _sub,
 }
-"""What is not here, such as Fn::Transform, is UNKNOWN."""
+"""Others, such as Fn::Transform, are UNKNOWN."""
 
 
 # -- conditions

@@ -1,5 +1,5 @@
 """
-What the IAM policies of a role allow, evaluated here as IAM does (IAM user guide, policy evaluation logic).
+Evaluates a role's IAM policies as IAM does (IAM user guide, policy evaluation logic).
 
 An answer is True, False, or `UNKNOWN` if it depends on what is not known here: a value that was not resolved,
 a condition key that `permits` was not given, an operator that it does not evaluate. Any other answer
@@ -23,7 +23,7 @@ LEADING_KEYS: Final = "dynamodb:LeadingKeys"
 UNSEEN: Final = NotChecked(
     "permissions", "service control policies, permissions boundaries, resource and endpoint policies"
 )
-"""What may deny although the policies of a role allow."""
+"""Policies that may deny although those of the role allow."""
 
 _ALWAYS: Final[Context] = {
     "aws:SecureTransport": "true",

@@ -1,4 +1,4 @@
-"""What the roles of a template may do with its token tables."""
+"""The permissions of a template's roles on its token tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNREAD: Final = Statement(True, ("*",), (), (UNKNOWN,), (), {})  # noqa: FBT003
 
 
 class Role(NamedTuple):
-    """What a role is granted, and the policies that are not here."""
+    """The statements granted to a role, and its policies that are not here."""
 
     statements: tuple[Statement, ...]
     unread: tuple[str, ...]

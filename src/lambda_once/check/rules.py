@@ -1,5 +1,5 @@
 """
-What is wrong with a `Deployment`: the table of the rules.
+The table of rules for a `Deployment`.
 
 A rule must be right about every deployment that works as its author meant it: options in code, such as
 ``Once(service=…)``, can make up for what a template lacks, and what they can make up for is advice.
@@ -18,7 +18,7 @@ Look = Callable[[Deployment], Iterator[Fault]]
 
 
 class Rule(NamedTuple):
-    """What is looked for, and why."""
+    """A condition to look for, and why it matters."""
 
     code: str
     severity: Severity
@@ -28,7 +28,7 @@ class Rule(NamedTuple):
 
 
 def findings(deployment: Deployment) -> tuple[Finding, ...]:
-    """Return what is wrong with *deployment*: errors first, then by resource and code."""
+    """Return the findings for *deployment*: errors first, then by resource and code."""
     found = (
         Finding(rule.severity, rule.code, fault.resource, fault.what, rule.why, fault.fix)
         for rule in RULES
@@ -295,4 +295,4 @@ RULES: Final = (
         faults.skewed,
     ),
 )
-"""Every rule. docs/check.md has this table."""
+"""Every rule. docs/check.md has their kinds."""

@@ -1,4 +1,4 @@
-"""What an error means for an operator at a terminal; its own message is for the author of a function."""
+"""Error messages for operators; those of the errors themselves are for the author of a function."""
 
 from __future__ import annotations
 

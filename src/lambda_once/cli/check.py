@@ -73,7 +73,7 @@ def check_command(
 
     Checks either a template, offline, or an account: --function, --table or both. Writes nothing.
 
-    What cannot be seen is listed as "not checked". Each finding has a code, which docs/check.md explains.
+    What cannot be seen is listed as "not checked". docs/check.md explains the letters of the codes.
 
     Exit code: 0 nothing but advice, 1 an error or a warning, 2 it could not be checked.
     """

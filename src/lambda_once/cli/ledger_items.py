@@ -1,4 +1,4 @@
-"""The items of a ledger as an operator reads them: values, and what became of an id."""
+"""The items of a ledger for operators: values, and the traces of an id."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class Period(NamedTuple):
-    """The time of a bucket; the end is not in it."""
+    """The period of a bucket, without its end."""
 
     began: datetime
     ended: datetime

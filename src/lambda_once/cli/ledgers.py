@@ -1,4 +1,4 @@
-"""``lambda-once show --ledger``: what the items of one key store, and what they have of an id."""
+"""``lambda-once show --ledger``: the values in the items of one key, and the traces of an id."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LedgerOptions(NamedTuple):
 
 
 def show_ledger(access: Access, given: LedgerOptions) -> None:
-    """Print the items of a key, and what they have of an id. Exit code 1: nothing. Raises `OnceError`."""
+    """Print the items of a key, and the traces of an id. Exit code 1: none. Raises `OnceError`."""
     clock, name = access.table.clock, access.table.name
     # Not the token table's transport, which gives its attributes other names.
     transport = LedgerTransport(

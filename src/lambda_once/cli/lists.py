@@ -1,4 +1,4 @@
-"""``lambda-once list`` and ``watch``: what is unfinished, overdue and held first."""
+"""``lambda-once list`` and ``watch``: unfinished tokens, overdue and held ones first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _RELEASED: Final = "for released tokens that have not run since: lambda-once list --released"
 ROWS_OF_A_TABLE: Final = 100
-"""Default limit of a table; JSON has all."""
+"""Default limit of rows in a table; JSON has all rows."""
 COUNTED: Final = (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD, Status.RELEASED)
 """What `watch` counts."""
 FLAGS: Final = {
@@ -40,7 +40,7 @@ FLAGS: Final = {
 }
 _WORDS: Final = {status: status.words for status in FLAGS.values()}
 _TO_DO: Final = STUCK | {Status.RELEASED}
-"""What ends a list with exit code 1."""
+"""Statuses that end a list with exit code 1."""
 _READ: Final = frozenset({Status.HELD, Status.RELEASED})
 """Whose rows are read where these are asked for: they have the reason, and the last decision."""
 

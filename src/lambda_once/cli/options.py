@@ -64,7 +64,7 @@ SESSION: Final = "lambda_once.session"
 
 
 class Access(NamedTuple):
-    """What a command works with."""
+    """The table, client and clock of a command."""
 
     table: TokenTable
     output: Output

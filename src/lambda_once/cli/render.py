@@ -1,5 +1,5 @@
 """
-What commands print: data to standard output as a table, JSON or JSON lines; messages to standard error.
+Output of commands: data on standard output as a table, JSON or JSON lines; messages on standard error.
 
 Keys, errors and names come from clients. So all text that reaches a terminal is escaped in this module: by
 `styled` and `Paragraph`, from which all tables are drawn, by `Output.say`, or as JSON in ASCII.
@@ -99,7 +99,7 @@ class Output:
         click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()), err=err)
 
     def show(self, rendered: RenderableType) -> None:
-        """Print for the operator: on standard error if the data is JSON."""
+        """Print text for the operator, on standard error if the data is JSON."""
         self.draw(rendered, err=not self.is_table)
 
     def say(self, message: str) -> None:

@@ -347,7 +347,7 @@ def _no_result(access: Access, why: str) -> Never:
 
 
 class Search:
-    """One search: what it has read so far, and what that cost."""
+    """One search: the rows read so far, and their cost."""
 
     def __init__(self, pattern: Pattern, limit: int, malformed: list[Misconfigured]) -> None:
         """*malformed* gets rows with a matching key that cannot be read."""
@@ -453,7 +453,7 @@ def _pattern(text: str | None, delivery: str | None, *, ignore_case: bool) -> Pa
 
 
 def announce_scan(access: Access, size: TableSize | None, max_pages: int) -> None:
-    """Print what a scan of the whole table, *max_pages* at most, will cost."""
+    """Print the cost of a scan of the whole table, or of at most *max_pages*."""
     if size is None:
         access.output.say("reading the whole table; its size is unknown (dynamodb:DescribeTable is denied)")
         return
@@ -468,7 +468,7 @@ def describe_size(size: TableSize) -> str:
 
 
 def report_scan(access: Access, pages: int, units: float) -> None:
-    """Print what a scan has cost."""
+    """Print the cost of a finished scan."""
     access.output.say(f"read {pages:,} page{'' if pages == 1 else 's'} for {units:,.1f} read units")
 
 

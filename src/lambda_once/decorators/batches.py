@@ -59,7 +59,7 @@ class Records:
         return inspect.iscoroutinefunction(self._function)
 
     def run(self, event: Any, context: Any) -> list[tuple[EventRecord, Job]]:
-        """Run the function for each record of *event*; return them, each with what became of it."""
+        """Run the function for each record of *event*; return the records with their outcomes."""
         with self.runtime.invocation(context) as invocation:
             records = self.source.records(event)
             jobs = self.jobs(records, invocation, [record.group for record in records])
@@ -112,7 +112,7 @@ class Records:
         """
         Return the job of each of *records*: equal ones share one, bad ones fail by themselves.
 
-        *sequences*: what stops at the failure of each; None: nothing.
+        *sequences*: the sequence that the failure of each record stops; None if it stops none.
         """
         jobs: list[Job] = []
         known: dict[tuple[str, str | None], Job] = {}
@@ -205,7 +205,7 @@ def pipe_response(
     unfinished: Sequence[tuple[RecordId, BaseException | None]],
 ) -> dict[str, list[dict[str, RecordId]]]:
     """
-    Return what makes EventBridge Pipes retry *unfinished*: ids of records, each with its error if it has one.
+    Return the response for EventBridge Pipes to retry *unfinished*: record ids, each with its error or None.
 
     Raises the first error, for all to be retried, if one has no id.
     """

@@ -1,4 +1,4 @@
-"""`once.event`: an event that is one piece of work, or has several."""
+"""`once.event`: events that contain one or several units of work."""
 
 from __future__ import annotations
 

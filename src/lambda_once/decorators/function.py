@@ -1,4 +1,4 @@
-"""`once.function`, `once.begin` and `once.run`: work that is not an event."""
+"""`once.function`, `once.begin` and `once.run`: protected functions, blocks and calls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class FunctionIdentifier(NamedTuple):
     """What notes the objects of a method's calls, if its name may be shared by accident."""
 
     def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, inspect.BoundArguments]:
-        """Return the unit of a call, and its arguments by the parameters. A Lambda context is no payload."""
+        """Return the unit of a call, and its bound arguments. A Lambda context is not part of the payload."""
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named = arguments_by_name(bound)
@@ -80,7 +80,7 @@ class FunctionIdentifier(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """An argument of a function, as far as it identifies the work."""
+    """The part of a function's argument that identifies the work."""
 
     payload: object
     key: object = NOTHING
@@ -206,7 +206,7 @@ _OF_ATTEMPT: Final = frozenset(
         *("fence", "id", "lease", "replayed", "result", "token", "transact"),
     }
 )
-"""Members of an attempt or a replayed outcome that the context manager lacks."""
+"""Members of an attempt or replayed outcome that the context manager does not have."""
 
 
 class Begun:

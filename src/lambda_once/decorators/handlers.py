@@ -1,4 +1,4 @@
-"""The form of a Lambda handler: what it accepts, whether it gets the context, how its work is called."""
+"""Lambda handlers: their signature, whether they get the context, and how they call the work."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def _awaited(result: Awaitable[Any]) -> Any:
 
 
 def apply_on_replay(settings: Settings, outcome: Any) -> Any:
-    """Return the result in *outcome*, passed through ``on_replay`` if it is a replay."""
+    """Return the result of *outcome*, passed through ``on_replay`` if it is a replay."""
     if not isinstance(outcome, Replayed):
         return outcome
     return outcome.result if settings.on_replay is None else settings.on_replay(outcome.result, outcome)

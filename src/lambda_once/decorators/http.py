@@ -60,7 +60,7 @@ class KeyedRequest(NamedTuple):
 
 class HttpIdentifier:
     """
-    Identifies HTTP requests, for the handler and the route: which are protected, and by which call.
+    Identifies HTTP requests of a handler or route: which are protected, and by which call.
 
     *error_in* returns the error that a returned value means; by default the HTTP status decides.
     """
@@ -152,7 +152,7 @@ class HttpIdentifier:
     def read(
         self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
     ) -> KeyedRequest | None:
-        """Return *event* as a unit, and what is known of its caller. None and errors as in `call`."""
+        """Return *event* as a unit, and its caller. Returns None and raises as `call` does."""
         settings = self._settings
         request = source.request_of(event, kind, method)
         key = header_key(request.headers) if settings.key is None else None

@@ -111,7 +111,7 @@ class Identifier(NamedTuple):
             raise
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
-        """Report that a unit has no token because of *error*; for one of the developer, log its class."""
+        """Report that a unit has no token because of *error*; log the class of a developer's mistake."""
         cause = error.__cause__ if isinstance(error, Misconfigured) and error.__cause__ else error
         details = Details(
             refusal(error), name=self.name, delivery=delivery, error=type(cause).__name__, reason=str(error)
@@ -179,7 +179,7 @@ class Identifier(NamedTuple):
         return (scope, *unit.scope) if unit.scope else scope
 
     def _counted(self, unit: Unit, key_from: KeyFrom, payload: object) -> Printed | None:
-        """Return the text that the fingerprint of *unit* is the hash of; None if it has none."""
+        """Return the text that the fingerprint of *unit* hashes; None if there is no fingerprint."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
@@ -194,7 +194,7 @@ class Identifier(NamedTuple):
             return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
 
     def content(self, unit: Unit, payload: object) -> Printed:
-        """Return the text that is hashed of *payload*, that of *unit* without ignored fields."""
+        """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
         assembled = unit.content is not itself or not unit.parsed
         return printed(unit.content(payload), payload, assembled=assembled)
 

@@ -22,7 +22,7 @@ from lambda_once.core.signatures import title
 from lambda_once.errors import Misconfigured
 
 _PLACEHOLDERS: Final = ("<lambda>", "_")
-"""The names of functions that were given none: several in one module have the same."""
+"""Names of functions without a name of their own: several in one module share them."""
 _NESTED: Final = "<locals>"
 _NOTHING: Final = object()
 _SMALL_INT: Final = opcode.opmap.get("LOAD_SMALL_INT")
@@ -65,7 +65,7 @@ def check_not_by_value(function: Callable[..., Any]) -> None:
 
 
 def described(function: Callable[..., Any]) -> str:
-    """Return what *function* is, for messages: never its repr, for that of a partial has the arguments."""
+    """Return a description of *function* for messages. The repr of a partial would show its arguments."""
     name = getattr(function, "__name__", None)
     owner = getattr(function, "__self__", None)
     if name == "<lambda>":

@@ -1,4 +1,4 @@
-"""`Once.outcome` and `Once.aoutcome`: what became of a key, without running anything."""
+"""`Once.outcome` and `Once.aoutcome`: the outcome of a key, without running anything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_NAME = (
 
 
 class Question:
-    """What became of the work of one key. Raises `KeyMissing`, and `Misconfigured` without a name."""
+    """Asks for the outcome of one key. Raises `KeyMissing`, and `Misconfigured` without a name."""
 
     def __init__(
         self, runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object

@@ -1,4 +1,4 @@
-"""What the decorators of one `Once` share: environment, store, clock and engines."""
+"""The shared state of one `Once`'s decorators: environment, store, clock and engines."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Environment(NamedTuple):
 
 
 class Start(Enum):
-    """Where the import of a handler runs, as far as the client is concerned."""
+    """Where a handler is imported, which decides when the client is made."""
 
     INIT = auto()
     """The INIT phase of a Lambda environment, which has more CPU than its invocations."""
@@ -70,7 +70,7 @@ def start_of(environ: Mapping[str, str], modules: Container[str]) -> Start:
 
 class Runtime:
     """
-    Makes the engine at first use: nothing is sent before.
+    Makes the engine at first use. Nothing is sent before.
 
     In Lambda the store and its client are made earlier, by `prepare`.
     """

@@ -1,5 +1,5 @@
 """
-What a callable ``key=`` or ``scope=`` of `once.function` gets of the arguments of a call.
+The arguments that a callable ``key=`` or ``scope=`` of `once.function` receives.
 
 One parameter gets the first argument, several get by name those that they name: a function may take the
 Lambda context, or an argument more, without a word in its key.
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _OF_ONE = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
-"""Callables of one argument, whose signatures do not show it."""
+"""Callables of one argument whose signature does not show it."""
 
 Taking = tuple[tuple[Any, ...], "Mapping[str, Any]"]
-"""What a callable is called with."""
+"""The arguments that a callable is called with."""
 
 
 def arguments_by_name(bound: BoundArguments) -> dict[str, Any]:

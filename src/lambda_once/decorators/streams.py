@@ -1,5 +1,5 @@
 """
-`once.kinesis`, `once.dynamodb_stream` and `once.kafka`: handlers of records whose order counts.
+`once.kinesis`, `once.dynamodb_stream` and `once.kafka`: handlers of ordered records.
 
 A few records are acquired ahead, for a failure releases them all, and the whole batch is delivered again.
 """
@@ -78,7 +78,7 @@ class Stream:
         self._on_give_up = settings.on_give_up
 
     def run(self, event: Any, context: Any) -> list[Remaining]:
-        """Run the function up to the first failure of each sequence; return that and what follows."""
+        """Run the function up to the first failure of each sequence; return the failures and the rest."""
         waiting = OrderedDict(enumerate(map(deque, self.records.source.sequences(event))))
         remaining: list[Remaining] = []
         with self.records.runtime.invocation(context) as invocation:

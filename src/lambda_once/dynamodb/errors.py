@@ -1,5 +1,5 @@
 """
-What an error means: try again, never, the condition was refused, or the response is not DynamoDB's.
+Classifies errors: retry, do not retry, the condition was refused, or the response is not DynamoDB's.
 
 DynamoDB grants a new token by an empty response, and botocore reads an empty response out of any page: behind
 a wrong endpoint the work would run unprotected. So every response is checked (`only_dynamodb`). Sources:
@@ -56,7 +56,7 @@ EXPIRED = frozenset(
         "UnauthorizedSSOTokenError",
     }
 )
-"""Credentials that were right: codes of AWS' services, and exceptions of botocore."""
+"""Expired credentials: codes of AWS' services, and exceptions of botocore."""
 NOT_ACCEPTED = frozenset(
     {
         "IncompleteSignature",
@@ -90,7 +90,7 @@ def code_of(error: Exception) -> str:
 
 
 def message_of(error: Exception) -> str:
-    """Return AWS' message; of an error without one, its text."""
+    """Return AWS' message, or the error's text if it has none."""
     message = error.response.get("Error", {}).get("Message") if isinstance(error, ClientError) else None
     return str(error) if message is None else str(message)
 
@@ -109,7 +109,7 @@ def is_transient(error: Exception, codes: frozenset[str] = AGAIN) -> bool:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether DynamoDB answered that it wrote nothing, such as when it throttles."""
+    """Return whether DynamoDB answered that nothing was written, such as when it throttles."""
     return isinstance(error, ClientError) and _CLIENT_ERROR <= _status_of(error) < _SERVER_ERROR
 
 
@@ -153,7 +153,7 @@ class NotDynamoDB(BotoCoreError):  # type: ignore[misc]  # botocore has no types
 
 
 class CrossedResponse(HTTPClientError):  # type: ignore[misc]  # botocore has no types
-    """The response answers another request: as good as none. A retry may help."""
+    """The response belongs to another request, so it counts as none. A retry may help."""
 
     fmt = "the response is that of another request"
 

@@ -79,7 +79,7 @@ class LeanClient:
         return f"LeanClient({self._endpoint.url})"
 
     def __getattr__(self, method: str) -> Callable[..., dict[str, Any]]:
-        """Return the method that sends one of OPERATIONS."""
+        """Return the method for one of OPERATIONS."""
         if method not in OPERATIONS:
             raise AttributeError(f"the lean client has no {method}")
         return partial(self._call, OPERATIONS[method])

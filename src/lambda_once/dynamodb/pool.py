@@ -1,4 +1,4 @@
-"""Kept connections to one endpoint: what is dead is not used again."""
+"""Kept connections to one endpoint. Dead ones are not reused."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _OF_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 
 
 class Endpoint(NamedTuple):
-    """Where DynamoDB is: *url* has a scheme and a host, and may have a port."""
+    """DynamoDB's endpoint: *url* has a scheme and a host, and may have a port."""
 
     url: str
     region: str
 
     @classmethod
     def of(cls, url: str, region: str) -> Endpoint | None:
-        """Return the endpoint of *url*; None where requests have another path, or a user."""
+        """Return the endpoint of *url*; None if it has a path or a user."""
         parts = urlsplit(url)
         if parts.path not in ("", "/") or parts.query or parts.username or not parts.hostname:
             return None
@@ -70,7 +70,7 @@ class Endpoint(NamedTuple):
 
     @property
     def is_of_aws(self) -> bool:
-        """Whether DynamoDB itself is there, not an emulator or a proxy."""
+        """Whether this is DynamoDB itself, not an emulator or a proxy."""
         return self.name.endswith(_OF_AWS)
 
     @property

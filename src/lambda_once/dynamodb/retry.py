@@ -27,7 +27,7 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 """Seconds."""
 ARN: Final = "arn:"
-"""How a table begins that is named by its ARN, as one of another account is."""
+"""Prefix of a table's ARN, which names a table of another account."""
 MOST_KEYS: Final = 100
 """Keys of one BatchGetItem (API reference)."""
 MOST_WRITES: Final = 25
@@ -54,7 +54,7 @@ class Tries:
         self._failed = 0
 
     def succeeded(self) -> None:
-        """Count failures anew: something was done."""
+        """Reset the count of failures, because a request succeeded."""
         self._failed = 0
 
     def again(self, began: datetime) -> bool:

@@ -22,7 +22,7 @@ _UNSENDABLE: Final = re.compile(r"[^!-~]")
 
 
 class Credentials(NamedTuple):
-    """Static credentials. Their repr shows nothing of them."""
+    """Static credentials. The repr does not show them."""
 
     key_id: str
     secret: str
@@ -74,7 +74,7 @@ def target_of(operation: str) -> str:
 
 
 class _Second(NamedTuple):
-    """What the requests that are signed in one second have in common. Its repr shows nothing of it."""
+    """The common part of requests that are signed in the same second. Its repr shows nothing."""
 
     at: datetime
     headers: dict[str, str]

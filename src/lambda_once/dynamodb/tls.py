@@ -1,5 +1,5 @@
 """
-Which certificates are trusted, and when they are read.
+Trusted certificates, and when they are read.
 
 A whole bundle takes 18 ms to read, most of what TLS adds to a cold start; Amazon's own roots take 1.5 ms. The
 certificates of AWS' hosts are under these (Amazon Trust Services, repository), so they are tried first.
@@ -58,21 +58,21 @@ class Certificates:
         self._amazons: ssl.SSLContext | None = None
 
     def first_for(self, host: str) -> ssl.SSLContext:
-        """Return what is tried first for *host*: Amazon's roots where no bundle is named, and it is AWS'."""
+        """Return the context to try first: Amazon's roots if *host* is AWS' and no bundle is named."""
         if self._amazons is None and self._bundle is None and _STANDARD.fullmatch(host):
             self._amazons = _amazons()
         may = self._amazons if self._bundle is None and _STANDARD.fullmatch(host) else None
         return may or self.all()
 
     def all(self) -> ssl.SSLContext:
-        """Return what trusts the whole bundle. Raises InvalidConfigError where it cannot be read."""
+        """Return a context that trusts the whole bundle. Raises InvalidConfigError if it cannot be read."""
         if self._all is None:
             self._all = _trusting(self._bundle or _usual())
         return self._all
 
 
 def _amazons() -> ssl.SSLContext | None:
-    """Return what trusts Amazon's roots; None where the usual bundle is not as expected."""
+    """Return a context that trusts Amazon's roots; None if the usual bundle is not as expected."""
     usual = _usual()
     if usual is None or not Path(usual).is_file():
         return None
@@ -88,7 +88,7 @@ def _amazons() -> ssl.SSLContext | None:
 
 
 def _trusting(bundle: str | None) -> ssl.SSLContext:
-    """Return what trusts *bundle*; None: the system's. Raises InvalidConfigError where it cannot be read."""
+    """Return a context that trusts *bundle* (None: the system's). Raises InvalidConfigError if unreadable."""
     context = _context()
     try:
         if bundle is None:
@@ -111,7 +111,7 @@ def _context() -> ssl.SSLContext:
 
 
 def _usual() -> str | None:
-    """Return botocore's bundle: that of certifi where it is installed, else its own (httpsession.where)."""
+    """Return botocore's bundle: certifi's if it is installed, else botocore's own (httpsession.where)."""
     if find_spec("certifi") is not None:
         return str(import_module("certifi").where())
     spec = find_spec("botocore")

@@ -43,9 +43,9 @@ class Transport:
     """
 
     unreadable: tuple[type[Exception], ...] = ()
-    """What the client may raise for the response to another request, where every request is our own."""
+    """Exceptions that the client may raise for the response to another request, if all requests are ours."""
     is_patient = False
-    """Whether a throttled request is sent again for `PATIENCE`, however often: an operator's is."""
+    """Whether throttled requests are retried for `PATIENCE`, any number of times, as an operator's are."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Transport:
         self._name: str | None = client if is_made_here else None
         self._client = None if is_made_here else guarded(client)
         self._prepared: tuple[object, ...] | None = None
-        """The surroundings for which the client was made before its first use."""
+        """The process and settings for which the client was made before its first use."""
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._longest = longest_try(client)

@@ -1,5 +1,5 @@
 """
-Who gets the stored response of an HTTP event: it is sent again with other credentials.
+Who gets the stored response of an HTTP event, found by sending it with other credentials.
 
 The row is the one that a completion of the first request leaves, and `core.lifecycle.decide` decides about
 each of the others, as the engine does. Nothing runs and nothing is stored.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Gets(Enum):
-    """What a request comes to."""
+    """The outcome of a request."""
 
     RUNS = "runs"
     RESPONSE = "response"
@@ -50,7 +50,7 @@ class Gets(Enum):
 
 
 class Reply(NamedTuple):
-    """What one sender gets."""
+    """The outcome for one sender."""
 
     sender: Sender
     who: str
@@ -63,7 +63,7 @@ class Reply(NamedTuple):
 
 
 class Disclosure(NamedTuple):
-    """The response is for others than the first caller."""
+    """Others than the first caller get the response."""
 
     to: tuple[Sender, ...]
     declared: bool

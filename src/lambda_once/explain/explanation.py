@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lambda_once.sources.records import EventRecord
 
 NOBODY: Final = "nothing"
-"""What named the caller where there is neither a name nor a credential."""
+"""Stands for the caller if there is neither a name nor a credential."""
 _UNIDENTIFIED: Final = Identification()
 _EVENT_ID = "the id of the EventBridge event: its detail is empty, or AWS itself is its source"
 
@@ -67,7 +67,7 @@ class Explanation:
     """What the key or the fingerprint is the hash of."""
     ignored: tuple[Ignored, ...] = ()
     problem: str | None = None
-    """What would be raised, and why."""
+    """The error that would be raised, and why."""
     unprotected: str | None = None
     """Why it would run without a token."""
 

@@ -2,13 +2,13 @@
 One token for a whole durable execution (`Once.execution`), and the retry strategy of its steps.
 
 Theory of operation. AWS runs a durable handler again from its start after every suspension and crash, and a
-step that has returned returns the same from its checkpoint. So whatever is decided about the token is a step:
+step that has returned returns the same from its checkpoint. So every decision about the token is a step:
 the id of the attempt, the acquisition, the finish. The id is checkpointed before anything is acquired: an
 acquisition that runs again, after a crash between its write and its checkpoint, recognises its own row, and
 two branches of one execution are two attempts. A finish runs only after its start was checkpointed, which an
 invocation that AWS has given up (a zombie) cannot do.
 
-A refusal is a checkpointed answer, too, and is raised outside the step. Only where the table does not respond
+A refusal is a checkpointed answer, too, and is raised outside the step. Only if the table does not respond
 does the step run again; the execution is suspended meanwhile.
 """
 
@@ -71,12 +71,12 @@ if TYPE_CHECKING:
     from lambda_once.sources.unit import Unit
 
 LONGEST_PAUSE: Final = 60
-"""Seconds between two runs of a step at most, beyond the error's own ``retry_after``."""
+"""Most seconds between two runs of a step, unless the error's ``retry_after`` is longer."""
 CHECKPOINTED: Final = 96 * 1024
 """Characters of a replayed result that a checkpoint takes; a checkpoint is limited to 256 KB (SDK)."""
 
 Answer = dict[str, Any]
-"""What a step returns of the token, and each replay of the execution gets: values that the SDK serialises."""
+"""The result of a step about the token, in values that the SDK serialises; replays get the same."""
 
 _otherwise = RetryPresets.default()
 _random = SystemRandom()
@@ -190,7 +190,7 @@ def execution(
     """
     Return the context manager of `Once.execution`, called in the frame *caller*, its default name.
 
-    What would wait inside a step or remember in one environment is off.
+    Options that would wait inside a step, or cache in one environment, are off.
     """
     if not isinstance(context, DurableContext):
         kind = type(context).__name__
@@ -335,7 +335,7 @@ def _sent(engine: Engine, finish: PreparedFinish) -> WriteAnswer:
 
 
 def _runs_again(error: OnceError) -> bool:
-    """Whether the step runs again: the table did not respond, or what opens a sealed result did not."""
+    """Whether the step runs again, because the table, or the function that opens a seal, did not respond."""
     return isinstance(error, RetryLater) and not isinstance(error, InProgress | Fenced)
 
 

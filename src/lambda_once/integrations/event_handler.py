@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 _FORM: Final = frozenset({"status", "headers", "body"})
-"""What every `stored` form has."""
+"""The fields of every `stored` form."""
 _EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"
 
 
@@ -74,10 +74,10 @@ class Route:
     """
     Answers a duplicate request of one route with the stored response.
 
-    The answer is a `Response` of the Event Handler, so CORS and other middlewares apply to it. What the route
-    function itself raised or returned decides on the token. Failures before it ran release it. Failures after
-    it release nothing: the response is stored whatever its status, and if an exception comes instead,
-    duplicates get `ResultUnavailable`.
+    The answer is a `Response` of the Event Handler, so CORS and other middlewares apply to it. The route
+    function's own result or exception decides about the token. Failures before it ran release the token.
+    Failures after it release nothing: the response is stored whatever its status, and if an exception comes
+    instead, duplicates get `ResultUnavailable`.
     """
 
     def __init__(self, runtime: Runtime, settings: Settings) -> None:

@@ -1,5 +1,5 @@
 """
-The chain behind `once.route` in an Event Handler, and what its route function did.
+The chain behind `once.route` in an Event Handler, and the outcome of its route function.
 
 Powertools builds a chain of frames for each route, keeps it, and hands the rest of it to each middleware: the
 user's middlewares, response validation, an adapter that makes a `Response` of what the function returned, and
@@ -24,7 +24,7 @@ _ADAPTERS_HOME = "aws_lambda_powertools.event_handler."
 
 
 class Watch:
-    """What the route function of one request did. A middleware may run it more than once, or never."""
+    """The outcome of one request's route function. A middleware may run it more than once, or never."""
 
     __slots__ = ("error", "left", "response", "started")
 

@@ -11,7 +11,7 @@ class Event(StrEnum):
     """
     What happened: the message of the log line, and what alarms and queries select.
 
-    What finishes a ``started`` attempt is ``completed``, ``released``, ``stored`` or ``held``.
+    A ``started`` attempt ends as ``completed``, ``released``, ``stored`` or ``held``.
     """
 
     level: int
@@ -82,7 +82,7 @@ class Event(StrEnum):
 
 
 MUST_SURVIVE: Final = frozenset({Event.DONE, Event.FAILED})
-"""Logged before the token is written: all that is known of the work if that write never lands."""
+"""Logged before the token is written: the only record of the work if that write fails."""
 
 SAMPLED: Final = frozenset({Event.KEY_MISSING, Event.CALLER_MISSING})
 """Logged the first, second, fourth, eighth … time in an environment, and counted every time."""

@@ -32,7 +32,7 @@ _last_resort: Final = logging.getLogger("lambda_once")
 
 class Details(NamedTuple):
     """
-    One event and what is known about it; None where it is not.
+    One event with its details; None if unknown.
 
     There is no field for payloads and results: they are never logged, counted or shown to hooks. Of a
     payload there are at most the names of a few fields (`differing`).
@@ -41,7 +41,7 @@ class Details(NamedTuple):
     event: Event
     token: str | None = None
     name: str | None = None
-    """Of the protected function; of the hook or other part that raised in ``once.report_failed``."""
+    """Name of the protected function; in ``once.report_failed``, of the hook or other part that raised."""
     attempt: str | None = None
     fence: int | None = None
     locked_by: str | None = None
@@ -50,13 +50,13 @@ class Details(NamedTuple):
     expected_completion: datetime | None = None
     delivery: str | None = None
     other_delivery: str | None = None
-    """The delivery that the stored outcome came from, where it is another."""
+    """The delivery of the stored outcome, if it is another one."""
     seconds: float | None = None
-    """How long the work took; of an overdue token, how long ago its lease expired."""
+    """Duration of the work; for an overdue token, the time since its lease expired."""
     error: str | None = None
     """The kind of an exception, never its message, which may quote data."""
     reason: str | None = None
-    """A text of this package: it may name a table, an option or fields, never data."""
+    """A text of this package. It may name a table, an option or fields, but contains no data."""
     differing: str | None = None
     """The names of fields in which a payload differs from the first under its key, never their values."""
     pattern: str | None = None
@@ -199,7 +199,7 @@ class Reporter:
         self._lock = Lock()
 
     def shows(self, event: Event) -> bool:
-        """Whether anything sees the details of *event*: a hook, or the log at its level."""
+        """Whether a hook, or the log at its level, receives the details of *event*."""
         logger = self._ready_logger()
         try:
             return bool(self._hooks) or logger is None or _is_logged(logger, event)
@@ -207,7 +207,7 @@ class Reporter:
             return True
 
     def count(self, event: Event, tally: Tally) -> None:
-        """Count *event*, and no more."""
+        """Only count *event*."""
         if event.metric is not None:
             tally.count(event.metric)
 
@@ -227,7 +227,7 @@ class Reporter:
             tally.interrupt(interruption)
 
     def show(self, details: Details, tally: Tally) -> None:
-        """Do what `report` does but for the log line, which `log_grouped` writes."""
+        """Do what `report` does, except for the log line, which `log_grouped` writes."""
         self.count(details.event, tally)
         try:
             self._run_hooks(details)
@@ -243,7 +243,7 @@ class Reporter:
             tally.interrupt(interruption)
 
     def log(self, details: Details | Grouped, exception: BaseException | None = None) -> None:
-        """Log *details*, and no more: an event outside every invocation has no tally to count in."""
+        """Only log *details*: an event outside of invocations has no tally."""
         logger = self._ready_logger()
         if logger is None:
             return
@@ -422,7 +422,7 @@ _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes 
 
 
 class Namespaced(Protocol):
-    """What is read of the user's Metrics."""
+    """The part of the user's Metrics that is read."""
 
     @property
     def namespace(self) -> str | None: ...

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SpanTracer(Protocol):
-    """What is used of a tracer of OpenTelemetry (`opentelemetry.trace.Tracer`)."""
+    """The methods of an OpenTelemetry tracer that are called (`opentelemetry.trace.Tracer`)."""
 
     def start_as_current_span(
         self, name: str, *, record_exception: bool, set_status_on_exception: bool
@@ -85,7 +85,7 @@ class _Guarded:
             self._tried(lambda opened: opened.__exit__(None, None, None), self._open)
 
     def _tried(self, step: Callable[[Any], object], subject: Any) -> Any:
-        """Return what *step* returns of *subject*; None if there is none: X-Ray has none outside a trace."""
+        """Return *step* of *subject*; None without a subject, as for X-Ray outside a trace."""
         if subject is None:
             return None
         try:

@@ -158,7 +158,7 @@ _ENDED: Final = {
 
 
 def objection(record: Record, now: datetime) -> str | None:
-    """Return why *record* should not be resolved; None if it is overdue or held."""
+    """Return an objection to resolving *record*; None if it is overdue or held."""
     status = token_status(record, now)
     if status is Status.IN_PROGRESS:
         lease = stamp(record.expected_completion)
@@ -216,7 +216,7 @@ FORGOTTEN: Final = "(forgotten)"
 
 
 def forget_objection(record: Record) -> str | None:
-    """Return why *record* cannot be forgotten; None if it can."""
+    """Return an objection to forgetting *record*; None if there is none."""
     if record.state is State.IN_PROGRESS:
         lease = stamp(record.expected_completion)
         return f"it is in progress, with a lease until {lease}: forget it once it is finished, or resolve it"
@@ -228,13 +228,13 @@ def forget_objection(record: Record) -> str | None:
 
 
 def _quotes(decision: Decision) -> bool:
-    """Whether its reason may quote what is to be erased: a person's may, but not that of ``forget``."""
+    """Whether its reason may quote the data to be erased: a person's may, but not that of ``forget``."""
     is_ours = decision.kind is not Decider.PERSON or decision.how is Resolve.FORGET
     return not is_ours and decision.because != FORGOTTEN
 
 
 def delete_objection(record: Record) -> str | None:
-    """Return why the row of *record* cannot be deleted; None if it can: its work is done."""
+    """Return an objection to deleting the row of *record*; None if its work is done."""
     if record.state is State.COMPLETE:
         return None
     return (
@@ -259,7 +259,7 @@ def _forgotten(record: Record) -> Complete | Hold | Release:
 
 
 def is_forgotten(record: Record) -> bool:
-    """Whether an operator had *record* forgotten."""
+    """Whether an operator has erased the outcome of *record*."""
     if record.error is not None:
         return record.error.message == FORGOTTEN
     return record.stored is Unavailable.FORGOTTEN
@@ -275,7 +275,7 @@ class RedriveOutcome(Enum):
     REFUSED = "refused"
     """The row has changed since it was shown."""
     UNANSWERED = "unanswered"
-    """Unknown: the table did not respond."""
+    """The table did not respond, so the outcome is unknown."""
     LEFT = "left"
     """Not tried, because the table did not respond before."""
     SKIPPED = "skipped"
@@ -288,7 +288,7 @@ def held(
     """
     Yield the held rows that match *wanted*, the earliest lease first, each read consistently.
 
-    *malformed* gets what cannot be read. Raises `StoreUnavailable` and `Misconfigured`.
+    *malformed* gets the errors of rows that cannot be read. Raises `StoreUnavailable` and `Misconfigured`.
     """
     listed = unfinished(table, HELD, now, malformed)
     matching = (entry for entry in listed if wanted.matches(entry.record, now))

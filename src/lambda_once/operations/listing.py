@@ -1,4 +1,4 @@
-"""What the index lists: unfinished tokens, listed, counted, and walked through in bounded steps."""
+"""Unfinished tokens by the index: listed, counted, and walked through in bounded steps."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from lambda_once.operations.table import TokenTable
 
 LONG = 600.0
-"""Seconds for all requests of a long list; each alone is retried for `PATIENCE` at most."""
+"""Seconds for all requests of a long list; each request is retried for at most `PATIENCE`."""
 PAGE = 100
 """Entries of one query: as many as one BatchGetItem reads (API reference). Each partition keeps one page."""
 
 MOST_NAMED: Final = 20
-"""Malformed rows that are named, by the command line and the watchdog; of all others there is a number."""
+"""Most malformed rows that the command line and the watchdog name; they count the others."""
 
 Place = dict[str, tuple[str, str]]
 """How far a walk has come: by partition of the index, lease and token of the last entry checked."""
@@ -43,7 +43,7 @@ def unfinished(
     table: TokenTable, wanted: frozenset[Status], now: datetime, malformed: list[Misconfigured]
 ) -> Iterator[Entry]:
     """
-    List what the index has: overdue, held, in progress, released, each in the order of its lease.
+    List the tokens in the index: overdue, held, in progress, released, each group ordered by lease.
 
     Pages are fetched on demand; *malformed* gets what cannot be read, each with its token and the attribute,
     and the others are listed. Raises `StoreUnavailable` and `Misconfigured`.
@@ -105,7 +105,7 @@ def confirmed(
 def readable(
     item: Item, malformed: list[Misconfigured], read: Callable[[Item], Record] = record_of
 ) -> Record | None:
-    """Return the row *item*; None, and *malformed* gets the error, if it cannot be read."""
+    """Return the row *item*; if it cannot be read, None, and pass the error to *malformed*."""
     try:
         return read(item)
     except Misconfigured as unreadable:
@@ -153,7 +153,7 @@ class Counts(NamedTuple):
         return sum(by_status[status].values())
 
     def beyond(self, shards: int) -> tuple[int, int]:
-        """Return how many of them are in shards beyond the configured *shards*, and the highest shard."""
+        """Return how many tokens are in shards beyond the configured *shards*, and the highest shard."""
         partitions = [
             item
             for counts in (self.overdue, self.held, self.in_progress, self.released)
@@ -230,7 +230,7 @@ def count_unfinished(table: TokenTable, now: datetime, wanted: frozenset[Status]
 def _overdue(
     table: TokenTable, running: Sequence[str], before: datetime, deadline: Deadline
 ) -> tuple[Mapping[str, int], datetime | None]:
-    """Count what is overdue in the partitions *running*; return that, and the end of the earliest lease."""
+    """Count the overdue tokens in the partitions *running*; return that and the end of the earliest lease."""
     overdue = table.index.count(running, deadline, before)
 
     def first(partition: str) -> tuple[Entry, ...]:

@@ -1,5 +1,5 @@
 """
-The story of a row: its events in time, its state, what a duplicate gets, what to do next.
+The history of a row: its events, its state, what a duplicate gets, and the next steps.
 
 Pure. It shows the kind and size of a result, never its content.
 """
@@ -18,7 +18,7 @@ from lambda_once.operations.tokens import STATUS, STUCK, Status, is_request, tok
 
 
 class Moment(NamedTuple):
-    """One event in the life of a token, past or to come."""
+    """One event of a token, past or future."""
 
     at: datetime | None
     """None: the row has no time for it."""
@@ -125,7 +125,7 @@ def _memory(record: Record, now: datetime) -> list[Moment]:
 
 
 def outlook(record: Record, now: datetime) -> str:
-    """Return one sentence: the state of the token, and what the next delivery of its key gets."""
+    """Return the state of the token, and what the next delivery of its key gets, in one sentence."""
     match token_status(record, now):
         case Status.COMPLETE:
             return _when_complete(record, now)
@@ -167,7 +167,7 @@ GIVEN: Final = "given or accepted by a decision"
 
 
 def describe_outcome(record: Record) -> str:
-    """Return what a complete row stores: kind and size of its result, or its error; and if it is given."""
+    """Describe the outcome in a complete row: its result by kind and size, or its error; if it is given."""
     if record.omits_outcome:
         return "its result or error was not read"
     what = describe_result(record.stored) if record.error is None else f"the error {record.error.kind}"

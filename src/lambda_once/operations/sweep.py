@@ -25,7 +25,7 @@ PAGES = 50
 ROWS = 500
 """Rows of one page: deleting them takes about a second, after which the deadline is checked."""
 MARGIN = timedelta(hours=1)
-"""How long after its ttl a row is deleted: no clock is so far behind that it still reads the row."""
+"""How long after its ttl a row is deleted, so that a clock that is behind does not still read it."""
 
 OVER = f"#ttl < :over AND {ENDED}"
 AS_SEEN = f"#ttl = :seen AND {ENDED}"

@@ -1,4 +1,4 @@
-"""The token table as operators use it: the store, the index, the clock, and cursors of bounded runs."""
+"""The token table for operators: the store, the index, the clock, and cursors of bounded runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class TokenTable:
         return self._permitted(read, partial(read, only=LISTED)) if keys else {}
 
     def record(self, item: Item) -> Record:
-        """Read a row that was read last. Raises `Misconfigured` for one that this package did not write."""
+        """Parse the row that was read last. Raises `Misconfigured` if this package did not write it."""
         return record_of(item)._replace(omits_outcome=self.omits_outcome)
 
     def _row(self, token: str, only: Sequence[str] = ()) -> Item | None:
@@ -135,7 +135,7 @@ class TokenTable:
 
     def erase_parts(self, record: Record) -> int:
         """
-        Delete the parts of *record*'s result, before its row is written: afterwards nothing leads to them.
+        Delete the parts of *record*'s result, before its row is written, which alone leads to them.
 
         Returns how many there were.
 
@@ -160,7 +160,7 @@ class Cursor:
     """
     Where a bounded run stopped: one row of the token table, without ttl, written without a condition.
 
-    A lost or stale cursor changes the order in which rows are checked, nothing else.
+    A lost or stale cursor only changes the order in which rows are checked.
     """
 
     def __init__(self, transport: TokenTransport, key: str) -> None:

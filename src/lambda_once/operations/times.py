@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TOLERATED: Final = timedelta(seconds=2)
 """
-How far two clocks may be apart before one is corrected.
+How far two clocks may differ before one is corrected.
 
 A lease has this margin already, and a ``Date`` has whole seconds and is as old as its response.
 """
@@ -34,7 +34,7 @@ class CorrectedClock:
         self.local = local
         self.warn = warn
         self.skew = timedelta(0)
-        """What is added to the local time."""
+        """Correction that is added to the local time."""
         self.synchronised = False
         """Whether a response had a date."""
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""One token as operators see it: the parts of its name, and its status."""
+"""A token for operators: the parts of its name, and its status."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ STATUS: Final = {
 }
 """The status of a row in each state, its lease alive."""
 STUCK = frozenset({Status.OVERDUE, Status.HELD})
-"""What an operator has to look at."""
+"""Statuses that an operator has to look at."""
 UNFINISHED = STUCK | {Status.IN_PROGRESS}
 
 

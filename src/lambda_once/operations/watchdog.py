@@ -1,5 +1,5 @@
 """
-The watchdog: a scheduled function that reports overdue tokens, and resolves those it may.
+The watchdog: a scheduled function that reports overdue tokens, and resolves those that you allow.
 
     handler = watchdog("tokens", actions={"orders/ship*": "release", "orders/charge": was_it_charged})
 
@@ -179,7 +179,7 @@ class Bounds(NamedTuple):
 
 
 class Watchdog:
-    """What the runs of one environment share."""
+    """The shared state of the runs of one environment."""
 
     def __init__(
         self, table: TokenTable, actions: Actions, reporter: Reporter, bounds: Bounds, *, sweeps: bool | None
@@ -337,7 +337,7 @@ class _Check:
             return None
 
     def _resolve(self, decided: Sequence[tuple[Record, Write]]) -> None:
-        """Send the writes concurrently; rows that have changed since they were read stay unchanged."""
+        """Send the writes concurrently. Rows that have changed since they were read stay unchanged."""
 
         def send(each: tuple[Record, Write]) -> WriteAnswer:
             return self._table.write(each[1], self._deadline)

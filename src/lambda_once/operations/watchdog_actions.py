@@ -1,4 +1,4 @@
-"""What the watchdog may do about an overdue token: only what its user configured for the function."""
+"""The watchdog's actions for overdue tokens, as configured for each function."""
 
 from __future__ import annotations
 

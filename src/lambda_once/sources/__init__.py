@@ -1,1 +1,1 @@
-"""Sources of events: how each is recognised, and what is a unit of work in its events."""
+"""Sources of events: how to recognise them, and the units of work in their events."""

@@ -1,5 +1,5 @@
 """
-What a Lambda authorizer leaves in the events of its API, and what to do where that names no user.
+The context that a Lambda authorizer adds to events, and advice if it names no user.
 
 API Gateway writes it, a client cannot. A REST API has its context beside `principalId`, which the authorizer
 must return; in an HTTP API the context is all there is, and a simple response need not have one.
@@ -20,20 +20,20 @@ CONSTANTS: Final = frozenset({"user", "me", "user|a1b2c3d4"})
 
 _OF_GATEWAY: Final = frozenset({"principalId", "integrationLatency"})
 _LISTED: Final = 10
-"""Names of a context that a log line lists."""
+"""Most names of a context that a log line lists."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """A name that JMESPath reads without quotes."""
 
 
 class AuthorizerContext(NamedTuple):
-    """What a Lambda authorizer returned, and the expression that selects it."""
+    """The context from a Lambda authorizer, and the expression that selects it."""
 
     path: str
     found: Mapping[str, object]
 
     @property
     def principal(self) -> str | None:
-        """Its `principalId`; None for a constant, which names no caller."""
+        """Its `principalId`; None for a constant one, which does not identify a caller."""
         principal = self.found.get("principalId")
         named = isinstance(principal, str) and principal and principal not in CONSTANTS
         return str(principal) if named else None
@@ -74,7 +74,7 @@ def as_option(option: str, path: str, name: str) -> str:
 
 
 def context_of(context: object) -> AuthorizerContext | None:
-    """Return what the Lambda authorizer left in *context*, a request's; None if none ran."""
+    """Return the authorizer's part of *context*, that of a request; None if no Lambda authorizer ran."""
     path = "requestContext.authorizer"
     found = context.get("authorizer") if isinstance(context, Mapping) else None
     if not isinstance(found, Mapping) or not found:

@@ -1,5 +1,5 @@
 """
-The caller of an HTTP request: what of it joins the token, and what a duplicate must present again.
+The caller of an HTTP request: which names join the token, and what a duplicate must present again.
 
 Theory of operation. A replay is answered before any check that the handler makes. So a stored response goes
 only to the caller that it was made for (guarantee 9). The first rule that finds something names the caller:
@@ -65,7 +65,7 @@ _APPLICATION: Final = frozenset({Origin.CERTIFICATE, Origin.API_KEY_ID, Origin.A
 
 
 _SHARED: Final = _APPLICATION - {Origin.COOKIES}
-"""Origins that many users have in common, who each send their own content."""
+"""Origins that many users share, each with content of their own."""
 
 _NOBODY: Final = (
     'the request names no caller, and unscoped= is "refuse": use an authorizer or caller=, '
@@ -118,7 +118,7 @@ class Caller(NamedTuple):
 
     @property
     def joins_as_user(self) -> bool:
-        """Whether a user or a browser joins the token: others who send the same get another one."""
+        """Whether a user or a browser joins the token, so that equal requests of others get another token."""
         return any(name.origin not in _SHARED for name in self.names)
 
     @property
@@ -193,7 +193,7 @@ def _of_authorizer(
     authorizer: AuthorizerContext, beside: Sequence[Name], authorization: _Credential | None
 ) -> Caller:
     """
-    Return the caller whom *authorizer* names.
+    Return the caller that *authorizer* names.
 
     Its principal is often a constant, so Authorization tells users apart, too. Of a JWT that is the name, for
     the authorizer has seen it; all else is compared.
@@ -393,7 +393,7 @@ Alone such a scheme is no credential.
 """
 
 _NO_TOKEN: Final = frozenset({"", "null", "undefined"})
-"""What clients without a token send in its place, all the same: JavaScript's texts of no value."""
+"""What clients without a token may send in its place: JavaScript's texts for no value."""
 
 
 def _authorization(headers: Values) -> _Credential | None:

@@ -193,7 +193,7 @@ def s3_content(event: object) -> object:
 
 
 def at(value: object, *path: str) -> object:
-    """Return what lies in *value* under *path*; None if nothing does."""
+    """Return the value under *path* in *value*; None if there is none."""
     for name in path:
         if not isinstance(value, _MAPPINGS):
             return None
@@ -202,7 +202,7 @@ def at(value: object, *path: str) -> object:
 
 
 def at_each(value: object, paths: Iterable[Sequence[str]]) -> list[object]:
-    """Return what lies in *value* under each of *paths*."""
+    """Return the value under each of *paths* in *value*."""
     return [at(value, *path) for path in paths]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def record_class(schema: SchemaConfig) -> Callable[[dict[str, Any]], Any]:
-    """Return what makes a record with *schema*. Raises `Misconfigured` if that cannot be read."""
+    """Return a function that decodes records by *schema*. Raises `Misconfigured` if the schema is invalid."""
     try:
         from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
         from aws_lambda_powertools.utilities.kafka.deserializer.deserializer import get_deserializer

@@ -43,7 +43,7 @@ class Problem:
     detail: str
     type: str = "about:blank"
     retry_after: int | None = None
-    """Whole seconds, at least 1; None: a retry changes nothing."""
+    """Whole seconds, at least 1; None if a retry does not help."""
 
     def headers(self) -> dict[str, str]:
         """Return the headers of the response."""

@@ -24,7 +24,7 @@ class EventRecord(NamedTuple):
     """One record of an event."""
 
     id: RecordId
-    """What its source gets back if it failed; None if it has none, and for SNS."""
+    """The id to return to the source if the record failed; None if it has none, and for SNS."""
     group: str | None
     """
     Where order counts: records of one group run one after the other, whether or not they can be processed.
@@ -41,11 +41,11 @@ class RecordSource(NamedTuple):
 
     source: Source
     read: Callable[[object], EventRecord]
-    """From a raw record to its unit. What cannot be processed is `Malformed`, never an exception."""
+    """Return the unit of a raw record; `Malformed`, never an exception, if it cannot be processed."""
     payload: str
-    """What ``key=`` sees, in words."""
+    """Describes what ``key=`` selects from."""
     identity: str = ""
-    """The default key, in words."""
+    """Describes the default key."""
     split: Callable[[object], list[list[object]]] | None = None
     """
     From an event to its raw records, a list for each sequence; None: ``Records``, in one sequence.
@@ -60,7 +60,7 @@ class RecordSource(NamedTuple):
     """
 
     asynchronous: bool = False
-    """Whether it invokes asynchronously: Lambda then retries under the same request id."""
+    """Whether it invokes asynchronously, so that Lambda retries under the same request id."""
     needs: tuple[str, ...] = ()
     """The data classes that `read` makes (`data_class`)."""
 

@@ -22,16 +22,16 @@ class Service(NamedTuple):
     name: str
     recognises: Callable[[Event], bool]
     identity: Callable[[Event], object] | None = None
-    """What all deliveries of one event share: its key, and all of its fingerprint."""
+    """The fields that all deliveries of one event share: the key, and the whole fingerprint."""
     refused: str | None = None
-    """Why it is refused even with a key."""
+    """Why an event is refused even with a key."""
     counts: tuple[str, ...] = ()
     """The fields of the fingerprint under ``key=``; none: all."""
     asynchronous: bool = False
     """Whether Lambda invokes the function asynchronously for it, and so retries by itself."""
 
     def content(self, payload: object) -> object:
-        """Return what is hashed of *payload*, an event of it without ignored fields."""
+        """Return the part of *payload* to hash, an event of this service without ignored fields."""
         if not isinstance(payload, Mapping) or not self.counts:
             return payload
         return {name: payload[name] for name in self.counts if name in payload}

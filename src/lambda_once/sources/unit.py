@@ -1,4 +1,4 @@
-"""What every event is read as: units of work, malformed records and bad requests."""
+"""Units of work, malformed records and bad requests: the results of reading an event."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Unit(NamedTuple):
     """
 
     payload: object
-    """What key, fingerprint and ignore see: parsed, with envelopes opened."""
+    """The payload for key, fingerprint and ignore: parsed, with envelopes opened."""
     envelope: Mapping[str, object]
-    """What scope sees: the raw record or event."""
+    """The raw record or event, for scope."""
     argument: object
-    """What the function and a callable key receive."""
+    """The argument of the function and of a callable key."""
     delivery: str | None
     """The id of the delivery; None if the source gave none."""
     content: Callable[[object], object]
