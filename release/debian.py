@@ -18,17 +18,14 @@ from typing import Final
 ROOT = Path(__file__).parents[1]
 TREES = ROOT / ".cache" / "debian"
 SUITES: Final = {11: "bookworm", 13: "trixie", 14: "sid"}
-"""The suite that has Python 3.*minor*; none has 3.12 (packages.debian.org)."""
+"""The suite that has Python 3.*minor*; none has 3.12 (Debian's lists of packages, November 2026)."""
 SHARED: Final = ("/proc", "/dev", tempfile.gettempdir(), "/etc/ssl/certs", str(ROOT))
 """Folders that programs in a tree share with this machine."""
 EMULATOR: Final = "qemu-aarch64-static"
 
-_ENTER = """\
-#!/bin/sh
-# Runs a command in the tree, in this folder, with what it shares with the machine
-exec unshare --mount sh -c '
+_INSIDE = """
 for shared in {shared}; do mkdir -p {tree}"$shared" && mount --rbind "$shared" {tree}"$shared" || exit 1; done
-exec chroot {tree} /usr/bin/env -C "$PWD" "$@"' enter "$@"
+exec chroot {tree} /usr/bin/env -C "$PWD" "$@"
 """
 
 
@@ -55,10 +52,16 @@ def native(minor: int) -> str | None:
     if not program.exists():
         shutil.rmtree(tree, ignore_errors=True)
         _bootstrap(SUITES[minor], tree / "root", f"{python},{python}-venv")
-        shared = " ".join(map(shlex.quote, SHARED))
-        _script(tree / "enter", _ENTER.format(tree=shlex.quote(str(tree / "root")), shared=shared))
+        _script(tree / "enter", entering(tree / "root"))
         _script(program, f'#!/bin/sh\nexec {shlex.quote(str(tree / "enter"))} {python} "$@"\n')
     return str(program)
+
+
+def entering(tree: Path) -> str:
+    """Return a script that runs a command in *tree*, in the current folder, with what is `SHARED`."""
+    shared = " ".join(map(shlex.quote, SHARED))
+    inside = _INSIDE.format(tree=shlex.quote(str(tree)), shared=shared)
+    return f'#!/bin/sh\nexec unshare --mount sh -c {shlex.quote(inside)} enter "$@"\n'
 
 
 def environment(program: str, folder: Path) -> Path:

@@ -18,7 +18,7 @@ from .deployed import FUNCTION, Account, account
 
 
 def shown() -> list[iam.Statement]:
-    """Return the statements of the page's policy."""
+    """Return the statements of the policy."""
     policy = ROOT / "examples" / "infrastructure" / "check-policy.json"
     statements: list[iam.Statement] = json.loads(policy.read_text(encoding="utf-8"))["Statement"]
     return statements

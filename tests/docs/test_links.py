@@ -10,7 +10,7 @@ from tests.docs.pages import BESIDE_CODE, PAGES, ROOT, anchors, links, named
 from tests.guarantees.test_twins import TWINS
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
-COMPARED = ROOT / "tests" / "faults" / "README.md"
+FAULTS = ROOT / "tests" / "faults" / "README.md"
 EVIDENCE = ROOT / "tests" / "guarantees" / "README.md"
 THREATS = ROOT / "docs" / "threat-model.md"
 SITE = ROOT / "release" / "site" / "zensical.toml"
@@ -89,7 +89,7 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert sorted(named_pages) == sorted(named(page) for page in [*PAGES[1:], *BESIDE_CODE])
 
 
-@pytest.mark.parametrize("page", [COMPARED, EVIDENCE, THREATS], ids=named)
+@pytest.mark.parametrize("page", [FAULTS, EVIDENCE, THREATS], ids=named)
 def test_the_tests_that_a_page_names_exist(page: Path) -> None:
     """Each is somewhere in tests/ under the name that the page gives."""
     files = (ROOT / "tests").rglob("test_*.py")

@@ -91,9 +91,9 @@ def _named_by(record: object, known: Mapping[str, Source]) -> Source:
 
 def misplaced(decorator: str, source: Source, event: object) -> Misconfigured:
     """Return the error for *decorator* in front of *event*, which is of *source*."""
-    if hasattr(type(event), "model_fields"):
+    if callable(getattr(type(event), "model_dump", None)):
         return Misconfigured(
-            f"{decorator} received a {type(event).__name__}, which event_parser made of the event. "
+            f"{decorator} received a {type(event).__name__} in place of Lambda's event. "
             "Nothing ran. Remove event_parser: decorators of records take model=, "
             "those of whole events take event_parser below them."
         )
