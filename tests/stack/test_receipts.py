@@ -94,20 +94,18 @@ class Hands:
     """The clock of moto's queues."""
 
     def __init__(self) -> None:
-        self.milliseconds = 1_795_169_520_000.0
-
-    def __call__(self) -> float:
-        return self.milliseconds
+        self.seconds = 1_795_169_520.0
 
     def advance(self, seconds: float) -> None:
-        self.milliseconds += seconds * 1000
+        self.seconds += seconds
 
 
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
-    """Moto's queues forget ids and show messages again by this clock."""
+    """Moto's queues forget ids and show messages again (milliseconds), and drop them (seconds), by it."""
     clock = Hands()
-    monkeypatch.setattr(moto.sqs.models, "unix_time_millis", clock)
+    monkeypatch.setattr(moto.sqs.models, "unix_time", lambda: clock.seconds)
+    monkeypatch.setattr(moto.sqs.models, "unix_time_millis", lambda: clock.seconds * 1000)
     return clock
 
 
