@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from aws_lambda_powertools.utilities.idempotency import (
@@ -31,6 +31,8 @@ from tests.kit import tables
 
 PREFIX = "shop#charge"
 """The ``key_prefix`` of the old version: the functions of a test have names of their own."""
+ALL_DIGITS = Context(prec=38)
+"""DynamoDB's. By 28, the default, the marks in the fraction sometimes become another token's."""
 
 
 class Hurried(SystemClock):
@@ -139,7 +141,9 @@ class Shop:
         """Let a day pass for all that is in progress, in both tables."""
         for record in self.items(self.records):
             if "in_progress_expiration" in record:
-                until = Decimal(record["in_progress_expiration"]["N"]) - 86_400_000
+                until = ALL_DIGITS.subtract(
+                    Decimal(record["in_progress_expiration"]["N"]), Decimal(86_400_000)
+                )
                 past = {"in_progress_expiration": {"N": str(until)}}
                 self.client.put_item(TableName=self.records, Item=record | past)
         for token in self.items(self.tokens):
