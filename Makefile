@@ -29,6 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.cache/pyright
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
+export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -39,30 +40,35 @@ help: ## List the targets
 # ------------------------------------------------------------------ set-up
 
 # The locks are whole: pip resolves nothing, and takes no file but the one that was locked.
-LOCKED := -m pip install --quiet --no-deps --require-hashes --requirement
+# $(call install,ENVIRONMENT,LOCK,OPTIONS): one dot a package, and pip's own words only if it fails.
+define install
+	@echo "Installing $$(grep -c '==' $(2)) packages ($(2)) into $(1), once"
+	@$(1)/bin/python -m pip install --no-deps --require-hashes --progress-bar=off --requirement $(2) $(3) \
+		| awk '/^Collecting/ {printf "."; fflush()} END {print ""}' \
+		|| { echo "pip could not install $(2): can this machine reach a package index (PyPI, or PIP_INDEX_URL)?" >&2; exit 1; }
+endef
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: install it, or say where it is with PYTHON=…" >&2; exit 1; }
-	@$(PYTHON) -c '$(IS_NEW_ENOUGH)' || { echo "$(PYTHON) is too old: Python 3.11 or newer is needed." >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not installed." >&2; exit 1; }
+	@$(PYTHON) -c '$(IS_NEW_ENOUGH)' || { echo "$(PYTHON) is too old, or does not run: Python 3.11 or newer is needed." >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: requirements/demo.txt pyproject.toml | $(BIN)/python
-	@$(BIN)/python $(LOCKED) requirements/demo.txt
+	$(call install,$(VENV),$<)
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
-	@echo "Installing the development tools"
-	@$(BIN)/python $(LOCKED) requirements/dev.txt
+	$(call install,$(VENV),$<)
 	@touch $@
 
 # Tools that must not share .venv have an environment of their own, each from its lock. Bytecode comes at
 # first use: most of the CDK's 1,600 modules are never imported.
 .venv-%/.installed: requirements/%.txt | $(BIN)/python
-	@echo "Installing requirements/$*.txt into .venv-$*"
 	@test -x .venv-$*/bin/python || $(BIN)/python -m venv .venv-$*
-	@.venv-$*/bin/python $(LOCKED) requirements/$*.txt --no-compile
+	$(call install,.venv-$*,$<,--no-compile)
 	@touch $@
 
 .PHONY: setup
@@ -76,20 +82,23 @@ demo: $(VENV)/.demo ## Show duplicates, retries and crashes on an in-process Dyn
 
 # ------------------------------------------------------------------ check it
 
+# Which tests run where: by their folder and marks. tests/structure/test_division.py holds that none is left out.
 ON_ALL_CORES := --numprocesses=auto --dist=worksteal
+WITHOUT_ENGINE := not engine and not e2e and not site
+# The runtime, its guarantees with their twins, and what a newcomer pastes first.
+FIRST := $(addprefix tests/,core sources stores engine decorators dynamodb observability guarantees)
+FIRST_SNIPPETS := $(patsubst %,tests/docs/test_snippets.py::test_the_python_of_a_page_runs[%],README.md docs/tutorial.md)
+BESIDES := $(filter-out $(FIRST) tests/golden tests/kit tests/e2e tests/site,$(patsubst %/,%,$(wildcard tests/*/)))
 
 .PHONY: test
-test: lint typecheck ## Lint, type-check, and run every test that needs no engine
-	@$(BIN)/python -m pytest -m "not engine and not e2e and not site" $(ON_ALL_CORES)
+test: lint typecheck ## Lint, type-check, and run the tests of the runtime and of every guarantee, in two minutes
+	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" $(ON_ALL_CORES) $(FIRST) $(FIRST_SNIPPETS)
+	@echo "make test-all also runs what measures time, the examples' tests, and" $(notdir $(BESIDES))
 
-# What check leaves to test: each loads a library of its own.
-INTEGRATIONS := alb durable* execution* seal spans
-
-.PHONY: check
-check: lint typecheck ## The inner loop: lint, type-check, and the tests that take milliseconds
-	@$(BIN)/python -m pytest -m "not engine and not e2e and not slow and not hypothesis" -q $(ON_ALL_CORES) \
-		tests/core tests/sources tests/observability tests/dynamodb tests/stores tests/engine tests/decorators \
-		tests/structure/test_imports.py $(patsubst %,--ignore-glob='*/test_%.py',$(INTEGRATIONS))
+.PHONY: test-all
+test-all: lint typecheck ## Lint, type-check, and run every test that needs no engine: first those that measure no time
+	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" $(ON_ALL_CORES)
+	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and timed"
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Lint and check the formatting
@@ -114,13 +123,16 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/python -m pytest -m "not engine and not e2e and not site" --cov --cov-report=term
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
-# These measure time, start processes or let sixteen threads race: they share the machine with no other test.
-TIMED := tests/benchmarks tests/chaos tests/demo tests/guarantees tests/history/test_kills.py tests/queues
+.PHONY: test-later
+test-later: $(VENV)/.dev ## Run what has no clock of its own under a clock 400 days on (DAYS=…; needs Debian's faketime, or apt-get as root)
+	@command -v faketime >/dev/null || { apt-get -qq update && apt-get -qq --yes install faketime >/dev/null; }
+	@NO_FAKE_STAT=1 faketime -f +$(or $(DAYS),400)d $(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" \
+		$(ON_ALL_CORES) -o cache_dir=.cache/pytest-later --ignore=tests/simulation
 
 .PHONY: engine-tests
 engine-tests: $(VENV)/.dev $(CDK_VENV)/.installed $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need DynamoDB Local (DYNAMODB_ENDPOINT=…: on that one), ElasticMQ or the CDK
-	@$(BIN)/python -m pytest -m engine $(ON_ALL_CORES) $(TIMED:%=--ignore=%)
-	@$(BIN)/python -m pytest -m engine $(TIMED)
+	@$(BIN)/python -m pytest -m "engine and not timed" $(ON_ALL_CORES)
+	@$(BIN)/python -m pytest -m "engine and timed"
 
 .PHONY: test-versions
 test-versions: | $(BIN)/python ## Run the fast tests on the newer Pythons, and on the oldest packages that are allowed
