@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+from contextvars import copy_context
 from typing import Any
 
 import pytest
 
 from lambda_once import HOLD, Held, InProgress, KeyMissing, KeyReused, Misconfigured
 from lambda_once.core.lifecycle import State
+from lambda_once.engine.invocation import current_invocation
 from tests.decorators.rig import Rig, in_memory, on_every_store
 
 
@@ -45,6 +48,18 @@ def test_an_exception_leaves_by_on_error(rig: Rig) -> None:
         raise ValueError("x")
     with pytest.raises(Held), rig.once.begin("k"):
         raise AssertionError
+
+
+def test_an_abandoned_block_leaves_the_current_invocation(rig: Rig) -> None:
+    """Collected within a later invocation, it does not end that one."""
+    abandoned = [rig.once.begin("k", name="n")]
+    copy_context().run(abandoned[0].__enter__)
+    with rig.once.invocation(later := rig.context(seconds=60)):
+        abandoned.clear()
+        gc.collect()
+        found = current_invocation()
+        assert found is not None
+        assert found.context is later
 
 
 def test_what_was_completed_stays(rig: Rig) -> None:

@@ -95,8 +95,10 @@ def invoked(
     try:
         yield invocation
     finally:
-        CURRENT_INVOCATION.set(outer)
-        INVOCATION_DEADLINE.set(before)
+        # A block that was abandoned is closed by the garbage collector, perhaps within another invocation.
+        if CURRENT_INVOCATION.get() is invocation:
+            CURRENT_INVOCATION.set(outer)
+            INVOCATION_DEADLINE.set(before)
         reporter.flush(invocation.tally)
         invocation.tally.raise_interruption()
 
