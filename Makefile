@@ -124,10 +124,9 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
 .PHONY: test-later
-test-later: $(VENV)/.dev ## Run what has no clock of its own under a clock 400 days on (DAYS=…; needs Debian's faketime, or apt-get as root)
-	@command -v faketime >/dev/null || { apt-get -qq update && apt-get -qq --yes install faketime >/dev/null; }
-	@NO_FAKE_STAT=1 faketime -f +$(or $(DAYS),400)d $(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" \
-		$(ON_ALL_CORES) -o cache_dir=.cache/pytest-later --ignore=tests/simulation
+test-later: $(VENV)/.dev ## Run what has no virtual clock 400 days from now (DAYS=…)
+	@DAYS_LATER=$(or $(DAYS),400) $(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" \
+		$(ON_ALL_CORES) --ignore=tests/simulation
 
 .PHONY: engine-tests
 engine-tests: $(VENV)/.dev $(CDK_VENV)/.installed $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need DynamoDB Local (DYNAMODB_ENDPOINT=…: on that one), ElasticMQ or the CDK

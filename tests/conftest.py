@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import find, settings, strategies
 
+from lambda_once.core.clock import SystemClock
 from tests.kit import descriptions, tables
 from tests.kit.dynamodb_local import EngineAbsent, running
 from tests.kit.strict.mounted import batches_sent, mounted
@@ -32,6 +34,15 @@ HARMLESS = {
 }
 MEANT_FOR_FUNCTIONS = ("AWS_", "LAMBDA_ONCE_", "LAMBDA_", "POWERTOOLS_", "_X_AMZN_", "LOG_LEVEL", "_HANDLER")
 """Beginnings of the names that Lambda, Powertools, botocore and this package read."""
+
+
+def pytest_configure() -> None:
+    """Move the clock by DAYS_LATER days, if any (`make test-later`): no test may know today's date."""
+    days = int(os.environ.get("DAYS_LATER", "0"))
+    if days:
+        import time_machine
+
+        time_machine.travel(SystemClock().now() + timedelta(days)).start()
 
 
 def pytest_collection_finish() -> None:
