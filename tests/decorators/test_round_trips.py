@@ -11,6 +11,7 @@ import pytest
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 
 from lambda_once import HOLD, STORE, Once
+from lambda_once.engine import pipeline
 from tests.faults.tables import Layers, made
 from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire
@@ -25,6 +26,8 @@ from tests.sources.samples import (
     sqs_record,
 )
 
+PATIENCE = 60.0
+"""Seconds until a test is given up."""
 RESULT = {"statusCode": 200, "body": "{}"}
 Face = Callable[[Once, Layers, dict[str, Any]], Callable[[], Any]]
 
@@ -225,8 +228,12 @@ class Abreast:
     ],
     ids=["take_over", "on_lapse hold", "HOLD", "one HOLD"],
 )
-def test_ten_records(layers: Layers, wire: Wire, options: dict[str, Any], sent: list[str]) -> None:
+def test_ten_records(
+    layers: Layers, wire: Wire, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], sent: list[str]
+) -> None:
     """Under take_over two batches; under hold, or any HOLD, two single writes for each record, one by one."""
+    if not options:
+        monkeypatch.setattr(pipeline, "LINGER", PATIENCE)  # a busy machine splits no batch of completions
     abreast = Abreast()
     wire.fates_of["UpdateItem"] = [abreast] * 20
     event = batch(*(sqs_record(f"order {number}") for number in range(10)))
