@@ -88,7 +88,8 @@ WITHOUT_ENGINE := not engine and not e2e and not site
 # The runtime, its guarantees with their twins, and what a newcomer pastes first.
 FIRST := $(addprefix tests/,core sources stores engine decorators dynamodb observability guarantees)
 FIRST_SNIPPETS := $(patsubst %,tests/docs/test_snippets.py::test_the_python_of_a_page_runs[%],README.md docs/tutorial.md)
-BESIDES := $(filter-out $(FIRST) tests/golden tests/kit tests/e2e tests/site,$(patsubst %/,%,$(wildcard tests/*/)))
+BESIDES := $(filter-out $(FIRST) tests/e2e tests/site,$(sort $(foreach file,$(wildcard tests/*/test_*.py tests/*/*/test_*.py),\
+	$(word 1,$(subst /, ,$(file)))/$(word 2,$(subst /, ,$(file))))))
 
 .PHONY: test
 test: lint typecheck ## Lint, type-check, and run the tests of the runtime and of every guarantee, in two minutes
@@ -99,6 +100,7 @@ test: lint typecheck ## Lint, type-check, and run the tests of the runtime and o
 test-all: lint typecheck ## Lint, type-check, and run every test that needs no engine: first those that measure no time
 	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" $(ON_ALL_CORES)
 	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and timed"
+	@echo "Engines, sam local, the site and other Pythons have targets of their own: make lists them."
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Lint and check the formatting

@@ -34,6 +34,8 @@ from lambda_once.stores.batches import Batches
 from lambda_once.testing import lambda_context
 from tests.kit.strict.mounted import batches_sent, mounted
 
+pytestmark = pytest.mark.timed
+
 AWS = "https://dynamodb.eu-central-1.amazonaws.com"
 TINY = Size(
     rounds=2,

@@ -12,6 +12,8 @@ from benchmarks.world import function_environment, reaching
 from lambda_once.stores.batches import Batches
 from tests.kit.strict.mounted import mounted
 
+pytestmark = pytest.mark.timed
+
 AWS = "https://dynamodb.eu-central-1.amazonaws.com"
 TINY = Sizes(rounds=1, batches=(1, 2), records=(10, 30), theirs=10, results=(1_000, 500_000), invocations=5)
 

@@ -12,6 +12,8 @@ from tests.chaos.load import Load, Report, run
 from tests.chaos.plan import Fate
 from tests.kit import tables
 
+pytestmark = pytest.mark.timed
+
 SEED = 20261120
 WITHOUT_THE_LEASE = Load(
     SEED,

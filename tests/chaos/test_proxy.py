@@ -16,6 +16,8 @@ import pytest
 from tests.chaos.plan import Fate, Plan
 from tests.chaos.proxy import Delays, Proxy
 
+pytestmark = pytest.mark.timed
+
 CLIENT_TIMEOUT = 0.2
 DELAYS = Delays(patience=CLIENT_TIMEOUT, pause=0.6)
 ATTEMPT = "0123456789abcdef" * 2

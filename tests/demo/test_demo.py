@@ -30,6 +30,8 @@ from tests.demo.pictures import FOLDER, THEMES, drawn
 from tests.kit import tables
 from tests.kit.terminal import text_of
 
+pytestmark = pytest.mark.timed
+
 ROOT = Path(__file__).parents[2]
 LATE = "An attempt is late"
 

@@ -14,7 +14,7 @@ from tests.queues.load import Load, Queues, run
 
 SEED = 20261122
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timed]
 
 
 @pytest.fixture(scope="module")
