@@ -42,7 +42,6 @@ ROOT: Final = Path(__file__).parents[1]
 COMMITTED: Final = ROOT / "tests" / "golden" / "surface.txt"
 MODULES: Final = ("lambda_once", "lambda_once.patterns", "lambda_once.patterns.fifo", "lambda_once.testing")
 BESIDE: Final = (
-    ("lambda_once.integrations.alb", "alb_user"),
     ("lambda_once.integrations.durable", "retry_strategy"),
     ("lambda_once.operations.watchdog", "watchdog"),
     ("lambda_once.patterns.results", "*"),

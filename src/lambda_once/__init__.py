@@ -8,7 +8,6 @@ from lambda_once.engine.outcome import Outcome
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
     CallerMissing,
-    CallerUnverified,
     Fenced,
     GiveUp,
     Held,
@@ -38,7 +37,6 @@ __all__ = [
     "Answer",
     "Attempt",
     "CallerMissing",
-    "CallerUnverified",
     "Done",
     "ErrorResponse",
     "Fenced",

@@ -5,8 +5,7 @@ Errors, named by what the caller must do next.
     ├── RetryLater            no outcome yet: retry later
     │   ├── InProgress        another attempt is in progress
     │   ├── Fenced            this attempt lost its token, and its successor is still in progress
-    │   ├── StoreUnavailable  the table did not respond
-    │   └── CallerUnverified  what verifies the caller of a request did not respond
+    │   └── StoreUnavailable  the table did not respond
     └── GiveUp                a retry changes nothing
         ├── KeyMissing        the payload has no key, or only a part of one
         ├── CallerMissing     the request names no caller, and one is required
@@ -80,10 +79,6 @@ class StoreUnavailable(RetryLater):
     From a decorator or block: nothing ran. From `Attempt.extend`, `Attempt.transact` and the patterns: it is
     unknown whether the write took effect.
     """
-
-
-class CallerUnverified(RetryLater):
-    """The caller of an HTTP request cannot be verified right now. Raised by your ``caller=`` callable."""
 
 
 class GiveUp(OnceError):

@@ -65,7 +65,7 @@ def test_the_table_of_problems_is_the_codes() -> None:
         problem = problem_for(error("text"))
         said[kind] = (problem.status, problem.type, problem.retry_after is not None)
     assert documented == said
-    assert len(documented) == 11
+    assert len(documented) == 10
 
 
 def test_the_tree_of_errors_is_that_of_the_module() -> None:

@@ -608,7 +608,7 @@ def test_the_load_balancers_name_joins_and_is_not_proven(*, multi: bool) -> None
     assert len({each.scope for each in (first, *others)}) == 3
     assert first.is_unproven
     assert str(first.advice) in str(first.warning)
-    assert 'caller=alb_user(signer="arn:…")' in str(first.advice)
+    assert "as caller=: docs/api.md has one" in str(first.advice)
 
 
 @pytest.mark.parametrize("forged", [oidc(), "garbage"])

@@ -15,7 +15,6 @@ from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable
 from lambda_once.engine import places
 from lambda_once.errors import (
     CallerMissing,
-    CallerUnverified,
     Held,
     InProgress,
     KeyMissing,
@@ -256,8 +255,6 @@ def refusal(error: OnceError) -> Event:
             return Event.CALLER_MISSING
         case StoreUnavailable():
             return Event.STORE_UNAVAILABLE
-        case CallerUnverified():
-            return Event.REFUSED
         case RetryLater():
             return Event.IN_PROGRESS
         case KeyReused():

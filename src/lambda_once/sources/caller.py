@@ -332,13 +332,13 @@ def _certificate(context: object, headers: Values) -> list[Name]:
 
 # ------------------------------------------------------------------ 2: the user of a load balancer
 
-OIDC_DATA: Final = "x-amzn-oidc-data"
+_OIDC_DATA: Final = "x-amzn-oidc-data"
 _UNPROVEN_USER: Final = Presented(
     None,
     proof=False,
     advice=(
-        f"cannot be replayed: nothing has verified {OIDC_DATA}, and on a replay no handler runs. "
-        'Pass caller=alb_user(signer="arn:…"), of lambda_once.integrations.alb: it verifies the signature'
+        f"cannot be replayed: nothing has verified {_OIDC_DATA}, and on a replay no handler runs. "
+        "Pass a function that verifies its signature as caller=: docs/api.md has one"
     ),
 )
 
@@ -350,22 +350,16 @@ def _of_load_balancer(context: object, headers: Values) -> Name | None:
     It is signed anew for each request, so there is nothing to compare. `x-amzn-oidc-identity` has no
     signature, and is not read (ELB user guide, "User claims encoding and signature verification").
     Raises `MalformedRequest` for two different values: handlers differ in which of them they read.
-    `integrations.alb` verifies it.
     """
     if _member(context, "elb") is None:
         return None
-    raw = oidc_data(headers)
-    claims, head = _claims(raw), _claims(raw, of="header")
+    sent = {part.strip() for raw in headers.get(_OIDC_DATA, ()) for part in raw.split(",")} - {""}
+    if len(sent) > 1:
+        raise MalformedRequest(f"The header {_OIDC_DATA} was sent with different values: send one.")
+    data = "".join(sent)
+    claims, head = _claims(data), _claims(data, of="header")
     issuer, subject = _text(claims, "iss") or _text(head, "iss"), _text(claims, "sub")
     return None if subject is None else Name(Origin.LOAD_BALANCER, (issuer, subject, _text(head, "signer")))
-
-
-def oidc_data(headers: Values) -> str:
-    """Return the user's JWT, unverified; "" without one. Raises `MalformedRequest` for two different ones."""
-    sent = {part.strip() for raw in headers.get(OIDC_DATA, ()) for part in raw.split(",")} - {""}
-    if len(sent) > 1:
-        raise MalformedRequest(f"The header {OIDC_DATA} was sent with different values: send one.")
-    return "".join(sent)
 
 
 # ------------------------------------------------------------------ 3: the request's credential
@@ -475,7 +469,7 @@ def _claims(text: str, of: str = "claims") -> object:
     if len(parts) != len(("header", "claims", "signature")):
         return None
     try:
-        header, claims = (json.loads(base64url(part).decode()) for part in parts[:2])
+        header, claims = (json.loads(_base64url(part).decode()) for part in parts[:2])
     except (ValueError, RecursionError):  # also of base64 and of UTF-8
         return None
     if not (isinstance(header, dict) and isinstance(claims, dict)):
@@ -483,7 +477,7 @@ def _claims(text: str, of: str = "claims") -> object:
     return claims if of == "claims" else header
 
 
-def base64url(part: str) -> bytes:
+def _base64url(part: str) -> bytes:
     """Return what *part* of a JWT encodes, with or without padding. Raises ValueError."""
     bare = part.rstrip("=")  # load balancers pad, RFC 7515 does not
     return b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)

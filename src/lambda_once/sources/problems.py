@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from lambda_once.errors import (
     CallerMissing,
-    CallerUnverified,
     Held,
     InProgress,
     KeyMissing,
@@ -72,13 +71,6 @@ _TABLE: Final = (
         HTTPStatus.SERVICE_UNAVAILABLE,
         "store-unavailable",
         "The service could not check for an earlier request",
-        "Nothing was done. Retry later with the same key.",
-    ),
-    _Row(
-        CallerUnverified,
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "caller-unverified",
-        "The service could not verify who sent this request",
         "Nothing was done. Retry later with the same key.",
     ),
     _Row(
