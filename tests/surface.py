@@ -24,15 +24,13 @@ from click.testing import CliRunner
 
 from lambda_once import MemoryStore, Misconfigured, Once
 from lambda_once.cli.app import app
-from lambda_once.cli.explain import Replies, comparison_json, replies_json, unit_json
+from lambda_once.cli.explain import comparison_json, unit_json
 from lambda_once.cli.lists import counts_json
 from lambda_once.cli.render import story_json
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Record, Resolve, State
 from lambda_once.core.results import Inline
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict
-from lambda_once.explain.disclosure import Disclosure, Gets, Reply
 from lambda_once.explain.explanation import Explanation
-from lambda_once.explain.senders import Sender
 from lambda_once.observability.events import Event
 from lambda_once.operations.listing import Counts
 from lambda_once.settings import Settings
@@ -201,16 +199,11 @@ def _outputs() -> Iterator[str]:
     )
     explanation = Explanation(decorator="once.sqs", source="sqs", service="s", name="n", payload="its body")
     comparison = Comparison(Verdict.SAME, (ComparedPart("key", "1", "2", counts=True),))
-    replied = Replies(
-        [Reply(Sender.SAME, "again", Gets.RUNS)], Disclosure((Sender.NOBODY,), declared=False, advice="")
-    )
     planned = CliRunner().invoke(app, ["plan", "--rate", "10", "--lifetime", "1h", "--output", "json"])
     for command, value in {
         "show": story_json(record, NOW + timedelta(hours=1), None, None),
         "watch": counts_json(Counts({}, {}, None), NOW),
-        "explain": unit_json(explanation, full=True)
-        | comparison_json(comparison, full=True)
-        | replies_json(replied),
+        "explain": unit_json(explanation, full=True) | comparison_json(comparison, full=True),
         "plan": json.loads(planned.stdout),
     }.items():
         yield from (f"lambda-once {command} prints {path}" for path in _paths(value))

@@ -167,7 +167,6 @@ def _given(command: str, folder: Path) -> list[str]:
 
 WHY = ("--because", f"why {HOSTILE}".replace("\x00", ""))
 EXPLAIN = ("explain", "--handler", HANDLER, "--function-name", "f")
-EXPLAIN_REQUEST = ("explain", "--handler", "examples.orders.api:create_order", "--function-name", "f")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "list": ("list",),
     "list held": ("list", "--held", "--overdue"),
@@ -195,8 +194,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "watch": ("watch", "--count", "1"),
     "explain": (*EXPLAIN, "{hostile}"),
     "explain two": (*EXPLAIN, str(EVENT), "{hostile}"),
-    "explain as": (*EXPLAIN_REQUEST, "--as", "all", "{request}"),
-    "explain as nobody known": (*EXPLAIN_REQUEST, "--as", HOSTILE[:-8].replace("\x00", ""), "{request}"),
+    "explain a request": ("explain", "--handler", "examples.orders.api:create_order", "{request}"),
     "explain no file": (*EXPLAIN, HOSTILE[:-8].replace("\x00", "")),
     "plan": ("plan", "--lifetime", "5m"),
     "unknown option": ("list", f"--{HOSTILE}"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from tests.sources.test_caller import (
     ALICE,
     ARN,
     BOB,
+    URL,
     basic,
     by_lattice,
     jwt,
@@ -90,6 +93,31 @@ def refreshed(exp: int) -> str:
     return f"Bearer {jwt(ALICE | {'exp': exp})}"
 
 
+def by_rest(authorizer: Json | None = None, **identity: str) -> Json:
+    """A request through a REST API under a key."""
+    return rest_by(authorizer, headers={KEY: ["1"]}, **identity)
+
+
+def by_url(arn: str) -> Json:
+    """A request that a Function URL has let pass by IAM."""
+    return http(headers={KEY: "1"}, domain=URL, authorizer={"iam": {"userArn": arn}})
+
+
+def authorized(authorizer: Any = None, **headers: str) -> Json:
+    """A request that a Lambda authorizer has let pass."""
+    return http(headers={KEY: "1", **headers}, authorizer={"lambda": authorizer})
+
+
+def balanced(subject: str) -> Json:
+    """A request through a load balancer that verifies certificates."""
+    name = {"x-amzn-mtls-clientcert-issuer": "CN=ca", "x-amzn-mtls-clientcert-subject": subject}
+    event = alb(idempotency_key="1")
+    return {**event, "headers": {**event["headers"], **name}}
+
+
+OPEN = {"store_status": (401,)}
+"""The handler's answer is stored, whoever asks."""
+
 SECOND: list[tuple[str, Json, Json, dict[str, Any], str]] = [
     # Without an Idempotency-Key what names the caller is a part of what is hashed.
     ("opaque, no key", sent("Bearer alice"), sent("Bearer bob"), {}, RUNS),
@@ -122,6 +150,59 @@ SECOND: list[tuple[str, Json, Json, dict[str, Any], str]] = [
         REPLAYED,
     ),
     ("one API is open", verified(authorization="a"), keyed(f"Bearer {jwt(ALICE)}"), {}, RUNS),
+    ("verified, nobody", verified(), keyed(None), OPEN, RUNS),
+    ("Cognito", by_rest({"claims": ALICE}), by_rest({"claims": BOB}), OPEN, RUNS),
+    ("Cognito, nobody", by_rest({"claims": ALICE}), by_rest(), OPEN, RUNS),
+    (
+        "Cognito, one user of two tenants",
+        by_rest({"claims": ALICE | {"custom:tenant": "acme"}}),
+        by_rest({"claims": ALICE | {"custom:tenant": "initech"}}),
+        OPEN,
+        REPLAYED,
+    ),
+    ("IAM", by_rest(userArn=ARN), by_rest(userArn=f"{ARN}-2"), OPEN, RUNS),
+    ("IAM, nobody", by_rest(userArn=ARN), by_rest(), OPEN, RUNS),
+    ("Function URL, IAM", by_url(ARN), by_url(f"{ARN}-2"), OPEN, RUNS),
+    ("principal", authorized({"principalId": "u-1"}), authorized({"principalId": "u-2"}), OPEN, RUNS),
+    ("principal, nobody", authorized({"principalId": "u-1"}), keyed(None), OPEN, RUNS),
+    (
+        "principal, refreshed opaque token",
+        authorized({"principalId": "u-1"}, authorization="Bearer 1"),
+        authorized({"principalId": "u-1"}, authorization="Bearer 2"),
+        {},
+        REFUSED,
+    ),
+    # An application joins, and names no user; a load balancer's headers of certificates are believed.
+    (
+        "certificate, renewed",
+        with_certificate(keyed(None)),
+        with_certificate(keyed(None), "2"),
+        OPEN,
+        REPLAYED,
+    ),
+    ("certificate, none", with_certificate(keyed(None)), keyed(None), OPEN, RUNS),
+    ("load balancer's certificate", balanced("CN=shop"), balanced("CN=shop"), OPEN, REPLAYED),
+    ("load balancer's certificate, another", balanced("CN=shop"), balanced("CN=till"), OPEN, RUNS),
+    ("load balancer's certificate, none", balanced("CN=shop"), alb(idempotency_key="1"), OPEN, RUNS),
+    ("x-api-key", keyed(None, x_api_key="a"), keyed(None, x_api_key="a"), OPEN, REPLAYED),
+    ("x-api-key, another", keyed(None, x_api_key="a"), keyed(None, x_api_key="b"), OPEN, REFUSED),
+    ("x-api-key, none", keyed(None, x_api_key="a"), keyed(None), OPEN, REFUSED),
+    (
+        "another password",
+        keyed(f"Basic {basic('alice', 'a')}"),
+        keyed(f"Basic {basic('alice', 'b')}"),
+        {},
+        REFUSED,
+    ),
+    # Under a key cookies count for nothing, and whoever sends nothing is everybody.
+    (
+        "cookies under a key",
+        http(headers={KEY: "1"}, cookies=["session=alice"]),
+        http(headers={KEY: "1"}, cookies=["session=bob"]),
+        {},
+        REPLAYED,
+    ),
+    ("nothing", keyed(None), keyed(None), OPEN, REPLAYED),
 ]
 
 
@@ -141,6 +222,56 @@ def test_a_second_request_by_its_caller(
         assert problem(answer) == (422, OTHER)
     again = till.ask(first)
     assert (again["body"], is_replay(again)) == (body, True)
+
+
+# ------------------------------------------------------------------ any mixture of credentials
+
+AUTHORIZATIONS: dict[str, Callable[[str], str | None]] = {
+    "none": lambda _: None,
+    "JWT": lambda who: f"Bearer {jwt(ALICE | {'sub': who})}",
+    "opaque": lambda who: f"Bearer {who}",
+    "Basic": lambda who: f"Basic {basic(who, who)}",
+}
+GATEWAYS: dict[str, Callable[[str], Any]] = {
+    "open": lambda _: {},
+    "Cognito": lambda who: {"authorizer": {"claims": ALICE | {"sub": who}}},
+    "IAM": lambda who: {"userArn": who},
+    "principal": lambda who: {"authorizer": {"principalId": who}},
+    "constant": lambda _: {"authorizer": {"principalId": "user"}},
+}
+APPLICATIONS = ("none", "x-api-key", "apiKeyId", "clientCert")
+
+
+def mixed(who: str, authorization: str, gateway: str, application: str, key: str | None) -> Json:
+    """A request of *who*, whose application others have, too."""
+    texts = {
+        KEY: key,
+        "authorization": AUTHORIZATIONS[authorization](who),
+        "x-api-key": "k" if application == "x-api-key" else None,
+    }
+    identity = {"apiKeyId": "k"} if application == "apiKeyId" else {}
+    headers = {name: [text] for name, text in texts.items() if text}
+    event = rest_by(headers=headers, **GATEWAYS[gateway](who), **identity)
+    return with_certificate(event) if application == "clientCert" else event
+
+
+@in_memory
+@pytest.mark.parametrize("with_key", [True, False])
+def test_whoever_is_named_shares_nothing(rig: Rig, *, with_key: bool) -> None:
+    """Whatever credentials come together: if one is a user's, another user gets no response of theirs."""
+    till = Till(rig, store_status=(401,))
+    found, expected = {}, {}
+    for n, mixture in enumerate(product(AUTHORIZATIONS, GATEWAYS, APPLICATIONS)):
+        first, other = (
+            {**mixed(who, *mixture, str(n) if with_key else None), "body": f'{{"orderId": {n}}}'}
+            for who in ("alice", "bob")
+        )
+        till.ask(first)
+        found[mixture] = is_replay(till.ask(first)), is_replay(till.ask(other))
+        authorization, gateway, _ = mixture
+        unproven = authorization == "none" and gateway == "constant"
+        expected[mixture] = not unproven, authorization == "none" and gateway == "open"
+    assert found == expected
 
 
 @in_memory
@@ -265,11 +396,6 @@ def test_two_credentials_are_a_bad_request(rig: Rig) -> None:
 
 
 # ------------------------------------------------------------------ where nothing proves the caller
-
-
-def authorized(authorizer: Any = None, **headers: str) -> Json:
-    """A request that a Lambda authorizer has let pass by a header of its own."""
-    return http(headers={KEY: "1", **headers}, authorizer={"lambda": authorizer})
 
 
 UNPROVEN: list[tuple[str, Json, Json, str]] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -331,6 +332,22 @@ def test_two_requests_of_one_key_are_compared_by_caller(
     handler: Callable[..., Any] = rig.once.api_gateway(key="orderId")(_answer)
     (found,) = compared(_explain(handler, sent(first)), _explain(handler, sent(second)))
     assert found.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (http(), "nothing names the caller; no credential is compared"),
+        (http(authorizer={"jwt": {"claims": ALICE}}), "iss and sub; its SHA-256 joins the token"),
+        (sent(f"Bearer {jwt(ALICE)}"), "joins the token; a duplicate must present the same credential"),
+    ],
+)
+def test_a_person_reads_what_is_compared(rig: Rig, event: Any, line: str) -> None:
+    """What joins the token is printed once."""
+    handler: Callable[..., Any] = rig.once.api_gateway(key="orderId")(_answer)
+    printed = StringIO()
+    Console(width=500, file=printed).print(drawn([("request", _explain(handler, event))], [], full=True))
+    assert f"{line}\n" in re.sub(" +\n", "\n", printed.getvalue())
 
 
 def test_explain_a_duplicate_without_proof(rig: Rig) -> None:

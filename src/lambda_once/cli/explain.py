@@ -1,4 +1,4 @@
-"""``lambda-once explain``: which token an event gets, why two were not the same, and who gets a response."""
+"""``lambda-once explain``: which token an event gets, and why two were not the same."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from aws_lambda_powertools.event_handler.api_gateway import BaseRouter
 
 from lambda_once.cli.options import with_output
-from lambda_once.cli.render import BETWEEN, Output, Paragraph, grid, labelled, line, styled
+from lambda_once.cli.render import BETWEEN, Output, Paragraph, labelled, line
 from lambda_once.core.canonical import written
-from lambda_once.decorators.http import HttpIdentifier
 from lambda_once.errors import Misconfigured
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict, compared
-from lambda_once.explain.disclosure import Disclosure, Gets, Reply, disclosure, replies
 from lambda_once.explain.explanation import NOBODY, Explanation, Protected, explain, identifier_of
-from lambda_once.explain.senders import Sender
 from lambda_once.integrations.event_handler import Route
 
 if TYPE_CHECKING:
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 FUNCTION: Final = "AWS_LAMBDA_FUNCTION_NAME"
 SERVICE: Final = "POWERTOOLS_SERVICE_NAME"
 STANDARD_INPUT: Final = "-"
-ALL: Final = "all"
 SHOWN_OF_A_TEXT: Final = 2048
 """Characters that are shown without --full."""
 SHOWN_OF_A_PART: Final = 200
@@ -62,15 +58,6 @@ SHOWN_OF_A_PART: Final = 200
 @click.option(
     "--service", metavar="NAME", envvar=SERVICE, show_envvar=True, help="The service of its tokens."
 )
-@click.option(
-    "--as",
-    "senders",
-    metavar="SENDER",
-    type=click.Choice([ALL, *(sender.value for sender in Sender)]),
-    multiple=True,
-    help="Replay the HTTP event with other credentials, and show who gets its response: "
-    f"{', '.join(sender.value for sender in Sender)}, or {ALL}. May be repeated.",
-)
 @click.option("--full", is_flag=True, help="Do not shorten long texts.")
 @with_output
 def explain_command(
@@ -80,82 +67,37 @@ def explain_command(
     second: str | None,
     function_name: str | None,
     service: str | None,
-    senders: tuple[str, ...],
     *,
     full: bool,
 ) -> None:
     """
     Explain which token an event gets: source, payload, key, what is hashed and what is ignored.
 
-    With two events: whether they are the same, and where they differ. With --as: who else gets the
-    response of an HTTP event. The handler is imported but not run; nothing is stored, and no table is
-    needed. "-" is standard input. For a function that is not a handler the file has {"args": [...],
-    "kwargs": {...}}.
+    With two events: whether they are the same, and where they differ. The handler is imported but not run;
+    nothing is stored, and no table is needed. "-" is standard input. For a function that is not a handler the
+    file has {"args": [...], "kwargs": {...}}.
 
-    Exit code: 0 it would run, the two are the same, or nobody else gets the response; 1 it would be
-    refused, they differ, or somebody else gets it; 2 bad input.
+    Exit code: 0 it would run, or the two are the same; 1 it would be refused, or they differ; 2 bad input.
     """
-    if senders and second is not None:
-        raise click.UsageError("--as replays one event: leave EVENT2.json out")
     files = [first] if second is None else [first, second]
     events = [(file, _event(file)) for file in files]
     with _environment({FUNCTION: function_name, SERVICE: service}):
         protected = protected_at(address)
         explained = [(file, explain(protected, event)) for file, event in events]
-        replied = _replies(protected, events[0][1], senders) if senders else None
     comparisons = [] if second is None else compared(explained[0][1], explained[1][1])
-    output.one(
-        _as_json(explained, comparisons, replied, full=full),
-        drawn(explained, comparisons, replied, full=full),
-    )
-    if function_name is None and any(unit.token for _, units in explained for unit in units):
-        output.say("note: in Lambda the name may begin with the function's: pass --function-name")
-    if not _is_well(explained, comparisons, replied):
-        raise click.exceptions.Exit(1)
-
-
-class Replies(NamedTuple):
-    """What each sender gets, and who else than the first caller gets the response."""
-
-    each: list[Reply]
-    disclosure: Disclosure | None
-
-
-def _replies(protected: Protected, event: Any, senders: Sequence[str]) -> Replies:
-    """Send *event* again as each of *senders*. Raises `Misconfigured` if it is not an HTTP event."""
-    if not isinstance(protected, HttpIdentifier):
-        raise Misconfigured(
-            "--as is for HTTP events: the function is not under once.api_gateway or once.route"
-        )
-    chosen = [*Sender] if ALL in senders else [Sender(name) for name in senders]
-    found = replies(protected, event, chosen)
-    return Replies(found, disclosure(protected, event, found))
-
-
-def _is_well(
-    explained: list[tuple[str, list[Explanation]]], comparisons: list[Comparison], replied: Replies | None
-) -> bool:
-    refused = any(unit.problem is not None for _, units in explained for unit in units)
-    disclosed = None if replied is None else replied.disclosure
-    is_private = disclosed is None or disclosed.declared
-    return is_private and not refused and all(each.verdict is Verdict.SAME for each in comparisons)
-
-
-def _as_json(
-    explained: list[tuple[str, list[Explanation]]],
-    comparisons: list[Comparison],
-    replied: Replies | None,
-    *,
-    full: bool,
-) -> Mapping[str, Any]:
-    return {
+    found = {
         "events": [
             {"file": file, "units": [unit_json(unit, full=full) for unit in units]}
             for file, units in explained
         ],
         "comparisons": [comparison_json(each, full=full) for each in comparisons],
-        **({} if replied is None else replies_json(replied)),
     }
+    output.one(found, drawn(explained, comparisons, full=full))
+    if function_name is None and any(unit.token for _, units in explained for unit in units):
+        output.say("note: in Lambda the name may begin with the function's: pass --function-name")
+    refused = any(unit.problem is not None for _, units in explained for unit in units)
+    if refused or any(each.verdict is not Verdict.SAME for each in comparisons):
+        raise click.exceptions.Exit(1)
 
 
 # -- the event
@@ -333,32 +275,6 @@ def comparison_json(comparison: Comparison, *, full: bool) -> dict[str, Any]:
     }
 
 
-def replies_json(replied: Replies) -> dict[str, Any]:
-    """Return what each sender gets, and to whom else than the first caller the response goes."""
-    found = replied.disclosure
-    return {
-        "as": [
-            {
-                "sender": each.sender.value,
-                "firstCaller": each.sender.is_first_caller,
-                "gets": each.gets.value,
-                "who": each.who,
-                "status": None if each.problem is None else each.problem.status,
-                "type": None if each.problem is None else each.problem.type,
-                "error": each.error,
-            }
-            for each in replied.each
-        ],
-        "disclosure": None
-        if found is None
-        else {
-            "to": [sender.value for sender in found.to],
-            "declared": found.declared,
-            "advice": found.advice,
-        },
-    }
-
-
 def bounded(text: str, *, full: bool, most: int = SHOWN_OF_A_TEXT) -> str:
     """Return *text*, cut with a note where it is longer than *most* and not wanted in *full*."""
     if full or len(text) <= most:
@@ -367,13 +283,9 @@ def bounded(text: str, *, full: bool, most: int = SHOWN_OF_A_TEXT) -> str:
 
 
 def drawn(
-    events: Sequence[tuple[str, Sequence[Explanation]]],
-    comparisons: Sequence[Comparison],
-    replied: Replies | None = None,
-    *,
-    full: bool,
+    events: Sequence[tuple[str, Sequence[Explanation]]], comparisons: Sequence[Comparison], *, full: bool
 ) -> RenderableType:
-    """Draw each unit of each event, and below them how the units compare, or what each sender gets."""
+    """Draw each unit of each event, and below them how the units compare."""
     from rich.console import Group
 
     parts: list[RenderableType] = []
@@ -386,9 +298,6 @@ def drawn(
     for n, comparison in enumerate(comparisons, 1):
         place = f"verdict, {n} of {len(comparisons)}" if len(comparisons) > 1 else "verdict"
         parts += [line((place, "bold")), *_comparison(comparison, full=full), ""]
-    if replied is not None:
-        ((_, (unit,)),) = events  # one HTTP event
-        parts += [*_senders(replied, unit), ""]
     return Group(*parts[:-1])
 
 
@@ -469,59 +378,3 @@ def _change(part: ComparedPart, *, full: bool) -> str:
         for side in (part.first, part.second)
     ]
     return f"{' → '.join(sides)}{'' if part.counts else ' (counts for nothing here)'}"
-
-
-def _senders(replied: Replies, unit: Explanation) -> Iterator[RenderableType]:
-    """Yield a row for each sender, those that do not apply last, and the verdict."""
-    rows = sorted(replied.each, key=lambda each: each.gets is Gets.NOTHING)
-    shown = [(each.sender.value, *_reply(each), each.who) for each in rows]
-    yield grid(
-        ("as", "gets", "who"),
-        [(styled(sender), styled((gets, style)), styled(who)) for sender, gets, style, who in shown],
-        ("gets", "who"),
-    )
-    yield ""
-    yield Paragraph(*_verdict(replied, unit))
-
-
-def _reply(reply: Reply) -> tuple[str, str]:
-    """Return what a sender gets, and its style."""
-    match reply.gets:
-        case Gets.RESPONSE:
-            return "gets the response", "green" if reply.sender.is_first_caller else "red"
-        case Gets.REFUSED if reply.problem is not None:
-            return f"{reply.problem.status} {reply.problem.type.rpartition(':')[2]}", ""
-        case Gets.FAILS:
-            return f"fails: {reply.error}", "yellow"
-        case Gets.RUNS | Gets.REFUSED:
-            return reply.gets.value, ""
-        case Gets.NOTHING:
-            return reply.gets.value, "dim"
-        case _ as unreachable:
-            assert_never(unreachable)
-
-
-def _verdict(replied: Replies, unit: Explanation) -> tuple[str, str]:
-    """Return who else gets the response and what to do about it, and its style."""
-    found = replied.disclosure
-    if unit.problem is not None:
-        return "The request itself is refused: there is no response to get.", "yellow"
-    if unit.unprotected is not None:
-        return "The request runs unprotected: no response is stored.", "yellow"
-    if found is None:
-        return _private(replied), "green"
-    to = ", ".join(sender.value for sender in found.to)
-    if found.declared:
-        return f"Others get the response, as declared ({to}): {found.advice}.", "yellow"
-    return f"Others get the response ({to}): {found.advice}.", "red"
-
-
-def _private(replied: Replies) -> str:
-    """Say that nobody else gets the response, and which retries of the first caller do not, either."""
-    own = [each for each in replied.each if each.sender.is_first_caller]
-    without = [each.sender for each in own if each.gets not in (Gets.RESPONSE, Gets.NOTHING)]
-    if Sender.SAME in without:
-        return "Nobody gets the response, not even the first caller."
-    names = ", ".join(sender.value for sender in without)
-    note = f" A retry of the first caller does not always get it, either ({names})." if names else ""
-    return f"Nobody but the first caller gets the response.{note}"

@@ -26,7 +26,7 @@ from lambda_once.operations.tokens import STATUS, Status, TokenName, parts_of, t
 from lambda_once.stores.row import Entry, parse_stamp, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -205,18 +205,6 @@ def labelled(rows: Iterable[tuple[str, str, str]], indent: int = 0) -> Renderabl
     return Group(*(Paragraph(content, style, label, room) for label, content, style in shown))
 
 
-def grid(heads: Sequence[str], rows: Iterable[Sequence[Text]], wrapped: Collection[str]) -> RenderableType:
-    """Render a table, of which the columns *wrapped* may be broken."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head, no_wrap=head not in wrapped, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 # -- a row as JSON
 
 
@@ -345,7 +333,14 @@ def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:
 
 
 def _one_line_each(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
-    return grid(heads, ([styled(each[head]) for head in heads] for each in cells), LEAST)
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, no_wrap=head not in LEAST, overflow="fold")
+    for each in cells:
+        table.add_row(*(styled(each[head]) for head in heads))
+    return table
 
 
 def _stacked(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:

@@ -42,15 +42,13 @@ class AuthorizerContext(NamedTuple):
         """Return what a request presents that it has let pass: *authorization*, or nothing that counts."""
         if authorization is None:
             return Presented(None, proof=False, advice=f"cannot be replayed: {self._unnamed()}")
-        return Presented(authorization, advice=f"was acquired with another Authorization: {self.advice}")
-
-    @property
-    def advice(self) -> str:
-        """What the developer can do so that it names the user."""
-        return self._unnamed() if self.principal is None else self._personal()
-
-    def _personal(self) -> str:
-        return f'if principalId is a person\'s id and no constant, pass caller="{self.path}.principalId"'
+        if self.principal is None:
+            advice = self._unnamed()
+        else:
+            advice = (
+                f'if principalId is a person\'s id and no constant, pass caller="{self.path}.principalId"'
+            )
+        return Presented(authorization, advice=f"was acquired with another Authorization: {advice}")
 
     def _unnamed(self) -> str:
         names = [str(name) for name in self.found if name not in _OF_GATEWAY]

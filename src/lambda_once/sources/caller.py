@@ -220,15 +220,14 @@ def tenant_scope(event: Mapping[str, object]) -> tuple[str, str] | None:
     for path in _JWT:
         claims = at(event, "requestContext", *path)
         names = claims if isinstance(claims, dict) else ()
-        tenants = [name for name in names if is_tenant(name)]
+        tenants = [name for name in names if _is_tenant(name)]
         if tenants:
             scope = as_option("scope", ".".join(("requestContext", *path)), tenants[0])
             return printable(tenants[0]), scope
     return None
 
 
-def is_tenant(claim: str) -> bool:
-    """Whether *claim*, a name, is that of the user's tenant."""
+def _is_tenant(claim: str) -> bool:
     return claim == "org_id" or (claim.startswith("custom:tenant") and len(claim) <= LONGEST_NAME)
 
 
