@@ -59,7 +59,7 @@ class Receipt(BaseModel):
     order: str
 
 
-once = Once(store=MemoryStore(), keep=timedelta(days=1), on_error={ValueError: HOLD})
+once = Once(store=MemoryStore(), keep=timedelta(days=1), on_error={ValueError: HOLD}, on_in_progress="wait")
 event: dict[str, Any] = {}
 context = LambdaContext()
 
@@ -78,7 +78,7 @@ def sqs_alone(record: SQSRecord) -> None: ...
 def sqs_options(record: SQSRecord, context: LambdaContext) -> None: ...
 
 
-@once.sqs(model=Order, key=lambda order: order.id)
+@once.sqs(model=Order, key=lambda order: order.id, on_in_progress=timedelta(seconds=5))
 def sqs_model(order: Order) -> None: ...
 
 

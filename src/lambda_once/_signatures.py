@@ -203,9 +203,8 @@ class Policies(TypedDict, total=False):
     """RELEASE, STORE or HOLD, a mapping from exception classes to these, or a callable."""
     on_lapse: OnLapseOption
     """``take_over``, ``hold`` or a probe. Default: take over, or hold if ``on_error`` can be HOLD."""
-    on_in_progress: Literal["conflict", "wait"]
-    wait_for: timedelta
-    """The longest wait for another attempt's outcome."""
+    on_in_progress: Literal["conflict", "wait"] | timedelta
+    """``wait`` waits up to 30 s for the other attempt's outcome; a `timedelta` at most that long."""
     cache: int
     """How many outcomes an execution environment keeps in memory, for at most five minutes."""
     history: HistorySource | None

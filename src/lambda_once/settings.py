@@ -38,6 +38,9 @@ An attempt must have ended before another one takes its token over: clocks of ho
 second, and Lambda kills up to 0.7 s late.
 """
 
+WAIT: Final = timedelta(seconds=30)
+"""How long ``on_in_progress="wait"`` waits for the other attempt's outcome."""
+
 T = TypeVar("T")
 Check = Callable[[Any], str | None]
 """Returns None for a valid value, else a hint such as "give True or False"."""
@@ -101,6 +104,11 @@ def beyond_margin(value: Any) -> str | None:
 
 def one_of(*choices: str) -> Check:
     return lambda value: None if value in choices else f"give one of {', '.join(choices)}"
+
+
+def conflict_or_wait(value: object) -> str | None:
+    good = value in ("conflict", "wait") if isinstance(value, str) else positive(value) is None
+    return None if good else "give conflict, wait or a positive timedelta, such as timedelta(seconds=10)"
 
 
 def least(number: int) -> Check:
@@ -223,8 +231,9 @@ class Settings:
     lease: timedelta | None = option(None, beyond_margin, Where.EVERY)
     on_error: OnError = option(RELEASE, error_policy, Where.EVERY, copied_mapping)
     on_lapse: OnLapseOption = option(None, anything, Where.EVERY)
-    on_in_progress: Literal["conflict", "wait"] = option("conflict", one_of("conflict", "wait"), Where.POLICY)
-    wait_for: timedelta = option(timedelta(seconds=30), positive, Where.POLICY)
+    on_in_progress: Literal["conflict", "wait"] | timedelta = option(
+        "conflict", conflict_or_wait, Where.POLICY
+    )
     cache: int = option(0, least(0), Where.POLICY)
     history: HistorySource | None = option(None, history_source, Where.POLICY)
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = option(
@@ -268,9 +277,15 @@ class Settings:
         return self.on_lapse if callable(self.on_lapse) else None
 
     @property
-    def waits(self) -> bool:
-        """Whether a duplicate polls for the outcome of the attempt in progress."""
-        return self.on_in_progress == "wait"
+    def longest_wait(self) -> timedelta | None:
+        """How long a duplicate polls for the outcome of the attempt in progress; None: not at all."""
+        match self.on_in_progress:
+            case "conflict":
+                return None
+            case "wait":
+                return WAIT
+            case longest:
+                return longest
 
 
 _ROWS: Final = {row.name: row for row in fields(Settings)}

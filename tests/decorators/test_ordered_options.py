@@ -168,7 +168,7 @@ def _on_lapse(of: Ordered) -> None:
 
 
 def _on_in_progress(of: Ordered) -> None:
-    handler = of.handler("key", name="n", key="order", on_in_progress="wait", wait_for=timedelta(seconds=2))
+    handler = of.handler("key", name="n", key="order", on_in_progress=timedelta(seconds=2))
     held = of.rig.once.begin("a", name="n", lease=timedelta(minutes=5))
     elsewhere(held.__enter__)
     assert of.has_failed(handler)
@@ -276,7 +276,6 @@ OPTIONS: dict[str, Callable[[Ordered], None]] = {
     "on_error": _on_error,
     "on_lapse": _on_lapse,
     "on_in_progress": _on_in_progress,
-    "wait_for": _on_in_progress,
     "cache": _cache,
     "seal": _seal,
     "seal_required": _seal_required,

@@ -205,15 +205,15 @@ def test_waiting_gets_the_others_outcome(rig: Rig) -> None:
 
 @in_memory
 @pytest.mark.parametrize(
-    ("options", "seconds", "least", "most"),
-    [({}, 5, 4.4, 4.5), ({"wait_for": timedelta(hours=2)}, 5400, 5300, 5400)],
+    ("policy", "seconds", "least", "most"),
+    [("wait", 5, 4.4, 4.5), (timedelta(hours=2), 5400, 5300, 5400)],
     ids=["a short one", "an hour and a half"],
 )
 def test_waiting_ends_with_the_invocation(
-    rig: Rig, options: Any, seconds: float, least: float, most: float
+    rig: Rig, policy: Any, seconds: float, least: float, most: float
 ) -> None:
     """A wait that outlasts it is in progress, not a run; its last half second is not for waiting."""
-    rig.once = rig.new(on_in_progress="wait", **options)
+    rig.once = rig.new(on_in_progress=policy)
 
     def another(order: int) -> None:
         with rig.once.invocation(rig.context("request-2", seconds)), pytest.raises(InProgress):

@@ -22,14 +22,15 @@ from tests.decorators.test_sqs import failed
 from tests.sources.samples import batch, fifo_record
 
 
-def test_waiting_is_bounded_by_wait_for() -> None:
-    """Thirty seconds where nothing else is said, whatever time remains."""
+def test_waiting_is_bounded() -> None:
+    """By thirty seconds, or by those that are given, whatever time remains."""
     rig = Rig()
     first = rig.once.begin("k", name="n", lease=timedelta(hours=1))
     elsewhere(first.__enter__)
-    for options, bound in (({}, 30.0), ({"wait_for": timedelta(seconds=7)}, 7.0)):
+    policies: list[tuple[Any, float]] = [("wait", 30.0), (timedelta(seconds=7), 7.0)]
+    for policy, bound in policies:
         before = rig.slept
-        again = rig.new(on_in_progress="wait", **options).begin("k", name="n")
+        again = rig.new(on_in_progress=policy).begin("k", name="n")
         with pytest.raises(InProgress):
             elsewhere(again.__enter__)
         assert rig.slept - before == pytest.approx(bound, abs=0.01)
@@ -80,7 +81,7 @@ def test_twin_that_waits_in_the_executor(monkeypatch: pytest.MonkeyPatch) -> Non
         _all_of_twelve_are_answered(Rig(clock=LoopClock()))
 
 
-@pytest.mark.parametrize("policy", ["conflict", "wait"])
+@pytest.mark.parametrize("policy", ["conflict", "wait", timedelta(seconds=7)], ids=str)
 def test_no_call_waits_for_its_own_call_stack(policy: Any) -> None:
     """A nested begin, of another `Once` even, is refused at once."""
     rig = Rig()

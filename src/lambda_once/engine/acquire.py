@@ -332,9 +332,10 @@ class Acquirer:
         remaining = call.invocation.deadline.before_final()
         if is_retry_of_own(call, record):
             return remaining
-        if not call.settings.waits:
+        longest = call.settings.longest_wait
+        if longest is None:
             return 0
-        return min(remaining, Deadline(self._clock, began + call.settings.wait_for).remaining())
+        return min(remaining, Deadline(self._clock, began + longest).remaining())
 
     def _outlasted(self, call: Call, record: Record | None) -> OnceError:
         if record is not None:

@@ -630,7 +630,8 @@ def waiting(jobs: Iterable[Job]) -> list[Job]:
     return [
         job
         for job, call in refused
-        if call is not None and (call.settings.waits or call.redelivery is Redelivery.SAME_REQUEST)
+        if call is not None
+        and (call.settings.longest_wait is not None or call.redelivery is Redelivery.SAME_REQUEST)
     ]
 
 
