@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TLS, HTTP, STUB = "over TLS", "over HTTP", "without a network"
 API_NEW, API_DUPLICATE = "API event, new", "API event, duplicate"
 NEW, DUPLICATES = f"{RECORDS} records, new", f"{RECORDS} records, sent twice"
-ONLY_ERRORS, GROUPED = "logging errors only", 'log="batch"'
+ONLY_ERRORS = "logging errors only"
 
 
 def timings(
@@ -38,7 +38,6 @@ def timings(
     }
     apart = {
         f"{RECORDS} records, redelivered": ("queue", deliveries.redelivered(events.seen_batch)),
-        f"{NEW}, {GROUPED}": ("grouped_queue", events.batch),
         f"{NEW}, {ONLY_ERRORS}": ("quiet_queue", events.batch),
         f"{DUPLICATES}, {ONLY_ERRORS}": ("quiet_queue", events.seen_batch),
     }

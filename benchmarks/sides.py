@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import boto3
 from aws_lambda_powertools import Logger, Metrics
@@ -59,10 +59,6 @@ class Side(Protocol):
         """Return the same, logging errors only."""
         ...
 
-    def grouped_queue(self, client: Any) -> Handler:
-        """Return the same with a log line a group of completions, if the library has such."""
-        ...
-
     def api(self, client: Any, *, cache: bool = False) -> Handler:
         """Return a handler of requests, whose key is a header. *cache*: it remembers outcomes in memory."""
         ...
@@ -92,9 +88,6 @@ class LambdaOnce:
     def quiet_queue(self, client: Any) -> Handler:
         return self._queue(self._once(client, level="ERROR"))
 
-    def grouped_queue(self, client: Any) -> Handler:
-        return self._queue(self._once(client), log="batch")
-
     def api(self, client: Any, *, cache: bool = False) -> Handler:
         @self._once(client, cache=100 if cache else 0).api_gateway
         def create(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -115,8 +108,8 @@ class LambdaOnce:
 
         return within
 
-    def _queue(self, once: Once, log: Literal["record", "batch"] = "record") -> Handler:
-        @once.sqs(name="charge", log=log)
+    def _queue(self, once: Once) -> Handler:
+        @once.sqs(name="charge")
         def charge(record: SQSRecord) -> None:
             pass
 
@@ -175,9 +168,6 @@ class Powertools:
         return handler
 
     def quiet_queue(self, client: Any) -> Handler:
-        return self.queue(client)
-
-    def grouped_queue(self, client: Any) -> Handler:
         return self.queue(client)
 
     def api(self, client: Any, *, cache: bool = False) -> Handler:

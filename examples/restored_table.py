@@ -22,14 +22,6 @@ KEEP = timedelta(days=28)
 """How long the rows are kept: at least the longest time in which a delivery can come again."""
 
 
-def records_of(line: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a line of several records (`log="batch"`) as one line for each."""
-    each = zip(*(line.get(name, ()) for name in ("tokens", "attempts", "fences")), strict=True)
-    return [
-        line | {"token": token, "attempt": attempt, "fence": fence} for token, attempt, fence in each
-    ] or [line]
-
-
 def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KEEP) -> bool:
     """Complete the row of one record; return False if it is complete already, or another attempt's."""
     now = SystemClock().now()
@@ -62,9 +54,9 @@ def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KE
 def main(client: Any, table: str, file: str) -> None:
     """Complete the rows of all lines of *file*, and print which were left as they are."""
     for text in json.loads(Path(file).read_text(encoding="utf-8")):
-        for line in records_of(json.loads(text)):
-            written = remember(client, table, line)
-            print(line["token"], "completed" if written else "left: complete, or another attempt's")
+        line = json.loads(text)
+        written = remember(client, table, line)
+        print(line["token"], "completed" if written else "left: complete, or another attempt's")
 
 
 if __name__ == "__main__":

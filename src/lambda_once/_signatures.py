@@ -217,8 +217,6 @@ class Policies(TypedDict, total=False):
 class OnceOptions(Policies, total=False):
     """For `Once`; they apply to each of its decorators that accepts them."""
 
-    log: Literal["record", "batch"]
-    """Log one ``once.done`` line per completed record, or per group that is written together."""
     unscoped: Literal["warn", "refuse"]
     """Whether an HTTP request whose caller is unknown is logged or gets 400."""
 
@@ -235,7 +233,6 @@ class RecordOptions(Options, total=False):
     """For `Once.sns` and `Once.mq`; `Once.sqs` and the streams add more."""
 
     scope: str | Callable[..., object]
-    log: Literal["record", "batch"]
 
 
 class QueueOptions(RecordOptions, total=False):

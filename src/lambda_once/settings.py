@@ -251,7 +251,6 @@ class Settings:
         None, plain_def(2, "two arguments, the result and a Replayed"), Where.CALL | Where.API
     )
     model: Any = option(None, anything, Where.RECORDS)
-    log: Literal["record", "batch"] = option("record", one_of("record", "batch"), Where.ONCE | Where.RECORDS)
     concurrency: int = option(10, least(1), Where.QUEUE | Where.STREAM)
     raise_on_entire_batch_failure: bool = option(True, flag, Where.QUEUE)
     report_failures: bool = option(False, flag, Where.STREAM)

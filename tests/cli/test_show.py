@@ -113,7 +113,7 @@ def test_the_queries_name_the_request_and_the_token(shop: Shop) -> None:
     shown = shop.run("show", TOKEN, LAMBDA_ONCE_LOG_GROUP="orders-Logs-1X").stdout
     assert shown.count("Logs Insights on orders-Logs-1X") == 2
     assert f'filter @message like "{REQUEST}"' in logs["request"]["query"]
-    assert f"""filter @message like '"{TOKEN}"'""" in logs["token"]["query"]
+    assert f'filter token = "{TOKEN}"' in logs["token"]["query"]
     printed = [line.strip() for line in shop.run("show", TOKEN).stdout.splitlines()]
     assert {query["query"] for query in logs.values()} <= set(printed)
 

@@ -205,7 +205,7 @@ LIVE = re.compile(r"\x1b\[(\?25[lh]|2K|1?A)|\r")
 """What rich.live sends to a terminal: the cursor hidden, shown, and moved up; a line erased."""
 SGR = re.compile(r"\x1b\[([0-9;]*)m")
 QUERY = re.compile(
-    r"fields @timestamp, @message \| filter @message like .+? \| sort @timestamp \| limit 1000"
+    r"fields @timestamp, @message \| filter (?:@message like|token =) .+? \| sort @timestamp \| limit 1000"
 )
 
 

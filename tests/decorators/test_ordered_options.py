@@ -221,12 +221,6 @@ class Change(BaseModel):
     NewImage: Order
 
 
-def _log(of: Ordered) -> None:
-    of.handler(log="batch")(A, B)
-    done = [details.token for details in of.rig.reported if details.event is Event.DONE]
-    assert sorted(filter(None, done)) == sorted(row.token for row in of.rig.rows())
-
-
 def _model(of: Ordered) -> None:
     of.handler(model=Change if of.source.place else Order)(A, B)
     orders = [each.NewImage if isinstance(each, Change) else each for each in of.seen]
@@ -279,7 +273,6 @@ OPTIONS: dict[str, Callable[[Ordered], None]] = {
     "cache": _cache,
     "seal": _seal,
     "seal_required": _seal_required,
-    "log": _log,
     "model": _model,
     "concurrency": _concurrency,
     "report_failures": _report_failures,

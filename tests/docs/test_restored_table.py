@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from examples.restored_table import main, records_of, remember
+from examples.restored_table import main, remember
 from lambda_once import Held, Once
 from lambda_once.core.lifecycle import State
-from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details, Grouped
 from lambda_once.operations.table import TokenTable
 from lambda_once.testing import create_table, lambda_context
 from tests.kit import tables
@@ -114,14 +112,6 @@ def test_what_is_remembered_does_not_run(restored: Restored) -> None:
     assert restored.state() is State.COMPLETE
     assert restored.charge() is None
     assert restored.worked == []
-
-
-def test_a_line_of_several_is_one_of_each() -> None:
-    """What `log="batch"` logs has all that the rows need; a line of one record is itself."""
-    two = [Details(Event.DONE, f"t{n}", "charge", f"a{n}", n, "charge/5f1c") for n in range(2)]
-    fields = Grouped(two).fields()
-    assert records_of(fields) == [fields | {"token": f"t{n}", "attempt": f"a{n}", "fence": n} for n in (0, 1)]
-    assert records_of(LINE) == [LINE]
 
 
 def test_the_rows_of_a_file_are_written(

@@ -22,7 +22,6 @@ from aws_lambda_powertools.metrics import EphemeralMetrics
 from botocore.exceptions import ClientError
 
 from lambda_once import HOLD, STORE, Once, OnceError
-from lambda_once.engine import pipeline
 from lambda_once.observability.reporter import standard_logger
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique
@@ -161,15 +160,6 @@ def outcomes() -> None:
     handler = shop.once.sqs(name="amended", key="id")(_works)
     shop.deliver(handler, "m1", cents=1)
     shop.deliver(handler, "m2", cents=2)
-
-
-def groups() -> None:
-    """Two records whose completions are written together, under `log="batch"`."""
-    shop = Shop(log="batch")
-    handler = shop.once.sqs(name="grouped", key="id")(_works)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "LINGER", 10)
-        handler(sqs_event({"id": 1}, {"id": 2}), shop.rig.context())
 
 
 def failures() -> None:
@@ -372,7 +362,6 @@ def clocks() -> None:
 
 SCENARIOS: Final = (
     outcomes,
-    groups,
     failures,
     lapses,
     outages,

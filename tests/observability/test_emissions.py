@@ -38,7 +38,7 @@ def test_every_event_and_metric_is_written() -> None:
 
 def test_the_page_has_the_kinds_and_units_that_are_written() -> None:
     """Each field has one kind in all events; what is not measured is counted."""
-    assert set(re.findall(r"^\| `(\w+)` \| (text|number|time|list) \|", PAGE, re.MULTILINE)) == KINDS
+    assert set(re.findall(r"^\| `(\w+)` \| (text|number|time) \|", PAGE, re.MULTILINE)) == KINDS
     assert dict.fromkeys(UNITS, "Count") | MEASURED == UNITS
 
 

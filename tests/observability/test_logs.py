@@ -240,6 +240,20 @@ def test_a_logger_that_raises(caplog: pytest.LogCaptureFixture) -> None:
     assert "private" not in str(vars(record))
 
 
+def test_a_logger_does_not_stop_an_exit() -> None:
+    """What a logger raises that is no Exception waits in the tally, as what a hook raises."""
+
+    class Leaving(logging.Logger):
+        def handle(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - logging's name
+            raise SystemExit(3)
+
+    tally = Tally()
+    Reporter(logger=Leaving("leaving")).report(Details(Event.REPLAYED), tally)
+    assert tally.drain() == {"replayed": 1}
+    with pytest.raises(SystemExit, match="3"):
+        tally.raise_interruption()
+
+
 def test_a_line_outside_an_invocation(caplog: pytest.LogCaptureFixture) -> None:
     """What is only logged is shown to no hook; it is one line."""
     seen: list[Details] = []

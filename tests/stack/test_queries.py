@@ -18,7 +18,7 @@ for line in COMMITTED.read_text(encoding="utf-8").splitlines():
     if found := re.fullmatch(r"log event (\S+) has (\w+) \(\w+\)", line):
         FIELDS.setdefault(found[1], set()).add(found[2])
 
-GIVEN = {"message", "service", "@message", "@timestamp", "@logStream"}
+GIVEN = {"message", "service", "@timestamp", "@logStream"}
 """
 The message is the event, the service is the Logger's; CloudWatch Logs adds the others (user guide, supported
 logs and fields).

@@ -495,9 +495,7 @@ class Batch:
     def _returned(self, job: Job, ownership: Ownership, value: Any) -> Waits[None]:
         self._finisher.make_ready(ownership)
         if ownership.completed is None:
-            in_group = self._pipeline is not None
-            finish = self._finisher.prepare_return(ownership, value, in_group=in_group)
-            yield from self._finish(job, finish)
+            yield from self._finish(job, self._finisher.prepare_return(ownership, value))
 
     def _failed(self, job: Job, ownership: Ownership, error: BaseException) -> Waits[None]:
         ownership.report_exception(error)

@@ -33,7 +33,7 @@ from lambda_once.stores.contract import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lambda_once.core.codec import Codec
     from lambda_once.engine.replay import Replayer
@@ -95,8 +95,6 @@ class PreparedFinish(NamedTuple):
     sent: int = 0
     parts: int = 0
     """How many parts of a large result have been written."""
-    done: Details | None = None
-    """Details for the log line of its group (``log="batch"``); None: it has a line of its own."""
 
     @property
     def event(self) -> Event:
@@ -177,12 +175,8 @@ class Finisher:
             await sending.wait_async(self._patience(ownership))
         return await through_async(finishing, self.clock)
 
-    def prepare_return(self, ownership: Ownership, value: Any, *, in_group: bool = False) -> PreparedFinish:
-        """
-        Prepare the completion with *value*; for an error response, the policy decides.
-
-        *in_group*: the finish is written with others, after a call of `log_group`.
-        """
+    def prepare_return(self, ownership: Ownership, value: Any) -> PreparedFinish:
+        """Prepare the completion with *value*; for an error response, the policy decides."""
         response = ownership.call.error_in(value)
         if response is not None and self._policy(ownership, response) is not STORE:
             return self.prepare_error(ownership, response, value)
@@ -193,19 +187,11 @@ class Finisher:
             ownership.report(Event.RESULT_UNAVAILABLE, reason=_interrupted("the result", interruption))
             result = Unavailable.UNAVAILABLE
         now = self.clock.now()
-        done = _report_done(ownership, now, in_group=in_group)
+        ownership.report(Event.DONE, seconds=(now - ownership.created).total_seconds())
         if ownership.call.history is not None:  # before the token: what it has there can be copied
             ownership.call.succeed_in_history(value, ownership.report)
             now = self.clock.now()
-        return PreparedFinish(ownership, ownership.write(Complete(result), now), value, done=done)
-
-    def log_group(self, finishes: Iterable[PreparedFinish]) -> None:
-        """Log the work of *finishes* that has no log line yet. They belong to one invocation."""
-        unlogged = [finish for finish in finishes if finish.done is not None and not finish.sent]
-        if unlogged:
-            invocation = unlogged[0].ownership.call.invocation
-            lines = [finish.done for finish in unlogged if finish.done is not None]
-            invocation.reporter.log_grouped(lines, invocation.tally)
+        return PreparedFinish(ownership, ownership.write(Complete(result), now), value)
 
     def prepare_error(self, ownership: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
         """Prepare the finish according to the policy for *error*, which the work raised or returned."""
@@ -449,19 +435,6 @@ class Finisher:
         return Fenced(
             message, token=ownership.token, state=state, locked_by=record.locked_by if record else None
         )
-
-
-def _report_done(ownership: Ownership, now: datetime, *, in_group: bool) -> Details | None:
-    """Report that the work returned; return the details for the log line of its group, if it has one."""
-    call, seconds = ownership.call, (now - ownership.created).total_seconds()
-    if not in_group or call.settings.log == "record":
-        ownership.report(Event.DONE, seconds=seconds)
-        return None
-    if not call.invocation.reporter.shows(Event.DONE):
-        return None
-    done = ownership.details(Event.DONE, seconds=seconds)
-    call.invocation.reporter.show(done, call.invocation.tally)
-    return done
 
 
 def _owner(record: Record | None) -> str:

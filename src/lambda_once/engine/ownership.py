@@ -134,24 +134,11 @@ class Ownership:
         reason: str | None = None,
     ) -> None:
         """Report *event* of this attempt."""
-        invocation = self.call.invocation
+        call, invocation = self.call, self.call.invocation
         if not invocation.reporter.shows(event):
             invocation.reporter.count(event, invocation.tally)
             return
-        details = self.details(event, seconds=seconds, error=error, reason=reason)
-        invocation.reporter.report(details, invocation.tally)
-
-    def details(
-        self,
-        event: Event,
-        *,
-        seconds: float | None = None,
-        error: str | None = None,
-        reason: str | None = None,
-    ) -> Details:
-        """Return the details of *event* of this attempt."""
-        call, invocation = self.call, self.call.invocation
-        return Details(
+        details = Details(
             event,
             self.token,
             name=call.name,
@@ -165,6 +152,7 @@ class Ownership:
             error=error,
             reason=reason,
         )
+        invocation.reporter.report(details, invocation.tally)
 
     def report_exception(self, error: BaseException) -> None:
         """Log the traceback of *error*, as a batch does not raise it."""

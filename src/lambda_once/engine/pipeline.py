@@ -273,7 +273,6 @@ class Pipeline:
         late: list[Queued] = []
         times: list[datetime] = []
         try:
-            self._finisher.log_group(queued.finish for queued in group)
             answers, again = self._answers(group)
             for queued, answer in zip(group, answers, strict=True):
                 finish = queued.finish.after(answer) if again and isinstance(answer, Unanswered) else None

@@ -95,42 +95,6 @@ _RENAMED: Final = {"name": "once_name", "created": "acquired"}  # logging refuse
 _LABELS: Final = tuple(_RENAMED.get(attribute, attribute) for attribute in Details._fields[1:])
 """Of all fields but the first, which is the line's message."""
 
-MOST_IN_LINE: Final = 25
-"""
-Of tokens: a line is below 50 KB then, as a token has 1,024 bytes at most.
-
-CloudWatch Logs Insights reads 200 fields of a line, and takes each element of a list for one (CloudWatch Logs
-user guide, "Supported logs and discovered fields").
-"""
-
-
-class Grouped(NamedTuple):
-    """One line for *several* `Details` of one event, one function and one invocation."""
-
-    several: Sequence[Details]
-
-    @property
-    def event(self) -> Event:
-        return self.several[0].event
-
-    def fields(self) -> dict[str, object]:
-        """
-        Return the fields of the line; of one `Details` those of its own.
-
-        What tells several apart is in lists of one order; times are those of the first.
-        """
-        first, *others = self.several
-        if not others:
-            return first.fields()
-        return {
-            "tokens": [each.token for each in self.several],
-            "attempts": [each.attempt for each in self.several],
-            "fences": [each.fence for each in self.several],
-            "deliveries": [each.delivery for each in self.several],
-            **first._replace(token=None, attempt=None, fence=None, delivery=None, seconds=None).fields(),
-        }
-
-
 NOT_TRACED: Final = nullcontext()
 
 Hook = Callable[[Details], object]
@@ -226,23 +190,7 @@ class Reporter:
         except BaseException as interruption:  # noqa: BLE001 - raised by `Tally.raise_interruption`
             tally.interrupt(interruption)
 
-    def show(self, details: Details, tally: Tally) -> None:
-        """Do what `report` does, except for the log line, which `log_grouped` writes."""
-        self.count(details.event, tally)
-        try:
-            self._run_hooks(details)
-        except BaseException as interruption:  # noqa: BLE001 - as above
-            tally.interrupt(interruption)
-
-    def log_grouped(self, several: Sequence[Details], tally: Tally) -> None:
-        """Log *several* of one event and one invocation, in lines of at most `MOST_IN_LINE`."""
-        try:
-            for first in range(0, len(several), MOST_IN_LINE):
-                self.log(Grouped(several[first : first + MOST_IN_LINE]))
-        except BaseException as interruption:  # noqa: BLE001 - as above
-            tally.interrupt(interruption)
-
-    def log(self, details: Details | Grouped, exception: BaseException | None = None) -> None:
+    def log(self, details: Details, exception: BaseException | None = None) -> None:
         """Only log *details*: an event outside of invocations has no tally."""
         logger = self._ready_logger()
         if logger is None:
@@ -327,9 +275,7 @@ def _is_logged(logger: logging.Logger, event: Event) -> bool:
     return logger.isEnabledFor(level_of(event, logger.getEffectiveLevel()))
 
 
-def _write(
-    logger: logging.Logger, details: Details | Grouped, exception: BaseException | None = None
-) -> None:
+def _write(logger: logging.Logger, details: Details, exception: BaseException | None = None) -> None:
     level = level_of(details.event, logger.getEffectiveLevel())
     if not logger.isEnabledFor(level):
         return

@@ -226,8 +226,7 @@ def log_queries(record: Record) -> dict[str, str]:
     """
     function, slash, request = record.locked_by.partition("/")
     request = request if slash else function
-    # Not by the field `token`: a line of several (`log="batch"`) has the list `tokens`.
-    filters = {"token": f"""filter @message like '"{record.token}"'"""}
+    filters = {"token": f'filter token = "{record.token}"'}
     if request not in ("", "-"):
         filters = {"request": f'filter @message like "{request}"'} | filters
     return {
