@@ -88,6 +88,18 @@ def verified(**headers: str) -> Json:
     return http(headers={KEY: "1", **headers}, authorizer={"jwt": {"claims": ALICE}})
 
 
+def by_jwt(tenant: str) -> Json:
+    """A request of Alice, whose JWT names one of her tenants, to that tenant's domain."""
+    claims = {"jwt": {"claims": ALICE | {"org_id": tenant}}}
+    return http(headers={KEY: "1", "authorization": "a"}, authorizer=claims, domain=f"{tenant}.example.com")
+
+
+def by_cognito(tenant: str) -> Json:
+    """The same through a REST API with a Cognito authorizer."""
+    claims = {"claims": ALICE | {"custom:tenant": tenant}}
+    return rest_by(claims, headers={KEY: ["1"], "authorization": ["a"]})
+
+
 def refreshed(exp: int) -> str:
     """One of Alice's tokens."""
     return f"Bearer {jwt(ALICE | {'exp': exp})}"
@@ -148,6 +160,17 @@ SECOND: list[tuple[str, Json, Json, dict[str, Any], str]] = [
         verified(authorization=refreshed(2)),
         {},
         REPLAYED,
+    ),
+    # A user who acts for two tenants is one caller, unless scope= tells the tenants apart.
+    ("tenants", by_jwt("acme"), by_jwt("initech"), {}, REPLAYED),
+    ("tenants of Cognito", by_cognito("acme"), by_cognito("initech"), {}, REPLAYED),
+    *(
+        ("tenants by scope=", first("acme"), first("initech"), {"scope": scope}, RUNS)
+        for first, scope in (
+            (by_jwt, "requestContext.authorizer.jwt.claims.org_id"),
+            (by_jwt, "requestContext.domainName"),
+            (by_cognito, 'requestContext.authorizer.claims."custom:tenant"'),
+        )
     ),
     ("one API is open", verified(authorization="a"), keyed(f"Bearer {jwt(ALICE)}"), {}, RUNS),
     ("verified, nobody", verified(), keyed(None), OPEN, RUNS),

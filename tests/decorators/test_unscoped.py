@@ -1,11 +1,10 @@
-"""``unscoped="refuse"`` refuses requests that name no caller; a tenant that joins nothing is logged."""
+"""``unscoped="refuse"`` refuses requests that name no caller."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from ast import literal_eval
 from collections.abc import Callable
 from typing import Any
 
@@ -258,76 +257,3 @@ def test_other_decorators_take_no_callers() -> None:
     queues: Any = Once(service="shop", table="tokens", unscoped="refuse").sqs
     with pytest.raises(Misconfigured, match="unknown option unscoped"):
         queues(unscoped="refuse")
-
-
-# ------------------------------------------------------------------ tenants
-
-
-def by_jwt(**claims: str) -> Json:
-    """A request to an HTTP API with a JWT authorizer."""
-    return keyed(http(authorizer={"jwt": {"claims": ALICE | claims}}))
-
-
-def by_cognito(**claims: str) -> Json:
-    """A request to a REST API with a Cognito authorizer."""
-    return keyed(rest_by({"claims": ALICE | {name.replace("__", ":"): claims[name] for name in claims}}))
-
-
-TENANTS: list[tuple[Json, str]] = [
-    (by_jwt(org_id="s3cret"), 'the claim org_id pass scope="requestContext.authorizer.jwt.claims.org_id"'),
-    (
-        by_cognito(custom__tenant_id="s3cret"),
-        "the claim custom:tenant_id pass scope='requestContext.authorizer.claims.\"custom:tenant_id\"'",
-    ),
-]
-
-
-def _tenant_lines(out: str) -> list[str]:
-    return [json.loads(each)["reason"] for each in out.splitlines() if "once.unscoped_tenant" in each]
-
-
-@in_memory
-@pytest.mark.parametrize(("event", "advice"), TENANTS)
-def test_a_tenant_that_does_not_join_is_logged_once(
-    rig: Rig, capsys: pytest.CaptureFixture[str], event: Json, advice: str
-) -> None:
-    """For each decorator, with the claim's name, the line to write, and no value."""
-    for ask in (handled(rig, {"name": "one"}, []), handled(rig, {"name": "two"}, [])):
-        ask(event)
-        ask(event)
-    out = capsys.readouterr().out
-    assert len(_tenant_lines(out)) == 2
-    assert all(reason.endswith(advice) for reason in _tenant_lines(out))
-    assert "s3cret" not in out
-
-
-@in_memory
-@pytest.mark.parametrize(
-    ("event", "options"),
-    [
-        (by_jwt(), {}),
-        (by_jwt(tid="s3cret"), {}),
-        (by_jwt(org_id="acme"), {"scope": "requestContext.authorizer.jwt.claims.org_id"}),
-        (by_jwt(org_id="acme"), {"caller": "requestContext.authorizer.jwt.claims.[org_id, sub]"}),
-        (by_jwt(org_id="acme"), {"caller": False}),
-        (keyed(sent(f"Bearer {jwt(ALICE | {'org_id': 'acme'})}")), {}),
-    ],
-)
-def test_there_is_no_hint(rig: Rig, capsys: pytest.CaptureFixture[str], event: Json, options: Any) -> None:
-    """No tenant, one that joins, one that is declared, or a claim that nothing has verified."""
-    handled(rig, options, [])(event)
-    assert _tenant_lines(capsys.readouterr().out) == []
-
-
-@in_memory
-@pytest.mark.parametrize(("event", "advice"), TENANTS)
-def test_the_line_that_is_logged_works(rig: Rig, event: Json, advice: str) -> None:
-    """Pasted, it tells the tenants apart."""
-    scope = literal_eval(advice.partition("scope=")[2])
-    ran: list[int] = []
-    ask = handled(rig, {"scope": scope}, ran)
-    ask(event)
-    other = json.loads(json.dumps(event).replace("s3cret", "another"))
-    ask(other)
-    ask(other)
-    assert ran == [1, 1]

@@ -28,7 +28,7 @@ from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API, Settings
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import HttpRequest, Kind, header_key, replayed, response_status
-from lambda_once.sources.caller import NO_CALLER, Caller, Origin, caller_of, given, tenant_scope
+from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, given
 from lambda_once.sources.problems import Problem, problem_for, respond
 from lambda_once.sources.unit import BadRequest
 
@@ -114,8 +114,6 @@ class HttpIdentifier:
         identifier = self.of_kind(kind, found.keep)
         if warning is not None:
             self._runtime.warn_once(Event.UNSCOPED, warning, identifier.name)
-        if self._settings.scope is None and Origin.JWT_AUTHORIZER in found.caller.origins:
-            self._warn_of_tenant(event, identifier.name)
         call = identifier.call(found.unit, invocation, arguments=(event,))
         separate = warning is None and found.caller is not NO_CALLER
         if not found.hashed:
@@ -124,14 +122,6 @@ class HttpIdentifier:
         at = (known, route or source.route_of(event) or "(any path)")
         kept = partial(self._stored_of, identifier, found.caller, at)
         return call._replace(separate=separate, stored_of=kept)
-
-    def _warn_of_tenant(self, event: Mapping[str, Any], name: str) -> None:
-        """Log a verified claim of *event* that names the tenant, which its caller does not contain."""
-        found = tenant_scope(event)
-        if found is not None:
-            claim, scope = found
-            reason = f"users are told apart, their tenants are not: for the claim {claim} pass {scope}"
-            self._runtime.warn_once(Event.UNSCOPED_TENANT, reason, name, of=self)
 
     def _stored_of(
         self, identifier: Identifier, caller: Caller, at: tuple[str, str], response: object

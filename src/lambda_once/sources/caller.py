@@ -29,11 +29,10 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
-from lambda_once.core.fields import LONGEST_NAME, printable
 from lambda_once.core.lifecycle import Presented
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.authorizer import AuthorizerContext, as_option, context_of
-from lambda_once.sources.envelopes import at, at_each
+from lambda_once.sources.authorizer import AuthorizerContext, context_of
+from lambda_once.sources.envelopes import at_each
 from lambda_once.sources.unit import MalformedRequest
 
 Values = Mapping[str, tuple[str, ...]]
@@ -209,26 +208,6 @@ def _of_authorizer(
 
 def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
     return Caller(tuple(name.origin for name in found), tuple(joins), presented)
-
-
-def tenant_scope(event: Mapping[str, object]) -> tuple[str, str] | None:
-    """
-    Return the name of a verified claim of *event* that names a tenant, and the ``scope=`` that selects it.
-
-    Entra's ``tid`` does not count: every token has it, and ``iss`` contains it.
-    """
-    for path in _JWT:
-        claims = at(event, "requestContext", *path)
-        names = claims if isinstance(claims, dict) else ()
-        tenants = [name for name in names if _is_tenant(name)]
-        if tenants:
-            scope = as_option("scope", ".".join(("requestContext", *path)), tenants[0])
-            return printable(tenants[0]), scope
-    return None
-
-
-def _is_tenant(claim: str) -> bool:
-    return claim == "org_id" or (claim.startswith("custom:tenant") and len(claim) <= LONGEST_NAME)
 
 
 def cookies_of(event: Mapping[str, object], headers: Values) -> Mapping[str, str]:
