@@ -108,6 +108,22 @@ def test_a_table_is_read_alone(shop: Account) -> None:
     assert {call.partition(":")[0] for call in shop.calls} == {"dynamodb"}
 
 
+def test_a_table_with_another_key_is_a_finding(shop: Account) -> None:
+    """Whether a function names it or not; nothing else is to be changed in it."""
+    shop.own("dynamodb").create_table(
+        TableName="idempotency",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    (found,) = findings(shop.read(tables=["idempotency"]))
+    assert (found.code, found.resource, found.what) == (
+        "T1",
+        "idempotency",
+        "its key is id (S), not lockToken (S)",
+    )
+
+
 def test_a_table_is_read_once_by_whatever_names(shop: Account) -> None:
     """By its ARN, by its name, and by the variable of two functions."""
     shop.whole()

@@ -58,6 +58,7 @@ DEFINED = (
     "AttributeDefinitions: [{AttributeName: lockToken, AttributeType: S}, "
     "{AttributeName: status, AttributeType: S}, {AttributeName: expectedCompletion, AttributeType: S}]"
 )
+OWN_TABLE = "LAMBDA_ONCE_TABLE: !Ref Tokens"
 REPORT = "FunctionResponseTypes: [ReportBatchItemFailures]"
 ON_TABLE = {"Fn::GetAtt": [TABLE, "Arn"]}
 CRUD = [{"DynamoDBCrudPolicy": {"TableName": {"Ref": TABLE}}}]
@@ -78,8 +79,18 @@ def allowing(*verbs: str, on: Any = ON_TABLE) -> list[Any]:
 
 
 MISTAKES = [
-    Mistake("T1", f"{VARIABLES}.LAMBDA_ONCE_KEY", "pk", PAYMENTS, "LAMBDA_ONCE_KEY: lockToken", VARIABLES),
-    Mistake("T1", f"{VARIABLES}.LAMBDA_ONCE_SORT", "sk", PAYMENTS, 'LAMBDA_ONCE_SORT: ""', VARIABLES),
+    Mistake("T1", f"{TABLE}.KeySchema.0.AttributeName", "status", TABLE, OWN_TABLE),
+    Mistake(
+        "T1",
+        f"{TABLE}.KeySchema",
+        [
+            {"AttributeName": "lockToken", "KeyType": "HASH"},
+            {"AttributeName": "status", "KeyType": "RANGE"},
+        ],
+        TABLE,
+        OWN_TABLE,
+    ),
+    Mistake("T1", f"{TABLE}.AttributeDefinitions.0.AttributeType", "N", TABLE, OWN_TABLE),
     Mistake(
         "T2",
         f"{INDEX}.IndexName",
@@ -409,6 +420,29 @@ def parsed(line: str) -> dict[str, Any]:
     template = yaml.load(f"Resources:\n{indent(line, '  ')}", Loader=loader())
     properties: dict[str, Any] = template["Resources"]
     return properties
+
+
+def test_a_table_of_another_program_is_left_as_it_is(shop: dict[str, Any], folder: Path) -> None:
+    """Its key is the only finding, and the line, with a table and permissions for it, cures it."""
+
+    def using(table: str) -> dict[str, Any]:
+        resources = copy.deepcopy(shop["Resources"])
+        resources[PAYMENTS] = json.loads(json.dumps(resources[PAYMENTS]).replace(TABLE, table))
+        resources["Idempotency"] = {
+            "Type": "AWS::DynamoDB::Table",
+            "Properties": {
+                "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+                "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+                "TimeToLiveSpecification": {"AttributeName": "expiration", "Enabled": True},
+            },
+        }
+        resources["Tokens"] = copy.deepcopy(shop["Resources"][TABLE])
+        return {**shop, "Resources": resources}
+
+    assert codes(using("Idempotency"), folder) == {("T1", "Idempotency", OWN_TABLE)}
+    cured = using("Tokens")
+    assert place(cured, VARIABLES) == parsed(OWN_TABLE)
+    assert codes(cured, folder) == set()
 
 
 def test_every_rule_has_a_mistake() -> None:

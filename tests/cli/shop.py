@@ -29,7 +29,6 @@ from lambda_once.core.writes import (
     new_write_id,
 )
 from lambda_once.stores.contract import Won, Written
-from lambda_once.stores.names import configured_names
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
 from tests.kit import tables
@@ -47,7 +46,7 @@ class Shop:
         self.client = client
         self.name = name
         self.clock = FakeClock()
-        self.store = DynamoDBStore(name, client, shards, names=configured_names())
+        self.store = DynamoDBStore(name, client, shards)
         self._endpoint = endpoint
 
     def run(self, *args: str, **environment: str) -> Result:

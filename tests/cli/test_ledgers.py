@@ -373,9 +373,9 @@ def test_options_of_a_ledger_alone(shop: Shop) -> None:
 
 
 def test_variables_of_the_token_table_change_nothing(points: Points) -> None:
-    """Its key may be called as the ledger's, its functions have names, and its index shards."""
+    """Its functions have names, and its index shards."""
     points.ledger().add("cust_77", {"balance": 1}, id="1")
-    named = {"LAMBDA_ONCE_KEY": "pk", "LAMBDA_ONCE_NAMES": "orders/charge", "LAMBDA_ONCE_STATUS_SHARDS": "7"}
+    named = {"LAMBDA_ONCE_NAMES": "orders/charge", "LAMBDA_ONCE_STATUS_SHARDS": "7"}
     ran = points.show("cust_77", "--id", "1", POWERTOOLS_SERVICE_NAME="orders", **named)
     assert (ran.exit_code, ran.stderr) == (0, "")
 

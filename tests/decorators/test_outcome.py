@@ -39,13 +39,10 @@ from lambda_once.core.writes import Complete, Release, resolving
 from lambda_once.engine.outcome import OutcomeState
 from lambda_once.stores.contract import Written
 from lambda_once.stores.memory import MemoryStore
-from lambda_once.stores.names import TableNames
-from lambda_once.stores.store import DynamoDBStore
-from lambda_once.testing import FakeClock, create_table, using
+from lambda_once.testing import FakeClock, using
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.decorators.test_seal import pair
 from tests.kit import tables
-from tests.kit.strict.mounted import mounted
 
 
 class Receipt(BaseModel):
@@ -481,19 +478,6 @@ def test_the_store_and_clock_of_a_test_are_used() -> None:
         assert once.outcome(5, name="charge").result == "paid"
         clock.advance(15 * 24 * 3600)
         assert once.outcome(5, name="charge").state == "unknown"
-
-
-def test_a_table_with_names_of_its_own_is_asked() -> None:
-    """A result in parts, too."""
-    names = TableNames(key="pk", sort="sk", index="unfinished-tokens")
-    with mounted():
-        client = tables.client()
-        create_table(client, "tokens", names)
-        once = Once(store=DynamoDBStore("tokens", client, names=names), service="shop")
-        scan = os.urandom(PART_LIMIT).hex()
-        once.run_as("charge", 5, lambda: scan)
-        assert once.outcome(5, name="charge").result == scan
-        assert once.outcome(6, name="charge").state == "unknown"
 
 
 def test_work_that_only_powertools_remembers_is_unknown() -> None:

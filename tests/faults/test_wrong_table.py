@@ -51,8 +51,8 @@ def _schema(key: dict[str, str]) -> list[dict[str, str]]:
     return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(key, kinds, strict=False)]
 
 
-KEY = r"partition key must be lockToken \(S\), with no sort key"
-INDEX = r"index byStatus must have the keys status \(S\) and expectedCompletion \(S\)"
+KEY = r"partition key must be lockToken \(S\), with no sort key; give lambda-once a table of its own"
+INDEX = r"index byStatus must have the keys status \(S\) and expectedCompletion \(S\); add it, or give"
 WRITTEN_TO = {
     "another key": (table({"id": "S"}), KEY),
     "a numeric key": (table({"lockToken": "N"}), KEY),

@@ -20,8 +20,8 @@ from lambda_once.operations.table import TokenTable
 from lambda_once.stores import index
 from lambda_once.stores.contract import AcquireAnswer, Refused, Won, Written
 from lambda_once.stores.memory import MemoryStore
-from lambda_once.stores.names import MOST_SHARDS
 from lambda_once.stores.row import Entry
+from lambda_once.stores.shards import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.kit import tables

@@ -15,7 +15,7 @@ import pytest
 from lambda_once.core.clock import stamp
 from lambda_once.operations.table import WATCHDOG_ROW
 from lambda_once.operations.watchdog import watchdog
-from lambda_once.stores.names import MOST_SHARDS
+from lambda_once.stores.shards import MOST_SHARDS
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit import tables
 from tests.operations import big_table as loaded

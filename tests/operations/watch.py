@@ -16,7 +16,6 @@ from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Won, Written
-from lambda_once.stores.names import configured_names
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 
@@ -48,7 +47,7 @@ class Post:
         self.name = name
         self.clock = FakeClock()
         self.log = Lines()
-        self.store = DynamoDBStore(name, client, shards, names=configured_names())
+        self.store = DynamoDBStore(name, client, shards)
         self.sent: Counter[str] = Counter()
         client.meta.events.register("before-call.dynamodb", self._count)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
 from lambda_once.stores.memory import MemoryStore
-from lambda_once.stores.names import TableNames
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from lambda_once.testing.store_suite.world import World
@@ -19,7 +17,7 @@ from tests.kit.wire import Wire
 from tests.stores.accounts import TheirRows, in_another_account
 from tests.stores.company import InCompany
 from tests.stores.line import Line
-from tests.stores.world import DynamoDBRows, MemoryRows, NamedRows
+from tests.stores.world import DynamoDBRows, MemoryRows
 
 
 @pytest.fixture
@@ -36,23 +34,6 @@ def strict() -> Iterator[World]:
         client = tables.shared()
         create_table(client, "tokens")
         yield World(DynamoDBStore("tokens", client), DynamoDBRows(client, "tokens"))
-
-
-NAMES = TableNames(key="pk", sort="sk", index="unfinished-tokens")
-
-
-def _named(client: Any, name: str) -> World:
-    store = DynamoDBStore(name, client, names=NAMES)
-    return World(store, NamedRows(client, name, NAMES))
-
-
-@pytest.fixture
-def named_strict() -> Iterator[World]:
-    """A table of the strict engine whose key and index have names of their own."""
-    with mounted():
-        client = tables.client()
-        create_table(client, "tokens", NAMES)
-        yield _named(client, "tokens")
 
 
 ARN = "arn:aws:dynamodb:eu-central-1:999988887777:table/tokens"
@@ -84,48 +65,28 @@ class Way(NamedTuple):
     client: str
     in_company: bool
     """No acquisition and no write ever travels alone."""
-    names: TableNames | None = None
-    """The names of the table's key and index, where it has names of its own."""
 
     def world(self, senders: Mapping[str, Any], table: str) -> World:
         """Return a world on *table*. Its rows are read by botocore alone."""
-        client, beside = senders[self.client], senders[tables.BOTOCORE]
-        if self.names is None:
-            store, rows = DynamoDBStore(table, client), DynamoDBRows(beside, table)
-        else:
-            store, rows = DynamoDBStore(table, client, names=self.names), NamedRows(beside, table, self.names)
+        store = DynamoDBStore(table, senders[self.client])
+        rows = DynamoDBRows(senders[tables.BOTOCORE], table)
         return World(InCompany(store) if self.in_company else store, rows)
 
 
-class Tables(NamedTuple):
-    """Tables of a real engine for all tests, each of which leaves them empty."""
-
-    usual: str
-    named: str
-
-
 @pytest.fixture(scope="session")
-def engines_tables(senders: Mapping[str, Any]) -> Iterator[Tables]:
-    """One table with the usual names, and one with names of its own."""
-    client = senders[tables.BOTOCORE]
-    with tables.fresh(client) as usual, tables.fresh(client, partial(create_table, names=NAMES)) as named:
-        yield Tables(usual, named)
+def engines_table(senders: Mapping[str, Any]) -> Iterator[str]:
+    """One table of a real engine for all tests, each of which leaves it empty."""
+    with tables.fresh(senders[tables.BOTOCORE]) as name:
+        yield name
 
 
 @pytest.fixture
 def way(request: pytest.FixtureRequest, partiql: None) -> Iterator[Callable[[Way], World]]:
     """Return the world of a `Way`, on an empty table."""
     senders: Mapping[str, Any] = request.getfixturevalue("senders")
-    found: Tables = request.getfixturevalue("engines_tables")
-    used: list[str] = []
-
-    def world(way: Way) -> World:
-        used.append(found.usual if way.names is None else found.named)
-        return way.world(senders, used[-1])
-
-    yield world
-    for table in used:
-        tables.clear(senders[tables.BOTOCORE], table)
+    table: str = request.getfixturevalue("engines_table")
+    yield lambda way: way.world(senders, table)
+    tables.clear(senders[tables.BOTOCORE], table)
 
 
 def world_of(request: pytest.FixtureRequest) -> World:
@@ -159,15 +120,15 @@ def _ways(*ways: Way) -> list[Any]:
 
 
 BY_ARN = ["another_accounts", "another_accounts_by_name"]
-NAMED = ["named_strict", *_ways(Way(tables.BOTO3, in_company=True, names=NAMES))]
 ON_ENGINE = _ways(Way(tables.BOTO3, in_company=False), Way(tables.LEAN, in_company=True))
 """Both ways of sending. What a client sends does not depend on what a request holds."""
 OTHER_WAYS = _ways(
+    Way(tables.BOTO3, in_company=True),
     Way(tables.BOTOCORE, in_company=False),
     Way(tables.BOTOCORE, in_company=True),
     Way(tables.LEAN, in_company=False),
 )
-"""For the contract alone: with `NAMED` and `ON_ENGINE` each client in each way."""
+"""For the contract alone: with `ON_ENGINE` each client in each way."""
 
 
 @pytest.fixture

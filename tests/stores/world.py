@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from lambda_once.stores.memory import MemoryStore
-from lambda_once.stores.names import TableNames
-from lambda_once.stores.naming import own_key
 
 Item = dict[str, dict[str, Any]]
 
@@ -57,27 +55,3 @@ class DynamoDBRows:
     def put(self, item: Item) -> None:
         """Write a row that the library never writes."""
         self.client.put_item(TableName=self.name, Item=item)
-
-
-class NamedRows(DynamoDBRows):
-    """The items of a table with a key of its own, as `DynamoDBRows` has those of the usual one."""
-
-    def __init__(self, client: Any, name: str, names: TableNames) -> None:
-        super().__init__(client, name)
-        self.names = names
-
-    def item(self, token: str) -> Item | None:
-        key = own_key({"lockToken": {"S": token}}, self.names)
-        found: Item | None = self.client.get_item(TableName=self.name, Key=key, ConsistentRead=True).get(
-            "Item"
-        )
-        return found
-
-    def forget(self, token: str) -> None:
-        self.client.delete_item(TableName=self.name, Key=own_key({"lockToken": {"S": token}}, self.names))
-
-    def order(self, key: str) -> dict[str, Any]:
-        return {"Put": {"TableName": self.name, "Item": own_key({"lockToken": {"S": key}}, self.names)}}
-
-    def put(self, item: Item) -> None:
-        super().put(own_key(item, self.names))

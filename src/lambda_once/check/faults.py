@@ -24,7 +24,8 @@ from lambda_once.check.deployment import (
 from lambda_once.check.policies import LEADING_KEYS, leading_keys, permits
 from lambda_once.core.keys import token as token_of
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.names import TableNames, sound_shards
+from lambda_once.stores.row import INDEX, TOKEN
+from lambda_once.stores.shards import sound_shards
 
 WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
 STATUS_KEYS: Final = ("status", "expectedCompletion")
@@ -102,14 +103,6 @@ def _naming(table: Table, deployment: Deployment) -> tuple[Function, ...]:
     )
 
 
-def _names(function: Function) -> TableNames | None:
-    """Return the names that *function* expects in its table; None if they are not known."""
-    given = [variable(function, f"LAMBDA_ONCE_{each}") for each in ("KEY", "SORT", "INDEX")]
-    key, sort, index = (None if isinstance(each, Unknown) else each for each in given)
-    usual = TableNames()
-    return None if UNKNOWN in given else TableNames(key or usual.key, sort, index or usual.index)
-
-
 def _sources(deployment: Deployment, *kinds: str) -> Iterator[tuple[EventSource, Function]]:
     functions = {each.resource: each for each in deployment.functions}
     for source in deployment.sources:
@@ -135,83 +128,59 @@ def _list(texts: Iterable[str]) -> str:
 # -- tables
 
 
-def other_key(deployment: Deployment) -> Iterator[Fault]:
-    for table in deployment.tables:
-        if isinstance(table.keys, Unknown):
-            continue
-        for function in _naming(table, deployment):
-            names = _names(function)
-            if names is not None and (fix := _key_fix(names, table.keys)):
-                shown = ", ".join(f"{name} ({kind})" for name, kind in table.keys)
-                expected = names.key if names.sort is None else f"{names.key} and {names.sort}"
-                yield Fault(
-                    function.resource, f"the key of {table.resource} is {shown}, not {expected} (S)", fix
-                )
-
-
-def _key_fix(names: TableNames, keys: tuple[tuple[str, str], ...]) -> str | None:
-    """Return the variables that name *keys*, or a new key if they cannot be those of tokens."""
-    expected = tuple((name, "S") for name in (names.key, names.sort) if name is not None)
-    if keys == expected:
-        return None
-    (key, *sort), usual = keys, TableNames().key
-    defined = (f"{{AttributeName: {each}, AttributeType: S}}" for each in (usual, *STATUS_KEYS))
-    new = f"KeySchema: [{{AttributeName: {usual}, KeyType: HASH}}]\nAttributeDefinitions: {_list(defined)}"
-    try:
-        TableNames(key[0], sort[0][0] if sort else None, names.index).sound()
-    except Misconfigured:
-        return new
-    if any(kind != "S" for _, kind in keys):
-        return new
-    lines = [f"LAMBDA_ONCE_KEY: {key[0]}"] if key[0] != names.key else []
-    if sort:
-        return "\n".join([*lines, f"LAMBDA_ONCE_SORT: {sort[0][0]}"])
-    return "\n".join([*lines, 'LAMBDA_ONCE_SORT: ""'] if names.sort else lines)
-
-
-def _indexes(deployment: Deployment) -> Iterator[tuple[Table, str, Index | None]]:
-    """Yield each index that functions expect of a table; None if the table does not have it."""
-    for table in deployment.tables:
-        if isinstance(table.indexes, Unknown):
-            continue
-        expected = [_names(each) for each in _naming(table, deployment)] or [TableNames()]
-        for name in dict.fromkeys(each.index for each in expected if each is not None):
-            found = next((each for each in table.indexes if each.name == name), None)
-            yield table, name, found if found is not None and found.keys == STATUS_KEYS else None
-
-
-def no_index(deployment: Deployment) -> Iterator[Fault]:
-    for table, name, index in _indexes(deployment):
-        if index is None:
-            keys = () if isinstance(table.keys, Unknown) else table.keys
-            types = dict(keys) | dict.fromkeys(STATUS_KEYS, "S")
-            defined = (f"{{AttributeName: {each}, AttributeType: {kind}}}" for each, kind in types.items())
-            yield Fault(
-                table.resource,
-                f"no index {name} with the keys {' and '.join(STATUS_KEYS)}",
-                f"GlobalSecondaryIndexes: [{{IndexName: {name}, KeySchema: {_SCHEMA}, "
-                f"Projection: {_PROJECTION}}}]\nAttributeDefinitions: {_list(defined)}",
-            )
-
-
+_KEY: Final = ((TOKEN, "S"),)
 _SCHEMA: Final = _list(
     f"{{AttributeName: {name}, KeyType: {kind}}}"
     for name, kind in zip(STATUS_KEYS, ("HASH", "RANGE"), strict=True)
 )
 _PROJECTION: Final = f"{{ProjectionType: INCLUDE, NonKeyAttributes: {_list(PROJECTED)}}}"
+_DEFINED: Final = _list(f"{{AttributeName: {name}, AttributeType: S}}" for name in (TOKEN, *STATUS_KEYS))
+
+
+def other_key(deployment: Deployment) -> Iterator[Fault]:
+    for table in deployment.tables:
+        if not (isinstance(table.keys, Unknown) or table.keys == _KEY):
+            shown = ", ".join(f"{name} ({kind})" for name, kind in table.keys)
+            yield Fault(
+                table.resource, f"its key is {shown}, not {TOKEN} (S)", "LAMBDA_ONCE_TABLE: !Ref Tokens"
+            )
+
+
+def _own_tables(deployment: Deployment) -> Iterator[Table]:
+    """Yield the tables without `other_key`: one with another key may be another program's and stays as is."""
+    return (each for each in deployment.tables if isinstance(each.keys, Unknown) or each.keys == _KEY)
+
+
+def _indexes(deployment: Deployment) -> Iterator[tuple[Table, Index | None]]:
+    """Yield each table with its index of unfinished tokens; None if it has none."""
+    for table in _own_tables(deployment):
+        if not isinstance(table.indexes, Unknown):
+            own = (each for each in table.indexes if (each.name, each.keys) == (INDEX, STATUS_KEYS))
+            yield table, next(own, None)
+
+
+def no_index(deployment: Deployment) -> Iterator[Fault]:
+    for table, index in _indexes(deployment):
+        if index is None:
+            yield Fault(
+                table.resource,
+                f"no index {INDEX} with the keys {' and '.join(STATUS_KEYS)}",
+                f"GlobalSecondaryIndexes: [{{IndexName: {INDEX}, KeySchema: {_SCHEMA}, "
+                f"Projection: {_PROJECTION}}}]\nAttributeDefinitions: {_DEFINED}",
+            )
 
 
 def small_projection(deployment: Deployment) -> Iterator[Fault]:
-    for table, name, index in _indexes(deployment):
+    for table, index in _indexes(deployment):
         if index is not None and index.projection != "ALL" and (lacks := {*PROJECTED} - {*index.included}):
             missing = ", ".join(each for each in PROJECTED if each in lacks)
             yield Fault(
-                table.resource, f"index {name} does not project {missing}", f"Projection: {_PROJECTION}"
+                table.resource, f"index {INDEX} does not project {missing}", f"Projection: {_PROJECTION}"
             )
 
 
 def no_expiry(deployment: Deployment) -> Iterator[Fault]:
-    for table in deployment.tables:
+    for table in _own_tables(deployment):
         if isinstance(table.ttl, Unknown) or table.ttl == "ttl":
             continue
         if not any(is_watchdog(each) and _may_sweep(each, table) for each in _naming(table, deployment)):
@@ -232,7 +201,7 @@ def _may_sweep(watchdog: Function, table: Table) -> bool:
 
 
 def no_recovery(deployment: Deployment) -> Iterator[Fault]:
-    for table in deployment.tables:
+    for table in _own_tables(deployment):
         if table.recovery is False:
             yield Fault(
                 table.resource,
@@ -242,7 +211,7 @@ def no_recovery(deployment: Deployment) -> Iterator[Fault]:
 
 
 def no_protection(deployment: Deployment) -> Iterator[Fault]:
-    for table in deployment.tables:
+    for table in _own_tables(deployment):
         if table.deletion_protection is False:
             yield Fault(table.resource, "deletion protection is off", "DeletionProtectionEnabled: true")
 
@@ -440,8 +409,7 @@ def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
         if isinstance(function.statements, Unknown) or isinstance(table.arn, Unknown):
             yield verb, UNKNOWN
             continue
-        names = _names(function)
-        resource = f"{table.arn}/index/{names.index if names else '*'}" if need.on_index else table.arn
+        resource = f"{table.arn}/index/{INDEX}" if need.on_index else table.arn
         answer = _permitted(need, function.statements, f"dynamodb:{verb}", resource)
         yield verb, answer if answer is not False or table.resource_policy is False else UNKNOWN
 

@@ -10,7 +10,7 @@ from lambda_once.check import intrinsics, policies
 from lambda_once.check.deployment import UNKNOWN, Statement, Table, Unknown
 from lambda_once.check.intrinsics import MARK, mark_of, may_be, unmarked
 from lambda_once.check.stacks import Resource, mapping
-from lambda_once.stores.names import INDEX
+from lambda_once.stores.row import INDEX
 
 _WITHOUT_TABLES: Final = re.compile(
     "AWSLambda(Basic|VPCAccess|ENIManagement|DynamoDB|Kinesis|SQSQueue|MSK|MQ)\\w*Role(Policy)?"

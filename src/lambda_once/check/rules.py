@@ -48,8 +48,9 @@ RULES: Final = (
     Rule(
         "T1",
         _ERROR,
-        "the key of the token table is not the one that the function expects",
-        "Every request is refused, and nothing runs.",
+        "the key of the token table is not `lockToken`",
+        "Every request is refused, and nothing runs. Leave another program's table as it is, and give "
+        "lambda-once a table of its own.",
         faults.other_key,
     ),
     Rule(
@@ -63,8 +64,8 @@ RULES: Final = (
         "T3",
         _WARNING,
         "the index projects less than is listed",
-        "Overdue and held tokens cannot be listed. The projection of an index cannot be changed: add "
-        "another index, and name it in LAMBDA_ONCE_INDEX.",
+        "Overdue and held tokens cannot be listed. The projection of an index cannot be changed: delete the "
+        "index in one deployment, and add it in the next.",
         faults.small_projection,
     ),
     Rule(

@@ -44,7 +44,7 @@ from lambda_once.check.stacks import (
     truth,
     whole,
 )
-from lambda_once.stores.names import INDEX, TOKEN
+from lambda_once.stores.row import TOKEN
 
 
 def read(path: Path, parameters: Mapping[str, str]) -> Deployment:
@@ -76,7 +76,7 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     functions = [each for each in everything if each.kind == "AWS::Lambda::Function"]
     variables = {each.name: _environment(each, tables) for each in functions}
     named = {_variable(each, "LAMBDA_ONCE_TABLE") for each in variables.values()}
-    tokens = [each for each in tables if each.name in named or _looks_like_tokens(each)]
+    tokens = [each for each in tables if each.name in named or _has_tokens(each)]
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
     made = [_function(each, variables[each.name], roles) for each in functions]
@@ -266,10 +266,8 @@ def _ttl(given: object) -> str | Unknown | None:
     return name if isinstance(name, str) and enabled is True and intrinsics.is_known(name) else UNKNOWN
 
 
-def _looks_like_tokens(table: Table) -> bool:
-    keys = () if isinstance(table.keys, Unknown) else table.keys
-    indexes = () if isinstance(table.indexes, Unknown) else table.indexes
-    return TOKEN in dict(keys[:1]) or any(each.name == INDEX and each.keys[0] == "status" for each in indexes)
+def _has_tokens(table: Table) -> bool:
+    return not isinstance(table.keys, Unknown) and table.keys[0][0] == TOKEN
 
 
 # -- functions

@@ -41,7 +41,6 @@ class LedgerOptions(NamedTuple):
 def show_ledger(access: Access, given: LedgerOptions) -> None:
     """Print the items of a key, and the traces of an id. Exit code 1: none. Raises `OnceError`."""
     clock, name = access.table.clock, access.table.name
-    # Not the token table's transport, which gives its attributes other names.
     transport = LedgerTransport(
         name, access.client, clock.observe if isinstance(clock, CorrectedClock) else None
     )

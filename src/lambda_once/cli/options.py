@@ -21,7 +21,7 @@ from lambda_once.operations.decisions import LONGEST_NAME, LONGEST_REASON, WATCH
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Filter
-from lambda_once.stores.names import MOST_SHARDS
+from lambda_once.stores.shards import MOST_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

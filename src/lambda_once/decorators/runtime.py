@@ -245,7 +245,7 @@ class Runtime:
 
     def _new_store(self) -> DynamoDBStore:
         try:
-            from lambda_once.stores.names import configured_names, configured_shards
+            from lambda_once.stores.shards import configured_shards
             from lambda_once.stores.store import DynamoDBStore
         except ModuleNotFoundError as error:
             raise Misconfigured(
@@ -263,7 +263,6 @@ class Runtime:
             configured_shards(),
             warn=partial(self._log, Event.BATCH_DENIED),
             declined=partial(self._log, Event.LEAN_CLIENT_DECLINED),
-            names=configured_names(),
             parts_denied=partial(self._log, Event.PARTS_DENIED),
         )
 

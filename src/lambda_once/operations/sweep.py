@@ -71,8 +71,8 @@ def _scan(table: TokenTable, start: Item | None) -> dict[str, Any]:
         "TableName": table.name,
         "Limit": ROWS,
         "FilterExpression": OVER,
-        "ProjectionExpression": "#lockToken, #ttl",
-        "ExpressionAttributeNames": {**_NAMES, "#lockToken": "lockToken"},
+        "ProjectionExpression": "lockToken, #ttl",
+        "ExpressionAttributeNames": _NAMES,
         "ExpressionAttributeValues": {":over": {"N": str(over)}} | OF_ENDED,
     }
     return request if start is None else request | {"ExclusiveStartKey": start}

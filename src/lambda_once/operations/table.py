@@ -18,9 +18,9 @@ from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.index import StatusIndex
-from lambda_once.stores.names import configured_names, configured_shards
 from lambda_once.stores.requests import deletion, part_keys
 from lambda_once.stores.row import LISTED, Item, record_of
+from lambda_once.stores.shards import configured_shards
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport, projection, unavailable
 
@@ -57,7 +57,7 @@ class TokenTable:
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
         self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None
         observe = None if self._corrected is None else self._corrected.observe
-        self.store = DynamoDBStore(self.name, client, self.shards, heard=observe, names=configured_names())
+        self.store = DynamoDBStore(self.name, client, self.shards, heard=observe)
         self.transport = self.store.transport
         self.transport.is_patient = True
         self.index = StatusIndex(self.transport)

@@ -88,9 +88,8 @@ class Batches:
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer | None]:
         """Acquire each token that has no row; for the others, answer with the row."""
-        transport = self._transport
         new = [each for each in acquisitions if isinstance(each.take, Unclaimed) and not each.known]
-        inserts = [requests.insert(transport.table, each, self._shards, transport.names) for each in new]
+        inserts = [requests.insert(self._transport.table, each, self._shards) for each in new]
         likely = [each.token for each in new if each.likely]
         # A redelivered record most likely has a row: it is read while the statements are sent.
         read = self._transport.meanwhile(lambda: self._rows(likely, deadline)) if likely else dict
@@ -105,9 +104,8 @@ class Batches:
 
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer | None]:
         """Write each finish that a statement can express; refusals by our own write count as written."""
-        transport = self._transport
         plain = [write for write in writes if requests.can_update(write)]
-        updates = [requests.update(transport.table, write, self._shards, transport.names) for write in plain]
+        updates = [requests.update(self._transport.table, write, self._shards) for write in plain]
         outcomes = dict(zip((write.token for write in plain), self._executed(updates, deadline), strict=True))
         refused = [token for token, outcome in outcomes.items() if outcome in (REFUSED, CONFLICT)]
         rows = self._rows(refused, deadline)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.dynamodb.retry import pages
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.names import MOST_SHARDS
-from lambda_once.stores.row import Entry, Item, indexed
+from lambda_once.stores.row import INDEX, Entry, Item, indexed
+from lambda_once.stores.shards import MOST_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lambda_once.core.lifecycle import State
     from lambda_once.stores.transport import TokenTransport
 
-INDEX = "byStatus"
 MILLISECOND: Final = timedelta(milliseconds=1)
 """The unit of the times in the index."""
 

@@ -30,7 +30,6 @@ from lambda_once.core.writes import (
     clears,
 )
 from lambda_once.stores.contract import Won
-from lambda_once.stores.names import USUAL, TableNames
 from lambda_once.stores.proof import GRANT
 from lambda_once.stores.row import (
     GIVEN,
@@ -53,8 +52,7 @@ PART_MARGIN = 86_400
 
 # ------------------------------------------------------------------ the conditions
 
-# The key is always a placeholder, because a table may have another name for it (`names.TableNames`).
-ABSENT = "attribute_not_exists(#lockToken)"
+ABSENT = "attribute_not_exists(lockToken)"
 
 # Another program's row is never overwritten: a row without our attributes refuses, and is reported.
 OF_THIS_PACKAGE = (
@@ -289,10 +287,10 @@ def _released(write: Write, shards: int) -> tuple[Item, list[str]]:
 # ------------------------------------------------------------------ PartiQL
 
 
-def insert(table: str, acquisition: Acquire, shards: int, names: TableNames = USUAL) -> Arguments:
+def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
     """Acquire a token that has no row. Any row refuses it (``DuplicateItem``)."""
     row = {
-        **names.key_of(acquisition.token),
+        "lockToken": {"S": acquisition.token},
         "fence": {"N": str(acquisition.first_fence)},
         "before": {"S": NONE},
         "generation": {"S": acquisition.attempt_id},
@@ -316,15 +314,14 @@ def can_update(write: Write) -> bool:
             return isinstance(write.by, Holder)
 
 
-def update(table: str, write: Write, shards: int, names: TableNames = USUAL) -> Arguments:
+def update(table: str, write: Write, shards: int) -> Arguments:
     """Write *write*. Refused (``ConditionalCheckFailed``) as `finish` is (guarantee 2)."""
     sets, removed = changed_attributes(write, shards)
-    key = names.key_of(write.token)
     return {
-        "Statement": _update_where(table, tuple(sets), tuple(removed), (*key,), OURS_IN_PARTIQL),
+        "Statement": _update_where(table, tuple(sets), tuple(removed), OURS_IN_PARTIQL),
         "Parameters": [
             *sets.values(),
-            *key.values(),
+            {"S": write.token},
             {"S": write.attempt_id},
             {"S": State.IN_PROGRESS.value},
         ],
@@ -338,12 +335,9 @@ def _insert_into(table: str, names: tuple[str, ...]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _update_where(
-    table: str, sets: tuple[str, ...], removed: tuple[str, ...], key: tuple[str, ...], condition: str
-) -> str:
+def _update_where(table: str, sets: tuple[str, ...], removed: tuple[str, ...], condition: str) -> str:
     changes = [f'SET "{name}" = ?' for name in sets] + [f'REMOVE "{name}"' for name in removed]
-    where = " AND ".join([*(f'"{name}" = ?' for name in key), condition])
-    return f'UPDATE "{table}" {" ".join(changes)} WHERE {where}'
+    return f'UPDATE "{table}" {" ".join(changes)} WHERE "lockToken" = ? AND {condition}'
 
 
 # ------------------------------------------------------------------ parts of large results
@@ -380,7 +374,7 @@ def part_keys(record: Record, count: int) -> list[Item]:
 
 
 # A deleted part is not created again, without its data; one with a later ttl keeps that.
-SHORTER_LIVED = "attribute_exists(#lockToken) AND #ttl < :ttl"
+SHORTER_LIVED = "attribute_exists(lockToken) AND #ttl < :ttl"
 
 
 def kept_parts(table: str, write: Write, keep: Keep) -> list[Arguments]:
@@ -393,7 +387,7 @@ def kept_parts(table: str, write: Write, keep: Keep) -> list[Arguments]:
             "Key": {"lockToken": {"S": part_key(write.token, write.attempt_id, keep.write_id, n)}},
             "UpdateExpression": "SET #ttl = :ttl",
             "ConditionExpression": SHORTER_LIVED,
-            "ExpressionAttributeNames": {"#lockToken": "lockToken", "#ttl": "ttl"},
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
             "ExpressionAttributeValues": {":ttl": ttl},
         }
         for n in range(keep.parts)
@@ -445,7 +439,5 @@ def _expression(
     if removed:
         expression = f"{expression} REMOVE {', '.join(f'#{name}' for name in removed)}".strip()
     expressions = f"{condition} {extra}"
-    named = {*sets, *removed} | {
-        name for name in ("before", "lockToken", "status", "ttl") if f"#{name}" in expressions
-    }
+    named = {*sets, *removed} | {name for name in ("before", "status", "ttl") if f"#{name}" in expressions}
     return expression, tuple((f"#{name}", name) for name in sorted(named))

@@ -19,6 +19,10 @@ from lambda_once.core.results import PARTS_LIMIT, Chunks, Inline, Parts, Stored,
 from lambda_once.core.writes import BROUGHT
 from lambda_once.errors import Misconfigured
 
+TOKEN: Final = "lockToken"
+"""The partition key of every token table; there is no sort key."""
+INDEX: Final = "byStatus"
+"""The index of unfinished tokens, by ``status`` and ``expectedCompletion``."""
 Item = dict[str, dict[str, Any]]
 """An item of the low-level client: ``{"lockToken": {"S": "…"}}``."""
 Attributes = Mapping[str, Mapping[str, Any]]
@@ -162,11 +166,7 @@ OUTCOME: Final = (
     *(each.name for each in ROW if each.when is When.OUTCOME),
     *("result", "parts", "resultUnavailable", "error"),
 )
-NAMES: Final = frozenset(
-    {*(each.name for each in ROW), *OUTCOME, "status", "before", "decisions", "data", "place"}
-)
-"""All attributes of a row, a part and a cursor except the key, which must not have one of these names."""
-LISTED: Final = ("lockToken", "status", "decisions", *(each.name for each in ROW if each.shown))
+LISTED: Final = (TOKEN, "status", "decisions", *(each.name for each in ROW if each.shown))
 """What operators see of a row besides its result and error: all that TokenListing in tokens.yaml allows."""
 GIVEN: Final = tuple((each.name, each.field, *each.type[:2]) for each in ROW if each.field in BROUGHT)
 """Name, field, letter and writer of each attribute that an acquisition sets."""
@@ -274,7 +274,7 @@ def indexed(item: Attributes) -> Entry:
     except MalformedRow as malformed:
         token = _name_of(item)
         raise Misconfigured(
-            f"index byStatus, token {token}: {malformed} is missing or malformed; the index must project "
+            f"index {INDEX}, token {token}: {malformed} is missing or malformed; the index must project "
             "lockedBy, created and attempt, and the table must have no other program's rows",
             token=token,
         ) from malformed

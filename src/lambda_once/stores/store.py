@@ -33,8 +33,8 @@ from lambda_once.stores.contract import (
     WriteAnswer,
     Written,
 )
-from lambda_once.stores.names import sound_shards
 from lambda_once.stores.row import part_of, record_of
+from lambda_once.stores.shards import sound_shards
 from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.stores.names import TableNames
 
 PARTS_DENIED = (
     "until then large results are stored in the row up to 380 KB, and duplicates of larger ones "
@@ -59,8 +58,7 @@ class DynamoDBStore:
     *client* is a low-level DynamoDB client (not a resource's); by default one is created at first use, with
     timeouts that fit an invocation. *shards* is 1 to 100; other values raise `Misconfigured`. *warn* is
     called once, with a fixed text, if batches are not permitted; *parts_denied* once, with the reason, if the
-    parts of a large result can never be written. *heard* and *declined* are as for `Transport`. *names* are
-    those of the table's key and index (`names.TableNames`), if they are not the default ones.
+    parts of a large result can never be written. *heard* and *declined* are as for `Transport`.
     """
 
     def __init__(
@@ -71,12 +69,11 @@ class DynamoDBStore:
         warn: Callable[[str], object] = str,
         heard: Callable[[Any, datetime], object] | None = None,
         declined: Callable[[str], object] | None = None,
-        names: TableNames | None = None,
         parts_denied: Callable[[str], object] = str,
     ) -> None:
         self.table = table
         self.shards = sound_shards(shards)
-        self.transport = _transport(table, client, heard, declined, names)
+        self.transport = TokenTransport(table, client, heard, declined)
         self._batches = Batches(self.transport, shards, warn)
         self._parts_denied = _once(parts_denied)
 
@@ -260,20 +257,6 @@ def _once(callback: Callable[[str], object]) -> Callable[[str], None]:
             call(text)
 
     return called
-
-
-def _transport(
-    table: str,
-    client: Any,
-    heard: Callable[[Any, datetime], object] | None,
-    declined: Callable[[str], object] | None,
-    names: TableNames | None,
-) -> TokenTransport:
-    if names is None:
-        return TokenTransport(table, client, heard, declined)
-    from lambda_once.stores.naming import NamedTransport
-
-    return NamedTransport(names.sound(), table, client, heard, declined)
 
 
 def _with_parts(answer: WriteAnswer, write: Write) -> WriteAnswer:

@@ -23,8 +23,8 @@ from lambda_once.dynamodb.retry import Unprocessed, batch_get
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores.contract import Unanswered
-from lambda_once.stores.names import USUAL
 from lambda_once.stores.proof import is_answer
+from lambda_once.stores.row import INDEX, TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,15 +32,10 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Deadline
 
-_ELSE = "set LAMBDA_ONCE_KEY, LAMBDA_ONCE_SORT and LAMBDA_ONCE_INDEX to the names that the table has"
-
 
 class TokenTransport(Transport):
     """Sends requests to one token table."""
 
-    shape = "its partition key must be lockToken (S), with no sort key"
-    index = "byStatus"
-    names = USUAL
     unreadable = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
     def __init__(
@@ -81,13 +76,13 @@ class TokenTransport(Transport):
             rows = batch_get(ask, self.table, keys, deadline, ConsistentRead=True, **projection(only))
         except Unprocessed as throttled:
             raise unavailable(token, "the rows could not all be read in time") from throttled
-        return {row["lockToken"]["S"]: row for row in rows}
+        return {row[TOKEN]["S"]: row for row in rows}
 
     def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Misconfigured:
         """Return what *error* means for one token."""
         if is_transient(error):
             return Unanswered(code_of(error))
-        wrong = misconfigured(error, self.table, operation, token, self.shape, self.index, self.place)
+        wrong = misconfigured(error, self.table, operation, token, self.place)
         wrong.__cause__ = error  # it may be raised elsewhere
         return wrong
 
@@ -104,7 +99,7 @@ def unavailable(token: str | None, reason: str) -> StoreUnavailable:
 
 
 def misconfigured(
-    error: Exception, table: str, operation: str, token: str | None, shape: str, index: str, place: str
+    error: Exception, table: str, operation: str, token: str | None, place: str
 ) -> Misconfigured:
     """Return an error that names what is wrong with the table, the permissions or the clock."""
     code, message = code_of(error), message_of(error)
@@ -132,8 +127,12 @@ def misconfigured(
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
         if operation == "Query" or "Index" in message:
-            shape = f"its index {index} must have the keys status (S) and expectedCompletion (S)"
-        advice = f"table {table!r} rejects {operation} ({message}): {shape}; or {_ELSE}"
+            must = f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, or"
+        else:
+            must = f"its partition key must be {TOKEN} (S), with no sort key;"
+        advice = (
+            f"table {table!r} rejects {operation} ({message}): {must} give lambda-once a table of its own"
+        )
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from lambda_once.decorators.runtime import Overrides, Runtime
+from lambda_once.stores.row import INDEX, TOKEN
 from lambda_once.testing.recording import RecordingStore
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from lambda_once._once import Once
     from lambda_once.core.clock import Clock
     from lambda_once.stores.contract import Store
-    from lambda_once.stores.names import TableNames
 
     S = TypeVar("S", bound=Store)
 
@@ -58,7 +58,7 @@ def overridden(**changes: Any) -> Iterator[None]:
         Runtime.overrides = before
 
 
-def create_table(client: Any, name: str = "tokens", names: TableNames | None = None) -> None:
+def create_table(client: Any, name: str = "tokens") -> None:
     """
     Create the token table *name* with *client*, a low-level DynamoDB client, and wait until it exists.
 
@@ -69,27 +69,18 @@ def create_table(client: Any, name: str = "tokens", names: TableNames | None = N
             client = boto3.client("dynamodb", region_name="eu-central-1")
             create_table(client, "tokens")
             once = Once(table="tokens", client=client)
-
-    *names* are the names of its key and index; None: those from the environment, else the defaults.
     """
-    from lambda_once.stores.names import TableNames, configured_names
-
-    names = names or configured_names() or TableNames()
-    keys = [name for name in (names.key, names.sort) if name is not None]
     client.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[
             {"AttributeName": attribute, "AttributeType": "S"}
-            for attribute in (*keys, "status", "expectedCompletion")
+            for attribute in (TOKEN, "status", "expectedCompletion")
         ],
-        KeySchema=[
-            {"AttributeName": name, "KeyType": kind}
-            for name, kind in zip(keys, ("HASH", "RANGE"), strict=False)
-        ],
+        KeySchema=[{"AttributeName": TOKEN, "KeyType": "HASH"}],
         GlobalSecondaryIndexes=[
             {
-                "IndexName": names.index,
+                "IndexName": INDEX,
                 "KeySchema": [
                     {"AttributeName": "status", "KeyType": "HASH"},
                     {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},
