@@ -49,16 +49,6 @@ def another_accounts() -> Iterator[World]:
         yield World(DynamoDBStore(ARN, elsewhere), TheirRows(client, "tokens", ARN))
 
 
-@pytest.fixture
-def another_accounts_by_name() -> Iterator[World]:
-    """One that it calls by the name."""
-    with mounted():
-        client = tables.client()
-        create_table(client, "tokens")
-        elsewhere = in_another_account(tables.client(), ARN, answers_by_name=True)
-        yield World(DynamoDBStore(ARN, elsewhere), TheirRows(client, "tokens", ARN))
-
-
 class Way(NamedTuple):
     """How requests reach a table of a real engine: by which client, and whether all of them in batches."""
 
@@ -119,7 +109,6 @@ def _ways(*ways: Way) -> list[Any]:
     ]
 
 
-BY_ARN = ["another_accounts", "another_accounts_by_name"]
 ON_ENGINE = _ways(Way(tables.BOTO3, in_company=False), Way(tables.LEAN, in_company=True))
 """Both ways of sending. What a client sends does not depend on what a request holds."""
 OTHER_WAYS = _ways(
