@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from click.testing import Result
 
 from lambda_once.patterns.ledger import Ledger
-from lambda_once.patterns.ledger.layout import homes, id_digest, ledger_table
+from lambda_once.patterns.ledger.layout import home, id_digest, ledger_table
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.stores.transport import TokenTransport
 from tests.cli.shop import Shop, complaint, on_engine, open_shop
@@ -165,15 +165,14 @@ def test_without_an_id_the_item_is_shown(points: Points) -> None:
     assert points.shown("cust_77")["items"][0]["ids"] == 0
 
 
-@pytest.mark.parametrize("names", [None, {"ttl": "expiresAt"}])
-def test_an_item_that_expires(points: Points, names: dict[str, str] | None) -> None:
+def test_an_item_that_expires(points: Points) -> None:
     """When, by the table's TTL attribute, which is none of the values."""
     expires = points.shop.clock.now() + timedelta(days=30)
-    points.ledger(names=names).add("cust_77", {"balance": 1}, id="1", expires=expires)
-    found = points.shown("cust_77", "--ledger-names", json.dumps(names or {}))
+    points.ledger().add("cust_77", {"balance": 1}, id="1", expires=expires)
+    found = points.shown("cust_77")
     assert found["values"] == {"balance": 1}
     assert _at(found["items"][0]["expires"]) == expires.replace(microsecond=0)
-    assert "; expires 2026-12-" in points.show("cust_77", "--ledger-names", json.dumps(names or {})).stdout
+    assert "; expires 2026-12-" in points.show("cust_77").stdout
 
 
 @pytest.mark.parametrize("ttl", [{"S": "never"}, {"N": "-1"}, {"N": "1.5"}, {"N": "9" * 20}])
@@ -242,20 +241,11 @@ def test_without_describe_table(points: Points, monkeypatch: pytest.MonkeyPatch)
     assert message.endswith("not authorized")
 
 
-def test_other_names(points: Points) -> None:
-    """As the ledger has them; without them it is no item of a ledger."""
-    names = {"b": "ids", "bt": "idTime"}
-    points.ledger(names=names).add("cust_77", {"balance": 1}, id="1")
-    found = points.shown("cust_77", "--id", "1", "--ledger-names", json.dumps(names))
-    assert (found["id"]["state"], found["values"]) == ("remembered", {"balance": 1})
-    assert "was not written by" in complaint(points.show("cust_77"))
-
-
 # -- shards
 
 
 def test_of_shards_the_one_with_the_id_is_read(points: Points, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shard 0 is two items, one of them without a number; the values are those of what was read."""
+    """One item is read; the values are its own."""
     ledger = points.ledger(shards=7)
     asked = _asked(monkeypatch)
     table = ledger_table(points.table, "pk")
@@ -263,30 +253,9 @@ def test_of_shards_the_one_with_the_id_is_read(points: Points, monkeypatch: pyte
         ledger.add("cust_77", {"balance": 1}, id=f"order-{number}")
         found = points.shown("cust_77", "--id", f"order-{number}", "--ledger-shards", "7")
         assert found["id"]["state"] == "remembered"
-        expected = homes(table, "cust_77", id_digest(f"order-{number}"), 7)
-        assert [each["Key"] for each in asked if "Key" in each] == expected
+        expected = home(table, "cust_77", id_digest(f"order-{number}"), 7)
+        assert [each["Key"] for each in asked if "Key" in each] == [expected]
         asked.clear()
-
-
-def test_an_id_of_a_ledger_that_had_one_shard(points: Points) -> None:
-    """Is in the item without a number, which shard 0 reads."""
-    first = next(f"{n}" for n in range(99) if int.from_bytes(id_digest(f"{n}"), "big") % 7 == 0)
-    points.ledger().add("cust_77", {"balance": 1}, id=first)
-    found = points.shown("cust_77", "--id", first, "--ledger-shards", "7")
-    assert found["items"][0]["key"] == {"pk": "cust_77"}
-
-
-def test_an_id_that_one_of_two_items_forgot(points: Points) -> None:
-    """It is remembered while one of them remembers it, as `Ledger.has` says."""
-    first = next(f"{n}" for n in range(99) if int.from_bytes(id_digest(f"{n}"), "big") % 7 == 0)
-    seven = points.ledger(shards=7)
-    one = Ledger(points.table, points.shop.client, window=WINDOW, clock=points.shop.clock)
-    seven.add("cust_77", {"balance": 1}, id=first)
-    points.shop.clock.advance(2 * WINDOW.total_seconds())
-    one.add("cust_77", {"balance": 1}, id=first)
-    assert seven.has("cust_77", first)
-    found = points.shown("cust_77", "--id", first, "--ledger-shards", "7")
-    assert found["id"]["state"] == "remembered"
 
 
 def test_all_shards_are_summed(points: Points) -> None:
@@ -333,13 +302,11 @@ def test_an_item_that_no_ledger_wrote(points: Points, item: dict[str, Any]) -> N
     [
         (("a", "b"), "the key of table {table} is pk: give 1 of them"),
         (("a", "--id", ""), "an id has 1 to 1,024 bytes, not 0"),
-        (("a", "--ledger-names", "ids"), "--ledger-names is not JSON"),
-        (("a", "--ledger-names", '{"x": "y"}'), "the pattern writes no 'x'"),
         (("a", "--ledger-shards", "1001"), "1001 is not in the range 1<=x<=1000"),
         (("a#1", "--ledger-shards", "2"), "of a sharded ledger is text without '#'"),
         (("a", "--result"), "--result is for tokens: omit it with --ledger"),
         (("a", "--shards", "7"), "--shards is for tokens: pass --ledger-shards"),
-        (("a", "--names", '{"b": "ids"}'), "--names is for tokens: pass --ledger-names"),
+        (("a", "--names", "orders/charge"), "--names is for tokens: omit it with --ledger"),
         (("a", "--ledger-key", "id"), "has another key: check KEY, SORT and --ledger-key"),
     ],
 )

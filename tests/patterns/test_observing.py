@@ -97,7 +97,6 @@ def test_a_ledger(ground: Ground, seen: Seen) -> None:
         points.add("cust_7", {"balance": 1}, id="m3", set={"filling": SECRET * 70_000})
     seen.once(Event.FULL, **known)
     points.get("cust_7")
-    points.relayout("cust_7")
     seen.nothing()
 
 

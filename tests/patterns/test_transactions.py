@@ -397,31 +397,6 @@ def test_a_duplicate_in_another_layout_is_one(shop: Shop) -> None:
     assert send(shop.client, item) == (Duplicate({"balance": 10}),)
 
 
-def test_an_id_of_one_shard_is_searched_in_both_items_of_shard_0(shop: Shop) -> None:
-    """Added by a ledger of one shard, and by one of four in the same transaction as its receipt: once."""
-    four = Ledger(shop.orders, shop.client, window=WEEK, shards=4, clock=shop.clock)
-    for n in range(12):
-        shop.points.add("ann", {"balance": 1}, id=f"id_{n}")
-
-    def all_sent() -> list[Any]:
-        ids = [f"id_{n}" for n in range(12)]
-        return [send(shop.client, [four.transact_item("ann", {"balance": 1}, id=each)]) for each in ids]
-
-    results = all_sent()
-    assert results.count((Duplicate(),)) > 0  # those of shard 0
-    added = results.count(None)
-    assert four.get("ann") == {"balance": 12 + added}
-    assert all_sent() == [(Duplicate(),)] * 12
-
-
-def test_no_entries_while_the_number_of_shards_changes(shop: Shop) -> None:
-    """An id may be in an item that the transaction does not check."""
-    for change in ({"shards_next": 4}, {"shards_before": 4}):
-        ledger = Ledger(shop.orders, shop.client, window=WEEK, **change)  # type: ignore[arg-type]
-        with pytest.raises(Misconfigured, match="not while"):
-            ledger.transact_item("ann", {"balance": 1}, id="x")
-
-
 def test_a_full_item_is_full(shop: Shop) -> None:
     """By the reason that the API reference gives; DynamoDB Local cancels no transaction for it."""
     item = shop.points.transact_item("ann", {"n": 1}, id="x")
@@ -448,20 +423,6 @@ def test_without_a_look_for_the_id_another_layout_adds_it_again(
     longest = Ledger(shop.orders, shop.client, window=WEEK * 4, clock=shop.clock)
     assert send(shop.client, [longest.transact_item("ann", {"balance": 10}, id="x")]) is None
     assert shop.points.get("ann") == {"balance": 20}
-
-
-def test_without_a_look_into_both_items_of_shard_0_an_id_is_added_again(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Negative twin: the item of one shard is not that of shard 0 among four."""
-    homes = Ledger._homes
-    monkeypatch.setattr(Ledger, "_homes", lambda self, *known: homes(self, *known)[:1])
-    four = Ledger(shop.orders, shop.client, window=WEEK, shards=4, clock=shop.clock)
-    for n in range(12):
-        shop.points.add("ann", {"balance": 1}, id=f"id_{n}")
-    assert [
-        send(shop.client, [four.transact_item("ann", {"balance": 1}, id=f"id_{n}")]) for n in range(12)
-    ] == [None] * 12
 
 
 # -- the ratchet's entry

@@ -58,15 +58,14 @@ class LedgerItem:
 
     @classmethod
     def of(cls, table: PatternTable, item: Mapping[str, Any]) -> LedgerItem:
-        """Return *item* as it was read. Raises `Misconfigured` where no ledger with these names wrote it."""
+        """Return *item* as it was read. Raises `Misconfigured` if no ledger wrote it."""
         seen, key = layouts.seen_in(table, item), plain_item({name: item[name] for name in table.key})
         layout = layouts.layout_of(seen.own)
         if layout is None or not _is_a_time(layout, layouts.time_of(seen.own)):
             raise Misconfigured(
-                f"item {key} of table {table.name!r} was not written by a ledger, or by one with other "
-                "names: check the table, the key and --ledger-names"
+                f"item {key} of table {table.name!r} was not written by a ledger: check the table and the key"
             )
-        return cls(key, seen.values, seen.own, layout, _expiry(item.get(table.own[layouts.TTL], {})))
+        return cls(key, seen.values, seen.own, layout, _expiry(item.get(layouts.TTL, {})))
 
     @property
     def window(self) -> timedelta:

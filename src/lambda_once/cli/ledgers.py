@@ -35,7 +35,6 @@ class LedgerOptions(NamedTuple):
     id: str | None
     key_names: str | None
     shards: int
-    names: str | None
 
 
 def show_ledger(access: Access, given: LedgerOptions) -> None:
@@ -52,20 +51,19 @@ def show_ledger(access: Access, given: LedgerOptions) -> None:
         types = {each.strip(): "S" for each in given.key_names.split(",")}
     if len(given.key) != len(types):
         raise click.UsageError(f"the key of table {name} is {' and '.join(types)}: give {len(types)} of them")
-    table = layouts.ledger_table(name, tuple(types), _names(given.names))
+    table = layouts.ledger_table(name, tuple(types))
     key = tuple(map(key_part, given.key, types.values()))
     digest = None if given.id is None else layouts.id_digest(given.id)
     if digest is None:
-        homes = layouts.all_homes(table, key, given.shards)
+        homes = layouts.homes(table, key, given.shards)
     else:
-        homes = layouts.homes(table, key, digest, given.shards)
+        homes = [layouts.home(table, key, digest, given.shards)]
     items = read_items(transport, table, homes, deadline)
     if not items:
         shown = " ".join(given.key)
         raise Misconfigured(f"table {name} has no item {shown}: nothing was added to it, or it has expired")
-    traces = [] if digest is None else [each.trace(digest) for each in items]
-    latest = max(filter(None, traces), key=lambda each: each.until, default=None)
-    found = LedgerAnswer(name, items, given.id, latest)
+    trace = None if digest is None else items[0].trace(digest)
+    found = LedgerAnswer(name, items, given.id, trace)
     now = clock.now()
     access.output.one(_as_json(found, now), labelled(_rows(found, now)))
     if given.id is not None and found.trace is None:
@@ -73,15 +71,6 @@ def show_ledger(access: Access, given: LedgerOptions) -> None:
         raise click.exceptions.Exit(1)
     if found.trace is not None and found.trace.until <= now:
         access.output.say(FORGOTTEN)
-
-
-def _names(given: str | None) -> Any:
-    try:
-        return None if given is None else json.loads(given)
-    except ValueError:
-        raise click.UsageError(
-            '--ledger-names is not JSON: give names= of the ledger: {"b": "ids"}'
-        ) from None
 
 
 class LedgerAnswer(NamedTuple):

@@ -52,9 +52,8 @@ PAGES_OF_FIND: Final = 2_000
 MOST_SHOWN: Final = 5
 """Names of functions that a warning has."""
 _OF_TOKENS: Final = {
-    **dict.fromkeys(("service", "name", "scope", "scan", "result"), "omit it with --ledger"),
+    **dict.fromkeys(("service", "name", "names", "scope", "scan", "result"), "omit it with --ledger"),
     "table_shards": "pass --ledger-shards",
-    "names": "pass --ledger-names",
 }
 """Options of `show` that a ledger has not, by their parameters, and what to do."""
 OMITTED: Final = "result and error were not read: dynamodb:GetItem is allowed only for other attributes"
@@ -128,7 +127,6 @@ class ShowOptions(NamedTuple):
     metavar="NUMBER",
     help="Shards of the ledger.",
 )
-@click.option("--ledger-names", metavar="JSON", help='The names= of the ledger, such as {"b": "ids"}.')
 @with_table
 def show_command(
     access: Access,
@@ -138,7 +136,6 @@ def show_command(
     id: str | None,  # noqa: A002  (as the option is called)
     ledger_key: str | None,
     ledger_shards: int,
-    ledger_names: str | None,
     **options: Any,
 ) -> None:
     """
@@ -161,7 +158,7 @@ def show_command(
     if ledger is not None:
         _refuse_options_of_tokens()
         key = (given.token,) if sort is None else (given.token, sort)
-        show_ledger(access, LedgerOptions(key, id, ledger_key, ledger_shards, ledger_names))
+        show_ledger(access, LedgerOptions(key, id, ledger_key, ledger_shards))
         return
     if sort is not None or id is not None:
         raise click.UsageError("SORT and --id are for a ledger: pass --ledger TABLE")

@@ -30,7 +30,7 @@ class PatternTable:
     """The names of the key and of the pattern's own attributes."""
 
     @classmethod
-    def of(cls, name: str, key: object, own: Mapping[str, str], renames: Sequence[str]) -> Self:
+    def of(cls, name: str, key: object, own: Mapping[str, str], renames: Sequence[str] = ()) -> Self:
         """Return the table. *renames* are the names that ``names=`` may change. Raises `Misconfigured`."""
         if not name:
             raise Misconfigured(f"table {name!r}: give the name of a table")
@@ -113,10 +113,10 @@ def check_different(names: Iterable[object], renames: Sequence[str]) -> None:
     used: set[str] = set()
     for name in names:
         if not isinstance(name, str) or name == "" or name in used:
-            raise Misconfigured(
-                f"attribute {name!r}: names are text and must differ, the key's too; names= gives other names"
-                f" to {', '.join(renames)}"
-            )
+            message = f"attribute {name!r}: names are text and must differ, the key's too"
+            if renames:
+                message += f"; names= gives other names to {', '.join(renames)}"
+            raise Misconfigured(message)
         used.add(name)
 
 

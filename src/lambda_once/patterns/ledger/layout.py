@@ -13,8 +13,6 @@ then, because each write removes the names of all buckets that are not live.
 
 An item takes at most 1,000 writes a second, so ``bv`` stays behind the clock, and an item that is deleted and
 created again begins with a number that the earlier one never had.
-
-These are the default names; a table may have others (`ledger_table`).
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lambda_once.core.clock import epoch_milliseconds
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, Values, plain_item
-from lambda_once.patterns.table import PatternTable, own_names
+from lambda_once.patterns.table import PatternTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +53,9 @@ LONGEST_ID: Final = 1024
 
 SEPARATOR: Final = "#"
 MOST_SHARDS: Final = 1_000
+
+CARRY_OVER: Final = "which starts from zero: carry the balance over with one add whose id is fixed"
+"""What a new key means, for messages that recommend one."""
 
 
 def waste(ids: float, buckets: int) -> float:
@@ -130,21 +131,16 @@ def bucket_name(number: int) -> str:
 
 
 class Seen(NamedTuple):
-    """An item as it was read: the ledger's own attributes by their default names, and the caller's."""
+    """An item as it was read: the ledger's own attributes, and the caller's."""
 
     own: Item
     values: Values
     """Without the key."""
 
 
-def ledger_table(name: str, key: object, names: object = None) -> PatternTable:
-    """Return the table; *names* renames the ledger's own attributes, where ``b`` is the buckets' prefix."""
-    own = (BUCKETS, *STAMPS, TTL)
-    given = own_names(names, own)
-    prefix = given.pop(BUCKETS)
-    return PatternTable.of(
-        name, key, {bucket_name(number): f"{prefix}{number}" for number in range(NAMES)} | given, own
-    )
+def ledger_table(name: str, key: object) -> PatternTable:
+    own = (*map(bucket_name, range(NAMES)), *STAMPS, TTL)
+    return PatternTable.of(name, key, dict(zip(own, own, strict=True)))
 
 
 def place_of(table: PatternTable, item: Item) -> tuple[Any, ...]:
@@ -155,15 +151,15 @@ def place_of(table: PatternTable, item: Item) -> tuple[Any, ...]:
 def seen_in(table: PatternTable, item: Mapping[str, Mapping[str, Any]]) -> Seen:
     """Split *item* into `Seen`. Raises `Misconfigured` if other code uses one of the ledger's names."""
     own = table.own_of(item)
-    for usual, each in own.items():
-        if usual == TTL:  # others may have written it, of any type
+    for name, each in own.items():
+        if name == TTL:  # others may have written it, of any type
             continue
-        whole = each.get("N", "").isdigit() if usual in STAMPS else "BS" in each
+        whole = each.get("N", "").isdigit() if name in STAMPS else "BS" in each
         if not whole or not own.keys() >= {*STAMPS}:
-            key = plain_item({name: item[name] for name in table.key})
+            key = plain_item({part: item[part] for part in table.key})
             raise Misconfigured(
-                f"attribute {table.own[usual]!r} of item {key} was not written by ledger {table.name!r}:"
-                " give the ledger's own another name by names=. Nothing was written"
+                f"attribute {name!r} of item {key} was not written by ledger {table.name!r}. Nothing was "
+                f"written. Give the ledger a new key, {CARRY_OVER}"
             )
     return Seen(own, plain_item({name: item[name] for name in item if name not in table.taken}))
 
@@ -194,21 +190,14 @@ def shard_of(digest: bytes, shards: int) -> int:
     return int.from_bytes(digest, "big") % shards
 
 
-def homes(table: PatternTable, key: object, digest: bytes, shards: int) -> list[Item]:
-    """
-    Return the keys of the items that may have an id of this digest, first the one to write to.
-
-    Shard 0 is two items, one with the number 0 and one without a number, which a ledger of one shard uses.
-    """
-    if shards == 1:
-        return [key_item(table, key, None)]
-    shard = shard_of(digest, shards)
-    return [key_item(table, key, shard), *([key_item(table, key, None)] if shard == 0 else [])]
+def home(table: PatternTable, key: object, digest: bytes, shards: int) -> Item:
+    """Return the key of the item that an id of this digest belongs to."""
+    return key_item(table, key, None if shards == 1 else shard_of(digest, shards))
 
 
-def all_homes(table: PatternTable, key: object, shards: int) -> list[Item]:
+def homes(table: PatternTable, key: object, shards: int) -> list[Item]:
     """Return the keys of all items of *key*; each holds a part of its sums."""
-    numbers: list[int | None] = [None] if shards == 1 else [None, *range(shards)]
+    numbers = [None] if shards == 1 else range(shards)
     return [key_item(table, key, shard) for shard in numbers]
 
 

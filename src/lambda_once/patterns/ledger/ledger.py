@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +26,6 @@ from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from collections.abc import Set as AbstractSet
     from datetime import datetime, timedelta
 
     from lambda_once.core.clock import Clock
@@ -54,13 +53,8 @@ class Ledger:
     minimum time that an id is remembered; it must exceed the longest redelivery. *buckets* is the number of
     steps in which ids expire (`bucket_count`). *shards* spreads each key over several items, by id; floors,
     *set* attributes, expectations, `update` and `change` then raise `Misconfigured`, because they need one
-    item. *names*: other names for the ledger's own attributes ``bt``, ``bl``, ``bv`` and ``ttl`` (the table's
-    TTL attribute), and for ``b``, the prefix of the buckets ``b0`` to ``b63``. *metrics*, *logger*: your
+    item. A key keeps its number of shards: another number requires a new key. *metrics*, *logger*: your
     Powertools objects.
-
-    Changing the number of shards takes two deployments. In the first, give *shards_next*, the future number:
-    ids are written by *shards* and looked up by both. In the second, give the new number as *shards* and the
-    old one as *shards_before*.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -72,21 +66,13 @@ class Ledger:
         key: str | tuple[str, ...] = "pk",
         buckets: int | None = None,
         shards: int = 1,
-        shards_next: int | None = None,
-        shards_before: int | None = None,
-        names: Mapping[str, str] | None = None,
         metrics: Namespaced | None = None,
         logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if shards_next is not None and shards_before is not None:
-            raise Misconfigured("give shards_next or shards_before: one change of the number at a time")
-        self._table = layouts.ledger_table(table, key, names)
+        self._table = layouts.ledger_table(table, key)
         self._layout = layouts.layout_for(window, buckets)
         self._shards = layouts.shard_count(shards)
-        other = shards_before if shards_next is None else shards_next
-        self._other_shards = self._shards if other is None else layouts.shard_count(other)
-        self._most_shards = max(self._shards, self._other_shards)
         self._transport = PatternTransport(client, clock)
         self._observer = Observer(self, table, metrics, logger)
 
@@ -118,10 +104,7 @@ class Ledger:
         Raises `Conflict` and `Full`; `StoreUnavailable` if there is no response: add it again with the same
         id; `Misconfigured` before anything is sent.
         """
-        write, *others = self._additions(key, id, amounts, floor, set, expected, expires)
-        if self._has_id(write.ids, [other.key for other in others]):
-            return Duplicate()
-        return self._shown(self._sent(write))
+        return self._shown(self._sent(self._addition(key, id, amounts, floor, set, expected, expires)))
 
     @observed
     def add_all(
@@ -143,24 +126,17 @@ class Ledger:
         ids.
         """
         given = requests.checked_additions(additions, floor)
-        writes = [self._additions(key, *each, None, None, expires) for each in given]
-        homes = {each.place: each.key for homes in writes for each in homes}
-        seen = dict.fromkeys(homes, Seen({}, {}))
-        seen |= {
-            layouts.place_of(self._table, item): self._seen(item) for item in self._items([*homes.values()])
-        }
-        now = self._transport.clock.now()
-        ids = {place: ids_at(each.own, self._layout, now) for place, each in seen.items()}
-        results: dict[int, Applied | Duplicate | Refused] = {}
+        writes = [self._addition(key, *each, None, None, expires) for each in given]
         places: dict[tuple[Any, ...], list[int]] = {}
-        for position, (write, *others) in enumerate(writes):
-            if any(write.ids & ids[other.place] for other in others):
-                results[position] = Duplicate()
-            else:
-                places.setdefault(write.place, []).append(position)
+        for position, write in enumerate(writes):
+            places.setdefault(write.place, []).append(position)
+        items = self._items([writes[first].key for first, *_ in places.values()])
+        seen = {layouts.place_of(self._table, item): self._seen(item) for item in items}
+        results: dict[int, Applied | Duplicate | Refused] = {}
         try:
             for place, positions in places.items():
-                found = self._sent_together([writes[position][0] for position in positions], seen[place])
+                together = [writes[position] for position in positions]
+                found = self._sent_together(together, seen.get(place, Seen({}, {})))
                 results.update(zip(positions, map(self._shown, found), strict=True))
         finally:  # also what was added before an error
             for kind, times in Counter(map(type, results.values())).items():
@@ -174,7 +150,8 @@ class Ledger:
         A consistent read. Also False once the id is forgotten after the window. Raises `StoreUnavailable`.
         """
         digest = id_digest(id)
-        return self._has_id({digest}, self._homes(key, digest))
+        seen = self._read(layouts.home(self._table, key, digest, self._shards)).own
+        return digest in ids_at(seen, self._layout, self._transport.clock.now())
 
     def transact_item(
         self,
@@ -191,18 +168,12 @@ class Ledger:
         Return what `add` writes, as an entry of a TransactWriteItems (`transaction_results`).
 
         It reads the item's layout. If another write changes the layout before the transaction, that is
-        cancelled with `Conflict`: make a new entry. Raises as `add` does; also `Misconfigured` while the
-        number of shards changes, because the id could be in an item that the transaction does not check.
+        cancelled with `Conflict`: make a new entry. Raises as `add` does.
         """
-        if self._other_shards != self._shards:
-            raise Misconfigured("transact_item: not while shards_next= or shards_before= is given")
-        writes = self._additions(key, id, amounts, floor, set, expected, expires)
-        now = self._transport.clock.now()
-        seen = [self._read(write.key).own for write in writes]
-        write, item = writes[0], seen[0]
-        for each, other in zip(writes, seen, strict=True):
-            if each.ids & ids_at(other, self._layout, now):
-                write, item = each, {}  # it refuses the usual form, as a duplicate
+        write = self._addition(key, id, amounts, floor, set, expected, expires)
+        now, item = self._transport.clock.now(), self._read(write.key).own
+        if write.ids & ids_at(item, self._layout, now):
+            item = {}  # it refuses the usual form, as a duplicate
 
         def refusal(item: Item) -> Applied | Duplicate | Refused:
             found = self._refusal(write, self._seen(item), now)
@@ -218,11 +189,11 @@ class Ledger:
 
         Counters of several shards are summed. Raises `StoreUnavailable`.
         """
-        items = self._items(layouts.all_homes(self._table, key, self._most_shards))
+        items = self._items(layouts.homes(self._table, key, self._shards))
         values = [self._seen(item).values for item in items]
         if not values:
             return None
-        return values[0] if self._most_shards == 1 else summed(values)
+        return values[0] if self._shards == 1 else summed(values)
 
     @observed
     def update(
@@ -247,7 +218,7 @@ class Ledger:
         sets = requests.checked_values("change", change, self._table.taken)
         wanted = requests.checked_expected(expected, self._table.taken)
         where = layouts.key_item(self._table, key, None)
-        write = self._write(where, {digest}, sets=sets, expected=wanted)
+        write = self._write(where, digest, sets=sets, expected=wanted)
         with self._repeatable(id, write):
             result = self._sent(write)
         return result if isinstance(result, Duplicate) and id is not None else Applied(sets)
@@ -280,7 +251,7 @@ class Ledger:
             if digest in ids_at(seen.own, self._layout, began):
                 return Applied(written) if id is None and written is not None else Duplicate(seen.values)
             sets = requests.checked_values("change", change(dict(seen.values)), self._table.taken)
-            write, written = self._write(where, {digest}, sets=sets), {**seen.values, **sets}
+            write, written = self._write(where, digest, sets=sets), {**seen.values, **sets}
             now = self._transport.clock.now()
             try:
                 with self._repeatable(id, write):
@@ -292,29 +263,9 @@ class Ledger:
             else:
                 return Applied(written)
 
-    @observed
-    def relayout(self, key: Key) -> None:
-        """
-        Shorten how long the items of *key* keep ids to this ledger's window, and forget older ids at once.
-
-        A longer window needs no call: the next write applies it. Raises as `add` does.
-        """
-        for where in layouts.all_homes(self._table, key, self._most_shards):
-            write = self._write(where)
-            for _ in range(FORMS):
-                seen = self._read(where).own
-                if layouts.layout_of(seen) in (None, self._layout):
-                    break
-                now = self._transport.clock.now()
-                number = layouts.newest(seen, self._layout, now)
-                with suppress(ConditionFailed):  # written to meanwhile: again
-                    self._update(write, requests.rearranging(write, number, now, seen))
-            else:
-                raise StoreUnavailable(f"{write.shown} is contended; retry")
-
     # -- one item
 
-    def _additions(
+    def _addition(
         self,
         key: Key,
         name: object,
@@ -323,8 +274,7 @@ class Ledger:
         sets: object,
         expected: object,
         expires: object,
-    ) -> list[LedgerWrite]:
-        """Return the addition for each item that may have the id, first the one to send."""
+    ) -> LedgerWrite:
         digest, taken = id_digest(name), self._table.taken
         added = requests.checked_numbers("amounts", amounts, taken)
         settings = requests.checked_values("set", {} if sets is None else sets, taken | added.keys())
@@ -336,7 +286,7 @@ class Ledger:
             self._refuse_shards("floor and set, or expected")
         parts: dict[str, Any] = {"amounts": added, "floor": floors, "sets": settings, "expected": wanted}
         parts["expires"] = requests.checked_expiry(expires)
-        return [self._write(home, {digest}, **parts) for home in self._homes(key, digest)]
+        return self._write(layouts.home(self._table, key, digest, self._shards), digest, **parts)
 
     def _digest(self, operation: str, key: Key, name: str | bytes | None) -> bytes:
         """Return the digest of the id *name*, or a random digest without one."""
@@ -368,8 +318,8 @@ class Ledger:
             )
             raise StoreUnavailable(message) from error.__cause__
 
-    def _write(self, where: Item, ids: Iterable[bytes] = (), **known: Any) -> LedgerWrite:
-        return LedgerWrite(self._table, where, self._layout, frozenset(ids), **known)
+    def _write(self, where: Item, digest: bytes, **known: Any) -> LedgerWrite:
+        return LedgerWrite(self._table, where, self._layout, frozenset({digest}), **known)
 
     def _sent(self, write: LedgerWrite) -> Applied | Duplicate | Refused:
         """Send *write*, again in another form if the item has another layout or time. Raises `Conflict`."""
@@ -416,7 +366,7 @@ class Ledger:
 
     def _shown(self, result: Applied | Duplicate | Refused) -> Applied | Duplicate | Refused:
         """Return *result*, without values if the key has several shards."""
-        return result if self._most_shards == 1 else replace(result, values={})
+        return result if self._shards == 1 else replace(result, values={})
 
     def _update(self, write: LedgerWrite, request: Mapping[str, Any]) -> Values:
         """Send *request*, and return the caller's changed attributes. Raises `ConditionFailed`, `Full`."""
@@ -431,9 +381,8 @@ class Ledger:
     def _full(self) -> Full:
         return Full(
             f"an item of ledger {self._table.name!r} is full: the ids of one window and its attributes "
-            "exceed 400 KB. Compute the shards with `lambda-once plan`, and change their number by two "
-            "deployments (shards_next=, shards_before=), or shorten the window by relayout(). Nothing was "
-            "added; there is room again when the oldest ids are forgotten"
+            "exceed 400 KB. Nothing was added; there is room again when the oldest ids are forgotten. For "
+            f"more shards or a shorter window, give the ledger a new key, {layouts.CARRY_OVER}"
         )
 
     def _seen(self, item: Mapping[str, Mapping[str, Any]] | None) -> Seen:
@@ -457,20 +406,10 @@ class Ledger:
             message = f"ledger {self._table.name!r} did not return all its shards; retry"
             raise StoreUnavailable(message) from None
 
-    def _homes(self, key: Key, digest: bytes) -> list[Item]:
-        """Return the items that may have the id under either number of shards, first the one to write to."""
-        homes = layouts.homes(self._table, key, digest, self._shards)
-        others = layouts.homes(self._table, key, digest, self._other_shards)
-        return homes + [each for each in others if each not in homes]
-
-    def _has_id(self, ids: AbstractSet[bytes], homes: list[Item]) -> bool:
-        now, items = self._transport.clock.now(), self._items(homes)
-        return any(ids & ids_at(self._seen(item).own, self._layout, now) for item in items)
-
     def _refuse_shards(self, what: str) -> None:
-        if self._most_shards > 1:
+        if self._shards > 1:
             raise Misconfigured(
-                f"{what}: a key with {self._most_shards} shards has no single item for it. Keep such "
+                f"{what}: a key with {self._shards} shards has no single item for it. Keep such "
                 "counters in a ledger of one shard"
             )
 

@@ -20,6 +20,7 @@ from lambda_once.patterns.ledger.layout import (
     VERSION,
     Layout,
     Seen,
+    bucket_name,
     ids_at,
     in_use,
 )
@@ -52,8 +53,8 @@ class LedgerWrite:
     table: PatternTable
     key: Item
     layout: Layout
-    ids: frozenset[bytes] = frozenset()
-    """Digests to remember; empty if only the layout changes."""
+    ids: frozenset[bytes]
+    """Digests to remember."""
     amounts: Mapping[str, Number] = field(default_factory=dict)
     floor: Mapping[str, Number] = field(default_factory=dict)
     """For counters of *amounts*."""
@@ -134,7 +135,7 @@ def _named(what: str, given: object, apart: AbstractSet[str]) -> dict[str, objec
         if name in apart:
             raise Misconfigured(
                 f"attribute {name!r} is named twice, belongs to the key, or is the ledger's own: give it"
-                " another name, or the ledger's by names="
+                " another name"
             )
     return dict(given)
 
@@ -167,11 +168,11 @@ def request_for(
 
 def adding(write: LedgerWrite, number: int, now: datetime, seen: Item | None = None) -> dict[str, Any]:
     """Return the UpdateItem of *write* with bucket *number* as the newest, for an item that is in step."""
-    terms = _Terms(write.table)
-    spare = map(terms.bucket, write.layout.spare(number))
-    ids = f"{terms.bucket(number)} {terms.typed({'BS': sorted(write.ids)})}"
+    terms = _Terms()
+    spare = map(bucket_name, write.layout.spare(number))
+    ids = f"{bucket_name(number)} {terms.typed({'BS': sorted(write.ids)})}"
     if seen is None:
-        live = [terms.bucket(each) for each in write.layout.live(number)]
+        live = [bucket_name(each) for each in write.layout.live(number)]
         guards = [in_step(terms, write.layout, number), *(id_is_new(terms, each, live) for each in write.ids)]
     else:
         guards = [as_seen(terms, seen)]
@@ -180,12 +181,11 @@ def adding(write: LedgerWrite, number: int, now: datetime, seen: Item | None = N
 
 def rearranging(write: LedgerWrite, number: int, now: datetime, seen: Item) -> dict[str, Any]:
     """Return the UpdateItem that also rearranges the ids of *seen*: long idle, or of another layout."""
-    terms = _Terms(write.table)
+    terms = _Terms()
     kept = layouts.remembered(seen, write.layout, number)
-    if write.ids:
-        kept.setdefault(number, set()).update(write.ids)
-    names = {terms.bucket(each): ids for each, ids in kept.items()}
-    others = [name for name in map(terms.bucket, range(layouts.NAMES)) if name not in names]
+    kept.setdefault(number, set()).update(write.ids)
+    names = {bucket_name(each): ids for each, ids in kept.items()}
+    others = [name for name in map(bucket_name, range(layouts.NAMES)) if name not in names]
     buckets = [f"{name} = {terms.typed({'BS': sorted(ids)})}" for name, ids in names.items()]
     return _request(write, terms, number, now, [as_seen(terms, seen)], set_=buckets, removed=others)
 
@@ -203,13 +203,13 @@ def _request(
 ) -> dict[str, Any]:
     floors = [floor_holds(terms, name, needed) for name, needed in needs(write).items()]
     conditions = [*guards, *floors, *(is_as_expected(terms, *each) for each in write.expected.items())]
-    stamps = {TIME: number, LAYOUT: write.layout.written}
+    settings = [f"{TIME} = {terms.value(number)}", f"{LAYOUT} = {terms.value(write.layout.written)}"]
     if write.expires is not None:  # not before the ids of this write are forgotten
-        stamps[TTL] = max(epoch_seconds(write.expires), write.layout.end(number))
-    settings = [f"{terms.own(name)} = {terms.value(each)}" for name, each in stamps.items()]
+        expires = max(epoch_seconds(write.expires), write.layout.end(number))
+        settings.append(f"{terms.name(TTL)} = {terms.value(expires)}")
     settings += [f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()]
-    version, first = terms.own(VERSION), terms.value(epoch_milliseconds(now))
-    settings.append(f"{version} = if_not_exists({version}, {first}) + {terms.value(1)}")
+    first = terms.value(epoch_milliseconds(now))
+    settings.append(f"{VERSION} = if_not_exists({VERSION}, {first}) + {terms.value(1)}")
     amounts = [f"{terms.name(name)} {terms.value(amount)}" for name, amount in write.amounts.items()]
     additions = ", ".join([*added, *amounts])
     update = (
@@ -244,20 +244,20 @@ def in_step(terms: _Terms, layout: Layout, number: int) -> str:
     of a request would not find its id. Nor is it so much earlier that the name of the new bucket could
     contain ids from 64 buckets ago. A stamp without the others was not written by a ledger.
     """
-    time, now = terms.own(TIME), terms.value(number)
-    same = f"{terms.own(LAYOUT)} = {terms.value(layout.written)}"
+    now, same = terms.value(number), f"{LAYOUT} = {terms.value(layout.written)}"
     near = terms.value(number - len(layout.spare(number)))
-    none = " AND ".join(f"attribute_not_exists({terms.own(each)})" for each in STAMPS)
+    none = " AND ".join(f"attribute_not_exists({each})" for each in STAMPS)
     return (
-        f"({none} OR ({same} AND {time} <= {now} "
-        f"AND ({time} >= {near} OR attribute_not_exists({terms.bucket(number)}))))"
+        f"({none} OR ({same} AND {TIME} <= {now} "
+        f"AND ({TIME} >= {near} OR attribute_not_exists({bucket_name(number)}))))"
     )
 
 
 def as_seen(terms: _Terms, seen: Item) -> str:
     """Require that no ledger has written to the item since it was read, so that rearranging loses no id."""
-    name = terms.own(VERSION)
-    return f"{name} = {terms.typed(seen[VERSION])}" if VERSION in seen else f"attribute_not_exists({name})"
+    if VERSION not in seen:
+        return f"attribute_not_exists({VERSION})"
+    return f"{VERSION} = {terms.typed(seen[VERSION])}"
 
 
 def floor_holds(terms: _Terms, name: str, needed: Number) -> str:
@@ -358,10 +358,9 @@ def _has(values: Values, name: str, expected: object) -> bool:
 class _Terms:
     """The names and values of one request's expressions, by placeholder."""
 
-    def __init__(self, table: PatternTable) -> None:
+    def __init__(self) -> None:
         self.values: dict[str, dict[str, Any]] = {}
         self._placeholders: dict[str, str] = {}
-        self._own = table.own
 
     @property
     def names(self) -> dict[str, str]:
@@ -369,14 +368,6 @@ class _Terms:
 
     def name(self, attribute: str) -> str:
         return self._placeholders.setdefault(attribute, f"#n{len(self._placeholders)}")
-
-    def own(self, usual: str) -> str:
-        """Return an own attribute's name; a placeholder if it is renamed or the reserved word ``ttl``."""
-        name = self._own[usual]
-        return usual if name == usual != TTL else self.name(name)
-
-    def bucket(self, number: int) -> str:
-        return self.own(layouts.bucket_name(number))
 
     def value(self, plain: object) -> str:
         return self.typed(typed(plain))
