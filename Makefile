@@ -184,7 +184,6 @@ docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Measure again, and wr
 	@$(BIN)/python -m benchmarks.counts --docs
 	@$(BIN)/python -m benchmarks.parts --docs
 	@$(BIN)/python -m benchmarks.price --measure --docs
-	@$(BIN)/python -m benchmarks.sizing --docs
 	@$(BIN)/python -m tests.cli.pictures
 	@$(BIN)/python -m tests.demo.pictures
 	@$(BIN)/python -m tests.stack.rings --docs

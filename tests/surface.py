@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -20,7 +19,6 @@ from types import ModuleType
 from typing import Any, Final, get_origin
 
 import click
-from click.testing import CliRunner
 
 from lambda_once import MemoryStore, Misconfigured, Once
 from lambda_once.cli.app import app
@@ -199,12 +197,10 @@ def _outputs() -> Iterator[str]:
     )
     explanation = Explanation(decorator="once.sqs", source="sqs", service="s", name="n", payload="its body")
     comparison = Comparison(Verdict.SAME, (ComparedPart("key", "1", "2", counts=True),))
-    planned = CliRunner().invoke(app, ["plan", "--rate", "10", "--lifetime", "1h", "--output", "json"])
     for command, value in {
         "show": story_json(record, NOW + timedelta(hours=1), None, None),
         "watch": counts_json(Counts({}, {}, None), NOW),
         "explain": unit_json(explanation, full=True) | comparison_json(comparison, full=True),
-        "plan": json.loads(planned.stdout),
     }.items():
         yield from (f"lambda-once {command} prints {path}" for path in _paths(value))
 

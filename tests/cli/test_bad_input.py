@@ -269,12 +269,6 @@ def test_the_option_after_the_command_counts(shop: Shop) -> None:
     assert "'other' does not exist" in complaint(shop.run("--table", shop.name, "list", "--table", "other"))
 
 
-def test_the_shards_of_a_ledger_are_its_own(shop: Shop) -> None:
-    """Those of the index do not size it."""
-    (plan,) = lines(shop.run("--output", "jsonl", "--shards", "7", "plan", "--lifetime", "5m"))
-    assert plan["shards"] == 1
-
-
 @BY_COMMAND
 def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None:
     """Its page is not quoted."""

@@ -196,7 +196,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "explain two": (*EXPLAIN, str(EVENT), "{hostile}"),
     "explain a request": ("explain", "--handler", "examples.orders.api:create_order", "{request}"),
     "explain no file": (*EXPLAIN, HOSTILE[:-8].replace("\x00", "")),
-    "plan": ("plan", "--lifetime", "5m"),
     "unknown option": ("list", f"--{HOSTILE}"),
     "unknown command": (HOSTILE,),
     "help": ("show", "--help"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from benchmarks.units import size_of
+from benchmarks.units import read_units, size_of, write_units
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count, item_overhead, layout_for
 from lambda_once.patterns.results import Applied, Full
@@ -17,8 +17,6 @@ from lambda_once.patterns.sizing import (
     OTHER_BYTES,
     LedgerPlan,
     plan,
-    read_units,
-    write_units,
 )
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
@@ -30,12 +28,11 @@ KEY = {"pk": {"S": "cust_77"}}
 
 
 class Charged:
-    """A client that notes what each update and each read is charged."""
+    """A client that notes what each update is charged."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self.units: list[float] = []
-        self.reads: list[float] = []
 
     def __getattr__(self, operation: str) -> Any:
         return getattr(self._client, operation)
@@ -43,11 +40,6 @@ class Charged:
     def update_item(self, **request: Any) -> Any:
         answer = self._client.update_item(**request, ReturnConsumedCapacity="TOTAL")
         self.units.append(answer["ConsumedCapacity"]["CapacityUnits"])
-        return answer
-
-    def get_item(self, **request: Any) -> Any:
-        answer = self._client.get_item(**request, ReturnConsumedCapacity="TOTAL")
-        self.reads.append(answer["ConsumedCapacity"]["CapacityUnits"])
         return answer
 
 
@@ -130,7 +122,7 @@ def _written_evenly(
     client: Any, table: str, clock: FakeClock, found: LedgerPlan, seconds: float
 ) -> list[dict[str, Any]]:
     """Write to a ledger of this plan at its rate; return the item as it stood after each write."""
-    ledger = Ledger(table, client, window=found.lifetime, buckets=found.buckets, clock=clock)
+    ledger = Ledger(table, client, window=found.lifetime, shards=found.shards, clock=clock)
     items = []
     for number in range(round(seconds * found.rate)):
         assert isinstance(ledger.add("cust_77", {"balance": 10}, id=f"message-{number}"), Applied)
@@ -146,7 +138,7 @@ def _other_bytes(item: dict[str, Any]) -> int:
 def test_a_ledger_grows_to_what_was_planned(ground: Ground) -> None:
     """The item never has more ids or bytes than the plan says, and nearly gets there."""
     table, clock = ground.table(), FakeClock()
-    found = plan(rate=10, lifetime=2, shards=1, other_bytes=23, buckets=8)
+    found = plan(rate=10, lifetime=timedelta(seconds=2), other_bytes=23)
     items = _written_evenly(ground.client, table, clock, found, 10)
     counts = [sum(len(each["BS"]) for each in item.values() if "BS" in each) for item in items]
     assert found.ids - 1 <= max(counts) <= found.ids
@@ -159,29 +151,12 @@ def test_a_ledger_grows_to_what_was_planned(ground: Ground) -> None:
 def test_a_ledger_is_charged_what_was_planned(engine: Ground) -> None:
     """No write more units than the plan says, and the last ones as many."""
     table, clock = engine.table(), FakeClock()
-    found = plan(rate=30, lifetime=5, shards=1, other_bytes=23)
+    found = plan(rate=30, lifetime=timedelta(seconds=5), other_bytes=23)
     charged = Charged(engine.client)
     _written_evenly(charged, table, clock, found, 12)
     assert found.write_units == 2
     assert set(charged.units) == {1, 2}
     assert charged.units[-50:] == [2] * 50
-
-
-@pytest.mark.engine
-def test_a_batch_is_charged_what_was_planned(engine: Ground) -> None:
-    """One read and one write of the item for ten ids; the last ones take as many units as the plan says."""
-    table, clock = engine.table(), FakeClock()
-    found = plan(rate=100, lifetime=5, shards=1, other_bytes=23, batch=10)
-    charged = Charged(engine.client)
-    ledger = Ledger(table, charged, window=found.lifetime, buckets=found.buckets, clock=clock)
-    for batch in range(120):
-        added = ledger.add_all("cust_77", {f"{batch}-{number}": {"balance": 1} for number in range(10)})
-        assert {type(each) for each in added} == {Applied}
-        clock.advance(found.batch / found.rate)
-    assert (len(charged.units), len(charged.reads)) == (120, 120)
-    assert (max(charged.units), max(charged.reads)) == (found.write_units, read_units(found.item_bytes))
-    assert found.total_units == max(charged.units) * 10
-    assert found.total_read_units == max(charged.reads) * 10
 
 
 @pytest.mark.engine
@@ -198,9 +173,9 @@ def test_a_ledger_is_full_where_the_plan_ends(engine: Ground) -> None:
     item[name]["BS"] += _digests(room // ID_BYTES - 1)
     engine.client.put_item(TableName=table, Item=item)
     assert isinstance(ledger.add("cust_77", {"balance": 10}, id="last"), Applied)
-    with pytest.raises(Full, match="lambda-once plan"):
+    with pytest.raises(Full, match="exceed 400 KB"):
         ledger.add("cust_77", {"balance": 10}, id="one more")
     assert ledger.get("cust_77") == {"balance": 20}
     by_plan = plan(lifetime=window, other_bytes=23)
-    most = (MOST_ITEM_BYTES - (by_plan.item_bytes - by_plan.ids * ID_BYTES)) // ID_BYTES
-    assert abs(most - (room // ID_BYTES + 1)) <= 16
+    assert by_plan.write_units == 400
+    assert abs(by_plan.ids - (room // ID_BYTES + 1)) <= 16

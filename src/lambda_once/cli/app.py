@@ -27,7 +27,6 @@ COMMANDS: Final = {
     "redrive": "decisions",
     "forget": "decisions",
     "watch": "lists",
-    "plan": "plan",
 }
 """The module of each; there it is ``<name>_command``."""
 

@@ -382,7 +382,8 @@ class Ledger:
         return Full(
             f"an item of ledger {self._table.name!r} is full: the ids of one window and its attributes "
             "exceed 400 KB. Nothing was added; there is room again when the oldest ids are forgotten. For "
-            f"more shards or a shorter window, give the ledger a new key, {layouts.CARRY_OVER}"
+            "more shards (lambda_once.patterns.plan computes them) or a shorter window, give the ledger "
+            f"a new key, {layouts.CARRY_OVER}"
         )
 
     def _seen(self, item: Mapping[str, Mapping[str, Any]] | None) -> Seen:
