@@ -6,9 +6,8 @@ values are *tagged*: written as an object whose only name begins with U+0000. A 
 U+0000 gets another one, so a tagged form never equals a plain value. Different values have different texts,
 with one exception: numbers, booleans and None as names count as the text that JSON writes for them.
 
-Equal whole numbers have the same text: 5, 5.0, 5e0 and Decimal("5.00") are `5`. A number of more than
-WRITTEN_OUT digits that ends in ZEROS zeros is written with an exponent, so the form is never much longer than
-the input.
+Equal numbers have the same text: 5, 5.0, 5e0 and Decimal("5.00") are `5`. A whole number that ends in ZEROS
+zeros or more has an exponent, so the form is never much longer than the input.
 
 The same traversal (`converted`) makes the *plain form* of a value, for JMESPath and for results.
 """
@@ -19,14 +18,14 @@ import json
 import re
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from functools import lru_cache
 from hashlib import sha256
-from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -46,12 +45,11 @@ Leaf = Callable[[object, Path], object]
 Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
 """Converts the names of a mapping."""
 
-NEVER_WRAPS = frozenset({dict, list, tuple, float})
+_MAPPINGS = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
+_LISTS = (list, tuple)
+_NUMBERS = frozenset({int, float, Decimal})
+NEVER_WRAPS = frozenset({dict, list, tuple, *_NUMBERS})
 """Types that `unwrapped` returns unchanged."""
-
-# A cycle raises RecursionError; the encoder's own check for cycles would cost time.
-_OPTIONS: Any = {"ensure_ascii": False, "check_circular": False, "separators": (",", ":")}
-_SORTED = json.JSONEncoder(sort_keys=True, **_OPTIONS)
 
 
 class NotCanonical(TypeError):
@@ -74,15 +72,15 @@ def canonical(value: object) -> bytes:
     timedeltas, UUIDs, bytes and sets are tagged, so they never equal a string or a list. Raises NotCanonical
     for any other type, for cycles and for values nested too deeply.
     """
-    return b"".join(_chunks(value))
+    try:
+        return written(value).encode("utf-8", "surrogatepass")
+    except UNWRITABLE as error:
+        raise not_canonical(error) from None
 
 
 def digest(value: object) -> str:
     """Return the SHA-256 of the canonical form in hex, 64 characters. Raises NotCanonical."""
-    hashed = sha256()
-    for chunk in _chunks(value):
-        hashed.update(chunk)
-    return hashed.hexdigest()
+    return sha256(canonical(value)).hexdigest()
 
 
 def fingerprint(value: object) -> str:
@@ -99,15 +97,6 @@ def not_canonical(error: Exception) -> NotCanonical:
     if isinstance(error, RecursionError):
         return NotCanonical("a value that contains itself or is nested too deeply is not canonical")
     return NotCanonical(f"a number or a time is out of range: {type(error).__name__}")
-
-
-def _chunks(value: object) -> Iterator[bytes]:
-    """Yield the canonical form in pieces: it may be much longer than the text (`1e24` has 25 digits)."""
-    try:
-        for piece in with_canonical_numbers(_text(value)):
-            yield piece.encode("utf-8", "surrogatepass")
-    except UNWRITABLE as error:
-        raise not_canonical(error) from None
 
 
 # -- the walk
@@ -133,21 +122,25 @@ def unwrapped(value: object) -> object:
 
 
 def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> object:
-    """Return *value* as dicts, lists, strings, integers, booleans and None; *leaf* converts all else."""
+    """
+    Return *value* as dicts, lists, strings, integers below LARGE, booleans and None.
+
+    *leaf* converts all else, such as larger integers.
+    """
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind is str or kind is bool or value is None or (kind is int and abs(value) < LARGE):  # type: ignore[arg-type]  # an int
         return value
+    if kind in _NUMBERS:
+        return leaf(value, path)
     inner = value if kind in NEVER_WRAPS else unwrapped(value)
     if inner is not value:
         return converted(inner, leaf, names, path)
-    if isinstance(value, Mapping):
+    if isinstance(value, _MAPPINGS):
         return {name: converted(each, leaf, names, (*path, name)) for name, each in names(value).items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, _LISTS):
         return [converted(each, leaf, names, (*path, index)) for index, each in enumerate(value)]
     if isinstance(value, str):
         return str.__str__(value)
-    if isinstance(value, int):
-        return int(value)
     return leaf(value, path)
 
 
@@ -156,62 +149,34 @@ def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> objec
 
 def written(value: object) -> str:
     """Return the canonical text. Raises one of UNWRITABLE if there is none."""
-    return "".join(with_canonical_numbers(_text(value)))
-
-
-def _text(value: object) -> str:
-    """
-    Return the JSON of *value*; its numbers may not be canonical yet.
-
-    The C encoder writes JSON values and Decimals directly; other values are converted first.
-    """
-    if isinstance(value, Decimal):
-        return _SORTED.encode(_canonical_leaf(value, ()))
-    text = _encoded(value)
-    return _walked(value) if text is None else text
-
-
-# Raised for another type, and for names that cannot be sorted or compared (Decimal and NaN).
-_NO_JSON = (TypeError, InvalidOperation)
-
-
-def _encoded(value: object) -> str | None:
-    """Return the C encoder's text of *value*; None if it cannot encode it, or if names need escaping."""
+    # The C encoder alone writes most values: few have a number or a name that needs another form.
     try:
-        text = _SORTED.encode(value)
-    except _NO_JSON:
-        return _encoded_with_decimals(value)
-    return None if _WRITTEN_MARK in text else text
+        text = _ENCODER.encode(value)
+    except (TypeError, InvalidOperation):  # another type; names that cannot be sorted, or compared
+        return _walked(value)
+    return text if _is_canonical(text) else _walked(value)
 
 
-def _encoded_with_decimals(value: object) -> str | None:
-    tags = 0
-
-    def decimal(part: object) -> object:
-        nonlocal tags
-        if not isinstance(part, Decimal) or part.is_snan():
-            raise TypeError
-        form = decimal_form(part)
-        tags += isinstance(form, dict)
-        return form
-
-    try:
-        text = json.JSONEncoder(sort_keys=True, default=decimal, **_OPTIONS).encode(value)
-    except _NO_JSON:
-        return None
-    return text if text.count(_WRITTEN_MARK) == tags else None
+def _is_canonical(text: str) -> bool:
+    """Return whether *text*, from the encoder, is canonical. A string that looks like a number costs time."""
+    return not (
+        _WRITTEN_MARK in text
+        or _WRITTEN_ZEROS in text
+        or (".0" in text and _WHOLE.search(text))
+        or _WHOLE_EXPONENT.search(text)
+    )
 
 
 def _walked(value: object, path: Path = ()) -> str:
-    return _SORTED.encode(converted(value, _canonical_leaf, _canonical_names, path))
+    return _ENCODER.encode(converted(value, _canonical_leaf, _canonical_names, path))
 
 
 def _canonical_leaf(value: object, path: Path) -> object:
     match value:
-        case float():
-            return json_number(Decimal(repr(float(value))))
+        case int() | float():
+            return _number_form(int(value) if isinstance(value, int) else float(value))
         case Decimal() if not value.is_snan():
-            return decimal_form(value)
+            return _decimal_form(value)
         case datetime():
             instant = value if value.utcoffset() is None else value.astimezone(UTC)
             return {f"{MARK}datetime": instant.isoformat(timespec="microseconds")}
@@ -224,8 +189,7 @@ def _canonical_leaf(value: object, path: Path) -> object:
         case bytes() | bytearray() | memoryview():
             return {f"{MARK}bytes": bytes(value).hex()}
         case set() | frozenset():
-            texts = ("".join(with_canonical_numbers(_walked(each, path))) for each in value)
-            return {f"{MARK}set": sorted(texts)}
+            return {f"{MARK}set": sorted(_walked(each, path) for each in value)}
         case _ if isinstance(value, uuid_class()):
             return {f"{MARK}uuid": value.hex}
         case _:
@@ -239,6 +203,8 @@ def uuid_class() -> type[UUID] | tuple[()]:
 
 def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
     """Escape names that begin with the mark; tag those that JSON cannot write, or cannot sort."""
+    if {*map(type, mapping)} == {str} and min(mapping)[:1] > MARK:
+        return mapping
     if all(isinstance(name, int | float) for name in mapping) or [*mapping] == [None]:
         return mapping
     named = {_canonical_name(name): each for name, each in mapping.items()}
@@ -251,7 +217,7 @@ def _canonical_name(name: object) -> str:
     form = converted(name, _canonical_leaf, _canonical_names)
     if isinstance(form, str):
         return MARK + form if form.startswith(MARK) else form
-    return MARK + "".join(with_canonical_numbers(_SORTED.encode(form)))
+    return MARK + _ENCODER.encode(form)
 
 
 # -- the plain form
@@ -273,6 +239,8 @@ def plain(value: object) -> object:
 
 def _plain_leaf(value: object, path: Path) -> object:
     match value:
+        case int():
+            return int(value)
         case Decimal():
             exact = json_number(value)
             return str(value) if exact is None else exact
@@ -308,78 +276,81 @@ def _plain_name(name: object) -> object:
 
 # -- numbers
 
-WRITTEN_OUT = 25
-"""A whole number of at most this many digits is always written out."""
-ZEROS = 9
-"""A longer one gets an exponent if it ends in this many zeros or more, as every such float does."""
+ZEROS = 25
+"""A whole number that ends in this many zeros or more is not written out."""
+LARGE: int = 10**ZEROS
+"""The first such number."""
 EXPANDED_DIGITS = 4_300
-"""A longer whole number is never written out: Python parses at most this many digits (sys.int_info)."""
+"""A longer Decimal is not written out either: Python parses at most this many digits (sys.int_info)."""
 FLOAT_DIGITS = 17
 """Most significant digits that `repr(float)` writes (IEEE 754 binary64)."""
 LONGEST_FLOAT_TEXT = 24
 """Length of the longest `repr` of a float: -2.2250738585072014e-308."""
-ALWAYS_EXACT = 15
-"""Significant digits that every normal float preserves (IEEE 754 binary64)."""
-LEAST_NORMAL = 2.2250738585072014e-308
-"""The smallest normal float (IEEE 754 binary64)."""
+
+# What `repr` writes for a float that is to be written out.
+_WHOLE = re.compile(r"\.0(?:[,\]}]|$)")
+_WHOLE_EXPONENT = re.compile(r"e\+(?:[1-3]\d|40)(?!\d)")
+_ENDS_IN_ZEROS = 10.0 ** (FLOAT_DIGITS + ZEROS - 1)
+"""Whole floats from here on end in ZEROS zeros."""
+_WRITTEN_ZEROS = "0" * ZEROS
 
 
-class Digits(NamedTuple):
-    """A finite decimal number: *sign* ("-" or ""), then *significant* times 10 to the power *exponent*."""
+def json_number(value: Decimal) -> int | float | None:
+    """
+    Return the number that JSON writes with exactly the digits of *value*; None if there is none.
 
-    sign: str
-    significant: str
-    """The digits without leading and trailing zeros; "" for 0."""
-    exponent: int
-
-    @classmethod
-    def of(cls, value: Decimal) -> Digits:
-        """Return the digits of *value*, which is finite. The decimal context has no influence."""
-        mantissa, _, exponent = f"{value:e}".partition("e")
-        sign = mantissa[:1] if mantissa[0] == "-" else ""
-        digits = mantissa[len(sign) :].replace(".", "").rstrip("0")
-        return cls(sign, digits, int(exponent) + 1 - len(digits))
-
-    def __str__(self) -> str:
-        return f"{self.sign}{self.significant}e{self.exponent}"
-
-    @property
-    def is_written_out(self) -> bool:
-        """Whether this is a whole number whose canonical form has no exponent; `1e308` has one."""
-        if self.exponent < 0:
-            return False
-        length = len(self.significant) + self.exponent
-        return length <= WRITTEN_OUT or (self.exponent < ZEROS and length <= EXPANDED_DIGITS)
-
-    @property
-    def nearest(self) -> float | None:
-        """The float whose `repr` has exactly these digits; None if there is none."""
-        if len(self.significant) > FLOAT_DIGITS:
-            return None
-        text = str(self)
-        found = float(text)
-        if len(self.significant) <= ALWAYS_EXACT and LEAST_NORMAL < abs(found) < inf:
-            return found
-        return found if is_shortest(text, found) else None
-
-    @property
-    def json_number(self) -> int | float | None:
-        """
-        The number that JSON writes with exactly these digits; None if there is none.
-
-        A float counts by its `repr`: Decimal("0.1") is 0.1, and different Decimals are never the same float.
-        """
-        if not self.significant:
-            return 0
-        if self.is_written_out:
-            return int(f"{self.sign}{self.significant}{'0' * self.exponent}")
-        return self.nearest
+    A float counts by its `repr`: Decimal("0.1") is 0.1, and different Decimals are never the same float.
+    """
+    if not value.is_finite():
+        return None if value.is_snan() else float(value)
+    if not value:
+        return 0
+    if value == value.to_integral_value() and value.adjusted() < EXPANDED_DIGITS:
+        digits, exponent = _scientific(value)
+        if exponent < ZEROS:
+            return int(f"{digits}{'0' * exponent}")
+    text = str(value)
+    found = float(text)
+    return found if is_shortest(text, found) else None
 
 
-def digits_of(text: str) -> str:
-    """Return the digits of *text*, a decimal, without leading and trailing zeros."""
-    mantissa = text if "e" not in text and "E" not in text else text.lower().partition("e")[0]
-    return mantissa.strip("-0.").replace(".", "")
+def _scientific(value: Decimal) -> tuple[str, int]:
+    """Return *value*, finite and not 0, as sign and digits without zeros at the end, and a power of ten."""
+    mantissa, _, exponent = f"{value:e}".partition("e")  # the decimal context has no influence
+    digits = mantissa.replace(".", "").rstrip("0")
+    return digits, int(exponent) + 1 - len(digits.lstrip("-"))
+
+
+def _decimal_form(value: Decimal) -> object:
+    """Return *value* as a JSON number, or tagged. It must not be a signalling NaN."""
+    exact = json_number(value)
+    if exact is not None:
+        return exact
+    digits, exponent = _scientific(value)
+    return {_DECIMAL: f"{digits}e{exponent}"}
+
+
+@lru_cache(maxsize=1_024, typed=True)  # a body of a million such numbers repeats them
+def _number_form(value: float) -> object:
+    if isinstance(value, float):
+        if not value.is_integer() or abs(value) >= _ENDS_IN_ZEROS:
+            return value
+        value = int(Decimal(repr(value)))
+    return value if value % LARGE or not value else _decimal_form(Decimal(value))
+
+
+def _exact(value: object) -> int | float:
+    """Return *value*, a Decimal, as a number. Raises TypeError if there is none, and for any other type."""
+    number = json_number(value) if isinstance(value, Decimal) else None
+    if number is None:
+        raise TypeError
+    return number
+
+
+# A cycle raises RecursionError; the encoder's own check for cycles would cost time.
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, default=_exact, ensure_ascii=False, check_circular=False, separators=(",", ":")
+)
 
 
 def is_shortest(text: str, number: float) -> bool:
@@ -389,110 +360,17 @@ def is_shortest(text: str, number: float) -> bool:
     A body may have millions of numbers, so this compares texts and creates no Decimals. Equal digits mean
     equal values, as rounding cannot change a value by a factor of ten.
     """
-    if len(text) > LONGEST_FLOAT_TEXT and len(digits_of(text)) > FLOAT_DIGITS:
+    if len(text) > LONGEST_FLOAT_TEXT and len(_digits(text)) > FLOAT_DIGITS:
         return False
     shortest = repr(number)
     if shortest == text:
         return True
-    if is_plain_fraction(text) and "e" not in shortest:  # a fraction has one text of this form
-        return False
-    return digits_of(shortest) == digits_of(text)
+    if "e" not in shortest and "." in text and text[-1] != "0" and "e" not in text and "E" not in text:
+        return False  # a fraction has one text without exponent and trailing zeros
+    return _digits(shortest) == _digits(text)
 
 
-def is_plain_fraction(text: str) -> bool:
-    """Return whether *text*, a decimal, has a point, no exponent and no trailing zero."""
-    return text[-1] != "0" and "." in text and "e" not in text and "E" not in text
-
-
-def json_number(value: Decimal) -> int | float | None:
-    """Return the number that JSON writes with exactly the digits of *value*; None if there is none."""
-    if not value.is_finite():
-        return None if value.is_snan() else float(value)
-    return Digits.of(value).json_number
-
-
-def decimal_form(value: Decimal) -> object:
-    """Return *value* as a JSON number, or tagged. It must not be a signalling NaN."""
-    if not value.is_finite():
-        return float(value)
-    text = str(value)
-    plain = is_plain_fraction(text)
-    if plain or ("E-" in text and value):  # a fraction: by far the most, so without the steps below
-        found, digits = float(text), digits_of(text)
-        exponent = text.index(".") + 1 - len(text) if plain else int(text.partition("E")[2]) + 1 - len(digits)
-        sign = "-" if text[0] == "-" else ""
-        return found if is_shortest(text, found) else {_DECIMAL: f"{sign}{digits}e{exponent}"}
-    number = Digits.of(value)
-    exact = number.json_number
-    return {_DECIMAL: str(number)} if exact is None else exact
-
-
-# -- numbers in JSON text
-
-# Numbers that the encoder does not write in canonical form. A match within a string only costs time.
-# A float has at most 17 digits: one that repr writes with "e+" is whole, and below e+25 it is written out.
-_WHOLE_FLOAT = re.compile(r"\.0(?:[,\]}]|$)")
-_SHORT_EXPONENT = re.compile(r"e\+(?:1\d|2[0-4])(?!\d)")
-_MANY_ZEROS = "0" * ZEROS
-_LONG_WHOLE = re.compile(rf"{_MANY_ZEROS}(?!\d)(?<=\d{{{WRITTEN_OUT + 1}}})")
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# About 64 KB, ending neither in a string nor in a number.
-_SLICE = re.compile(rf'(?:[^"]{{1,512}}+|{_STRING}){{1,128}}+[-+.\de]*+')
-# A number that may need another form, or a string, which stays unchanged.
-_NUMBERS = re.compile(
-    rf"((?<![\d.])-?\d++(?:\.0(?![\de])|(?:\.\d++)?e\+(?:1\d|2[0-4])(?!\d)|(?<={_MANY_ZEROS})(?![\d.e]))|{_STRING})"
-)
-_FLOAT_RANGE = 300  # digits: the largest float has 309
-_REMEMBERED = 4_096
-
-
-def with_canonical_numbers(text: str) -> Iterator[str]:
-    """Yield *text*, JSON from Python's encoder, with whole numbers in their canonical form."""
-    if (
-        _SHORT_EXPONENT.search(text)
-        or (".0" in text and _WHOLE_FLOAT.search(text))
-        or (_MANY_ZEROS in text and _LONG_WHOLE.search(text))
-    ):
-        canonical = _CanonicalNumbers()
-        for part in _SLICE.finditer(text):
-            pieces = _NUMBERS.split(part.group())
-            pieces[1::2] = map(canonical.__getitem__, pieces[1::2])
-            yield "".join(pieces)
-    else:
-        yield text
-
-
-class _CanonicalNumbers(dict[str, str]):
-    """
-    A cache of canonical forms, by the text that `_NUMBERS` matched.
-
-    If 6 MB contain more than a million numbers, the numbers are short and few differ, so most are hits.
-    """
-
-    def __missing__(self, text: str) -> str:
-        if text[0] == '"':
-            return text
-        form = _canonical_number(text)
-        if len(self) < _REMEMBERED:
-            self[text] = form
-        return form
-
-
-def _canonical_number(text: str) -> str:
-    mantissa, exponential, exponent = text.partition("e+")
-    whole, _, fraction = mantissa.partition(".")
-    if exponential:
-        return f"{whole}{fraction}{'0' * (int(exponent) - len(fraction))}"
-    if fraction:
-        return "0" if whole == "-0" else whole
-    return _canonical_whole(text)
-
-
-def _canonical_whole(text: str) -> str:
-    """Return the text of the long whole number *text* as it is written for an equal float or Decimal."""
-    digits = text.lstrip("-")
-    if len(digits) <= WRITTEN_OUT:
-        return text
-    if len(digits) <= _FLOAT_RANGE and len(digits.rstrip("0")) <= ALWAYS_EXACT:
-        return repr(float(text))
-    return json.dumps(decimal_form(Decimal(text)), separators=(",", ":"))
+def _digits(text: str) -> str:
+    """Return the digits of *text*, a decimal, without leading and trailing zeros."""
+    mantissa = text if "e" not in text and "E" not in text else text.lower().partition("e")[0]
+    return mantissa.strip("-0.").replace(".", "")

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from zlib import crc32
 
 from lambda_once.core.canonical import (
+    LARGE,
     MARK,
     NEVER_WRAPS,
     UNWRITABLE,
     VERSION,
-    WRITTEN_OUT,
     not_canonical,
     unwrapped,
     written,
@@ -36,7 +36,6 @@ _ENTRY = 4
 # A checksum, not a hash: 16 bits protect nothing either way, and a checksum takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF
 _KINDS = {type(None): "null", str: "text", list: "a list"}
-_LONG_WHOLE = 10**WRITTEN_OUT
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
@@ -191,7 +190,7 @@ class _Writer:
         kind = type(value)
         if kind is str:
             text = encode_basestring(value)  # type: ignore[arg-type]  # a str
-        elif kind is int and -_LONG_WHOLE < value < _LONG_WHOLE:
+        elif kind is int and abs(value) < LARGE:  # type: ignore[arg-type]  # an int
             text = repr(value)
         elif kind is bool or value is None:
             text = _CONSTANTS[value]  # type: ignore[index]  # one of these

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
-from lambda_once.core.canonical import Digits, NotCanonical, digest
+from lambda_once.core.canonical import NotCanonical, digest
 from lambda_once.core.fields import names_in, printable
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
@@ -269,14 +269,9 @@ def whole_digits(value: object) -> str | None:
     if isinstance(value, int):
         return str(int(value)) if abs(value) < _TOO_LONG else None
     exact = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
-    if not exact.is_finite():
+    if not exact.is_finite() or (exact and exact.adjusted() >= MOST_DIGITS):
         return None
-    digits = Digits.of(exact)
-    if not digits.significant:
-        return "0"
-    if digits.exponent < 0 or len(digits.significant) + digits.exponent > MOST_DIGITS:
-        return None
-    return f"{digits.sign}{digits.significant}{'0' * digits.exponent}"
+    return str(int(exact)) if exact == exact.to_integral_value() else None
 
 
 def _encoded(value: str) -> str:

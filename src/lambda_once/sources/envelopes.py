@@ -10,14 +10,12 @@ from functools import partial
 from math import inf, isinf
 from typing import Final, NamedTuple, NoReturn, TypeGuard
 
-from lambda_once.core.canonical import (
-    ALWAYS_EXACT,
-    LEAST_NORMAL,
-    is_shortest,
-)
+from lambda_once.core.canonical import is_shortest
 from lambda_once.sources.unit import NOTHING, itself
 
-_SHORT: Final = ALWAYS_EXACT + 1  # characters: one more is the point
+# IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
+_LEAST_NORMAL: Final = 2.2250738585072014e-308
+_SHORT: Final = 15 + 1  # characters: one more is the point
 _BOUNDS: Final = (0.0, inf, -inf)  # what a float makes of a number outside its range
 
 
@@ -70,7 +68,7 @@ def parse_bytes(data: bytes) -> object:
 
 def _exact(text: str) -> float | Decimal:
     number = float(text)
-    if len(text) <= _SHORT and LEAST_NORMAL < abs(number) < inf:
+    if len(text) <= _SHORT and _LEAST_NORMAL < abs(number) < inf:
         return number
     if number in _BOUNDS:
         if isinf(number) or text.lower().partition("e")[0].strip("-0."):
