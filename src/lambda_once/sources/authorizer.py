@@ -60,15 +60,15 @@ class AuthorizerContext(NamedTuple):
             if name is None
             else "Pass the one that is the user's id, such as"
         )
-        write = as_option("caller", self.path, name or "userId")
+        write = _as_caller(self.path, name or "userId")
         return f"the Lambda authorizer names no user; its context has {listed}. {way} {write}"
 
 
-def as_option(option: str, path: str, name: str) -> str:
-    """Return *option* with the expression that selects *name* below *path*, as it is written in Python."""
+def _as_caller(path: str, name: str) -> str:
+    """Return ``caller=`` with the expression that selects *name* below *path*, as it is written in Python."""
     if _PLAIN.fullmatch(name):
-        return f'{option}="{path}.{name}"'
-    return f"{option}={f'{path}.{json.dumps(name)}'!r}"
+        return f'caller="{path}.{name}"'
+    return f"caller={f'{path}.{json.dumps(name)}'!r}"
 
 
 def context_of(context: object) -> AuthorizerContext | None:
