@@ -223,16 +223,22 @@ def _canonical_name(name: object) -> str:
 # -- the plain form
 
 
-def plain(value: object) -> object:
+def plain(value: object, *kept: type) -> object:
     """
-    Return *value* in JSON types, for JMESPath and for results.
+    Return *value* in JSON types, for JMESPath and for results; what is of the types *kept* stays.
 
     A Decimal becomes a number, or its digits as text if no float has exactly these; dates and times become
     ISO 8601, a timedelta its seconds, UUIDs text, bytes base64, and a set a sorted list. Values without such
     a form are left unchanged. Raises NotCanonical if the value contains itself or is nested too deeply.
     """
     try:
-        return converted(value, _plain_leaf, _plain_names)
+        if not kept:
+            return converted(value, _plain_leaf, _plain_names)
+        return converted(
+            value,
+            lambda part, path: part if isinstance(part, kept) else _plain_leaf(part, path),
+            _plain_names,
+        )
     except RecursionError:
         raise NotCanonical("a value that contains itself or is nested too deeply has no plain form") from None
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
-from functools import cached_property
+from decimal import Decimal
+from functools import cached_property, partial
 from inspect import Parameter
 from threading import RLock
 from types import NoneType, UnionType
@@ -24,7 +27,8 @@ from typing import (
     is_typeddict,
 )
 
-from lambda_once.core.canonical import plain
+from lambda_once.core.canonical import MARK, converted, plain
+from lambda_once.core.differences import Difference, Drained, difference
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
 from lambda_once.core.signatures import check_fields, title
 from lambda_once.errors import Misconfigured
@@ -44,9 +48,9 @@ BUILDING: Final = RLock()
 """Held while pydantic builds an adapter: it imports its modules then, and concurrent imports may deadlock."""
 
 
-def codec_for(annotation: object) -> Codec:
+def codec_for(annotation: object, *, converts: bool = False) -> Codec:
     """
-    Return the codec for ``returns=`` or for a return annotation, as `typing.get_type_hints` returns it.
+    Return the codec for a return annotation, as `typing.get_type_hints` returns it, or for ``returns=``.
 
     Annotations of JSON types (None, str, dict, list[int], Mapping, any TypedDict), missing and unknown ones
     get plain JSON. Others get pydantic's TypeAdapter, imported here, as concurrent imports may deadlock.
@@ -56,7 +60,7 @@ def codec_for(annotation: object) -> Codec:
     check_fields(annotation)
     if not is_plain(annotation):
         _check_pydantic(annotation)
-    return Codec(annotation)
+    return Codec(annotation, converts=converts)
 
 
 def _check_pydantic(annotation: object) -> None:
@@ -87,13 +91,22 @@ class Codec:
     """
     Writes and reads results of one annotation.
 
-    With a typed annotation, `load` returns a value of that type. Otherwise it returns JSON types, with
-    Decimals, dates, dataclasses and the like in their `plain` form. None is always ``null``. Fields that
-    pydantic masks are stored masked, and fields that it excludes are not stored.
+    With a typed annotation, `load` returns a value of that type, otherwise JSON types and Decimals, with
+    dates, dataclasses and the like in their `plain` form. None is always ``null``. Fields that pydantic
+    masks are stored masked, and fields that it excludes are not stored: `difference` finds them.
     """
 
-    def __init__(self, annotation: object) -> None:
+    def __init__(self, annotation: object, *, converts: bool = False) -> None:
         self.annotation = annotation
+        self.converts = converts
+        """Whether the first caller, too, gets a value of the annotation (``returns=``)."""
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it is of a declared type, whose values are compared with what is read back."""
+        return not isinstance(self.annotation, _ByPair) and not any(
+            self.annotation is one for one in _ANYTHING
+        )
 
     def dump(self, value: object) -> str:
         """
@@ -104,7 +117,7 @@ class Codec:
         if value is None:
             return "null"
         try:
-            return _text(self._form.write(value))
+            return self._form.write(value)
         except NotSerialisable:
             raise
         except Exception as error:
@@ -125,6 +138,18 @@ class Codec:
                 f"the stored result does not fit {self.annotation!r}: {type(error).__name__}"
             ) from None
 
+    def difference(self, returned: object, loaded: object) -> Difference | Drained | None:
+        """Return where *loaded* is not what was *returned*. A ``codec=`` is the developer's word for it."""
+        if isinstance(self._form, _ByPair):
+            return None
+        return difference(self.annotation if self.problem is None else Any, returned, loaded)
+
+    @property
+    def problem(self) -> str | None:
+        """Why results are plain JSON although a type is declared; None if they are not."""
+        form = self._form
+        return form.instead if isinstance(form, _PlainJson) else None
+
     def round_trip(self, value: object) -> Any:
         """Return *value* as duplicates get it. Raises NotSerialisable if it cannot be read back."""
         try:
@@ -141,15 +166,27 @@ class Codec:
             return _form_of(self.annotation)
 
 
+JSON: Final = Codec(Any)
+"""The codec of results without a type."""
+
+
 class _ByPydantic(NamedTuple):
     """Uses field names, not aliases: validation and serialisation aliases may differ."""
 
     adapter: Any
 
-    def write(self, value: object) -> object:
-        return self.adapter.dump_python(value, mode="json", by_alias=False, round_trip=True, warnings=False)
+    def write(self, value: object) -> str:
+        dump = partial(self.adapter.dump_python, value, by_alias=False, round_trip=True, warnings=False)
+        try:
+            return _json(dump(mode="json"), _plain_form)
+        except ValueError:
+            # A model's own configuration decides how its bytes are written, and by default only UTF-8 can be.
+            return f"{_IN_PYTHON}{_tagged(dump(mode='python'), bytes, Decimal)}}}"
 
     def read(self, text: str) -> object:
+        if text.startswith(_IN_PYTHON):
+            value = _untagged(text[len(_IN_PYTHON) : -1])
+            return self.adapter.validate_python(value, by_alias=False, by_name=True)
         return self.adapter.validate_json(text, by_alias=False, by_name=True)
 
 
@@ -159,24 +196,27 @@ class _ByPair(NamedTuple):
     to_json: Callable[[Any], object]
     from_json: Callable[[Any], object]
 
-    def write(self, value: object) -> object:
-        return self.to_json(value)
+    def write(self, value: object) -> str:
+        return _tagged(self.to_json(value), Decimal)
 
     def read(self, text: str) -> object:
-        return self.from_json(json.loads(text))
+        return self.from_json(_untagged(text))
 
     def __repr__(self) -> str:
         return f"codec=({title(self.to_json)}, {title(self.from_json)})"
 
 
 class _PlainJson(NamedTuple):
-    """Plain JSON, without a type."""
+    """JSON and Decimals, without a type."""
 
-    def write(self, value: object) -> object:
-        return value
+    instead: str | None = None
+    """The error for which a declared type has no adapter; None: it needs none."""
+
+    def write(self, value: object) -> str:
+        return _tagged(value, Decimal)
 
     def read(self, text: str) -> object:
-        return json.loads(text)
+        return _untagged(text)
 
 
 def _form_of(annotation: object) -> _ByPydantic | _PlainJson | _ByPair:
@@ -186,8 +226,8 @@ def _form_of(annotation: object) -> _ByPydantic | _PlainJson | _ByPair:
         return _PlainJson()
     try:
         return _ByPydantic(_adapter(annotation))
-    except Exception:  # noqa: BLE001  # pydantic has many words for "no schema"; all mean plain JSON
-        return _PlainJson()
+    except Exception as error:  # noqa: BLE001  # pydantic has many words for "no schema"; all mean plain JSON
+        return _PlainJson(type(error).__name__)
 
 
 def _adapter(annotation: object) -> Any:
@@ -201,18 +241,64 @@ def _adapter(annotation: object) -> Any:
         return pydantic.TypeAdapter(annotation)
 
 
-# -- text
+# -- text: JSON, in which a type that JSON lacks is an object of one name that begins with MARK
+
+_DECIMAL: Final = f"{MARK}decimal"
+_BYTES: Final = f"{MARK}bytes"
+_READ: Final[dict[str, Callable[[Any], object]]] = {_DECIMAL: Decimal, _BYTES: b64decode}
+_WRITTEN_MARK: Final = '{"\\u0000'
+_IN_PYTHON: Final = '{"\\u0000python":'
+"""Begins the text of a value of pydantic's Python mode. No text of its JSON mode does: names are fields."""
+_WRITTEN_DECIMAL: Final = re.compile(r'\{"\\u0000decimal":"([^"]*)"\}')
 
 
-def _text(form: object) -> str:
+def readable(text: str) -> str:
+    """Return the stored JSON *text* of a result for people, and for other libraries: Decimals are numbers."""
+    return _WRITTEN_DECIMAL.sub(r"\1", text)
+
+
+def _tagged(value: object, *kinds: type) -> str:
+    """Return *value* as JSON, with what is of *kinds* tagged. An object that looks like a tag is escaped."""
+    tags = 0
+
+    def other(part: object) -> object:
+        nonlocal tags
+        if not isinstance(part, kinds):
+            return _plain_form(part)
+        tags += 1
+        return {_BYTES: b64encode(part).decode()} if isinstance(part, bytes) else {_DECIMAL: str(part)}
+
     try:
-        return _json(form)
+        text = _json(value, other)
     except TypeError:  # names that are no strings
-        return _json(plain(form))
+        tags, value = 0, plain(value, *kinds)
+        text = _json(value, other)
+    if text.count(_WRITTEN_MARK) > tags:
+        text = _json(converted(value, lambda part, _: part, _escaped), other)
+    return text
 
 
-def _json(form: object) -> str:
-    return utf8(_ENCODER.encode(form)).decode()
+def _escaped(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
+    name = next(iter(mapping), None)
+    looks_like_a_tag = len(mapping) == 1 and isinstance(name, str) and name.startswith(MARK)
+    return {f"{MARK}{name}": mapping[name]} if looks_like_a_tag else mapping
+
+
+def _untagged(text: str) -> Any:
+    return json.loads(text, object_hook=_read if _WRITTEN_MARK in text else None)
+
+
+def _read(content: dict[str, Any]) -> object:
+    """Return the value that *content* is the tag of, or *content*, not escaped any more."""
+    name = next(iter(content), "")
+    if len(content) != 1 or not name.startswith(MARK):
+        return content
+    return _READ[name](content[name]) if name in _READ else {name[1:]: content[name]}
+
+
+def _json(form: object, other: Callable[[object], object]) -> str:
+    encoder = json.JSONEncoder(default=other, ensure_ascii=False, separators=(",", ":"))
+    return utf8(encoder.encode(form)).decode()
 
 
 def _plain_form(value: object) -> object:
@@ -220,10 +306,6 @@ def _plain_form(value: object) -> object:
     if form is value:
         raise NotSerialisable(f"a {_named(value)} in the result is not JSON-serialisable; return JSON values")
     return form
-
-
-# `json.dumps` would create an encoder for each value.
-_ENCODER = json.JSONEncoder(default=_plain_form, ensure_ascii=False, separators=(",", ":"))
 
 
 def _named(value: object) -> str:

@@ -6,14 +6,14 @@ import inspect
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.codec import BUILDING, codec_for
+from lambda_once.core.codec import BUILDING, JSON
 from lambda_once.decorators.handlers import handler_like, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Job, Left
-from lambda_once.engine.invocation import Call, Invocation, Redelivery
+from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery
 from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import GiveUp, KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event
@@ -47,7 +47,7 @@ class Records:
         source.load()
         self.source = source
         self.runtime = runtime
-        self.identifier = Identifier(runtime, settings, codec_for(Any), name_of(function))
+        self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)
         self._function = with_context(function)
         self._settings = settings
         self._redelivery = redelivery

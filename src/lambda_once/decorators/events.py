@@ -8,7 +8,7 @@ from lambda_once.decorators.handlers import apply_on_replay, execute, handler_li
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one
-from lambda_once.engine.invocation import Redelivery
+from lambda_once.engine.invocation import Receiver, Redelivery
 from lambda_once.errors import InProgress, Misconfigured
 from lambda_once.sources import event as source
 
@@ -23,7 +23,9 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
     """Return the Lambda handler that runs *function* once for each unit of its event."""
     work = with_context(function)
     check_of_one(settings, "the event")
-    identifier = Identifier(runtime, settings, codec_of(function, settings), name_of(function))
+    identifier = Identifier(
+        runtime, settings, codec_of(function, settings), name_of(function), receiver=Receiver.LAMBDA
+    )
 
     def handle(event: Any, context: Any) -> Any:
         results: dict[int, Any] = {}

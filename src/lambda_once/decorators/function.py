@@ -294,7 +294,7 @@ def block_codec(settings: Settings, caller: FrameType) -> Codec:
     returns: object = Any
     if settings.returns is not None:
         returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
-    return codec_for(returns) if settings.codec is None else codec_by(*settings.codec)
+    return codec_for(returns, converts=True) if settings.codec is None else codec_by(*settings.codec)
 
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:

@@ -21,6 +21,7 @@ from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one
+from lambda_once.engine.invocation import Receiver
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
@@ -168,7 +169,12 @@ class HttpIdentifier:
             error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
             settings = replace(self._settings, keep=self._settings.keep or keep)
             identifier = Identifier(
-                self._runtime, settings, self._codec, self._default_name, error_in=error_in
+                self._runtime,
+                settings,
+                self._codec,
+                self._default_name,
+                error_in=error_in,
+                receiver=Receiver.LAMBDA,
             )
             self._identifiers[kind, keep] = identifier
         return identifier

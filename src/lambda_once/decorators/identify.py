@@ -13,7 +13,7 @@ from lambda_once.core.keys import labels_of, of_payload, select, select_from, to
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.engine.attempt import call_stack
-from lambda_once.engine.invocation import Call, Invocation, Redelivery, never_an_error
+from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.reporter import Details
@@ -41,6 +41,7 @@ class Identifier(NamedTuple):
     place: Place | None = None
     """The place in the code that has the default name; None under ``name=``."""
     error_in: Callable[[Any], BaseException | None] = never_an_error
+    receiver: Receiver = Receiver.CALLER
 
     @property
     def name(self) -> str:
@@ -96,6 +97,7 @@ class Identifier(NamedTuple):
             redelivery=redelivery,
             history=history,
             error_in=self.error_in,
+            receiver=self.receiver,
             keep=self.settings.keep or FOR_QUEUES,
             place=self.place and self.place._replace(record=next(iter(call_stack()), None)),
         )
@@ -219,4 +221,4 @@ def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:
         return codec_by(*settings.codec)
     if settings.returns is None:
         return codec_for(return_type(function))
-    return codec_for(resolved(settings.returns, function, "returns="))
+    return codec_for(resolved(settings.returns, function, "returns="), converts=True)

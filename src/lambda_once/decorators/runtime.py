@@ -91,7 +91,6 @@ class Runtime:
         self._overrides: Overrides | None = None
         """The overrides that the engines were made under."""
         self._lock = threading.Lock()
-        self._warned: set[tuple[Event, Hashable]] = set()
         self._prepared: DynamoDBStore | None = None
         self._known: tuple[Invocation, Environment] | None = None
         """What was read last, and in which invocation."""
@@ -203,8 +202,7 @@ class Runtime:
 
     def warn_once(self, event: Event, reason: str, name: str | None = None, of: Hashable = None) -> None:
         """Log *reason* the first *event* in this environment, or the first one *of* something."""
-        if (event, of) not in self._warned:
-            self._warned.add((event, of))
+        if self.reporter.is_first((event, of)):
             self.reporter.log(Details(event, name=name, reason=reason))
 
     def _new_engine(self, *, disabled: bool) -> Engine:

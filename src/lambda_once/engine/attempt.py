@@ -98,7 +98,9 @@ class Attempt:
         if ownership.completed is None:
             finisher.make_ready(ownership)
         if ownership.completed is None:
-            ownership.completed = ((yield from finisher.finish(finisher.prepare_return(ownership, result))),)
+            ownership.completed = (
+                (yield from finisher.finish(finisher.prepare_return(ownership, result, given=True))),
+            )
             ownership.call.invocation.tally.raise_interruption()
         return ownership.completed[0]
 

@@ -13,11 +13,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
+from lambda_once.core.codec import JSON, readable
+from lambda_once.core.differences import Difference, Drained
 from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State, decide
-from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
+from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
-from lambda_once.engine.invocation import Call, trace_answers, unchanged
+from lambda_once.engine.invocation import Call, Receiver, trace_answers
 from lambda_once.engine.ownership import Ownership, ttl_after, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, Misconfigured, StoreUnavailable
@@ -35,7 +37,6 @@ from lambda_once.stores.contract import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lambda_once.core.codec import Codec
     from lambda_once.engine.replay import Replayer
 
 _PATIENCE = timedelta(seconds=PATIENCE)
@@ -51,31 +52,77 @@ _FINISHED = {
 
 
 class FinishedWork(NamedTuple):
-    """A result in its stored form, as it is read back, and why it could not be stored, if so."""
+    """A result in its stored form, and as it is read back."""
 
     stored: Inline | Chunks | Unavailable | None
+    loaded: Any
+    """As a duplicate gets it; the result itself if it cannot be stored."""
     value: Any
+    """As the first caller gets it."""
     problem: str | None = None
+    """Why it could not be stored, if so."""
+    different: Difference | None = None
+    """Where a duplicate would get something else."""
 
 
-def stored_result(
-    codec: Codec, value: Any, seal: Seal | None, stored_of: Callable[[Any], Any] = unchanged
-) -> FinishedWork:
+def stored_result(call: Call, value: Any) -> FinishedWork:
     """
-    Return the stored form of *value*, after *stored_of* (`Call.stored_of`) and *seal*.
+    Return the stored form of *value*, a result of *call*.
 
-    If it cannot be stored, the result is `Unavailable`: completed work never runs again because of its result
-    (guarantee 5).
+    If it cannot be stored, or would come back different from its declared type (guarantee 14), the result is
+    `Unavailable`: completed work never runs again because of its result (guarantee 5).
     """
+    codec = call.codec
     try:
         text = codec.dump(value)
         loaded = codec.load(text)
-        kept = stored_of(loaded)
-        if isinstance(kept, Unavailable):
-            return FinishedWork(kept, loaded)
-        return FinishedWork(pack(text if kept is loaded else codec.dump(kept), seal), loaded)
+        found = None
+        if codec.is_typed or call.receiver is Receiver.CALLER:
+            found = codec.difference(value, loaded)
+        if isinstance(found, Difference) and found.typed:
+            given = JSON.load(readable(text)) if call.receiver is Receiver.LAMBDA else value
+            return FinishedWork(Unavailable.UNAVAILABLE, value, given, different=found)
+        as_returned = call.receiver is Receiver.CALLER and not codec.converts and found is not Drained.DRAINED
+        kept = call.stored_of(loaded)
+        stored = (
+            kept
+            if isinstance(kept, Unavailable)
+            else pack(text if kept is loaded else codec.dump(kept), call.seal)
+        )
+        different = found if isinstance(found, Difference) else None
+        return FinishedWork(stored, loaded, value if as_returned else loaded, different=different)
     except (NotSerialisable, Corrupt) as error:
-        return FinishedWork(Unavailable.UNAVAILABLE, value, str(error))
+        return FinishedWork(Unavailable.UNAVAILABLE, value, value, str(error))
+
+
+def report_result(call: Call, result: FinishedWork, report: Callable[..., None]) -> None:
+    """Report, with *report*, that *result* of *call* is not stored, or comes back different."""
+    first = call.invocation.reporter.is_first
+    if result.problem is not None and call.receiver is Receiver.NOBODY:
+        if first((Event.RESULT_NOT_STORED, call.name)):
+            reason = f"{result.problem}; nobody reads the result of a record"
+            report(Event.RESULT_NOT_STORED, reason=reason)
+    elif result.problem is not None:
+        report(Event.RESULT_UNAVAILABLE, reason=result.problem)
+    elif result.different is not None and result.different.typed:
+        if first((Event.RESULT_UNAVAILABLE, call.name)):
+            reason = (
+                f"a result of {call.codec.annotation!r} would come back different, so it is not replayed: "
+                f"{result.different.at}. Give a union a discriminator, annotate what returns, or pass codec="
+            )
+            report(Event.RESULT_UNAVAILABLE, reason=reason)
+    elif result.different is not None and first((Event.RESULT_CHANGED, call.name)):
+        reason = (
+            f"duplicates get JSON's form of the result: {result.different.at}. "
+            "Annotate the function, or pass returns= or codec="
+        )
+        report(Event.RESULT_CHANGED, reason=reason)
+    if call.codec.problem is not None and first((Event.RESULT_CHANGED, call.codec)):
+        reason = (
+            f"results of {call.codec.annotation!r} are stored as plain JSON ({call.codec.problem}): "
+            "pydantic makes no adapter of it; pass returns= or codec="
+        )
+        report(Event.RESULT_CHANGED, reason=reason)
 
 
 class PreparedFinish(NamedTuple):
@@ -175,13 +222,18 @@ class Finisher:
             await sending.wait_async(self._patience(ownership))
         return await through_async(finishing, self.clock)
 
-    def prepare_return(self, ownership: Ownership, value: Any) -> PreparedFinish:
-        """Prepare the completion with *value*; for an error response, the policy decides."""
+    def prepare_return(self, ownership: Ownership, value: Any, *, given: bool = False) -> PreparedFinish:
+        """
+        Prepare the completion with *value*; for an error response, the policy decides.
+
+        *given*: `Attempt.complete` gave it, and gets what every duplicate gets.
+        """
         response = ownership.call.error_in(value)
         if response is not None and self._policy(ownership, response) is not STORE:
             return self.prepare_error(ownership, response, value)
         try:
-            result, value = self._serialised(ownership, value)
+            result, loaded, value = self._serialised(ownership, value)
+            value = loaded if given else value
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             ownership.call.invocation.tally.interrupt(interruption)
             ownership.report(Event.RESULT_UNAVAILABLE, reason=_interrupted("the result", interruption))
@@ -258,10 +310,11 @@ class Finisher:
             case Refused(Record() as ours) if (
                 ours.attempt_id == ownership.attempt_id and ours.state in _FINISHED
             ):
-                # Our own earlier write, whose response was lost: a transaction's, after which work raised.
+                # Our own earlier write, whose response was lost: this one's, or a transaction's.
                 ownership.finished = _FINISHED[ours.state]
                 ownership.report(ownership.finished, reason="written earlier; only the response was lost")
-                if error is None and ownership.call.stored_of(finish.value) is finish.value:
+                is_whole = ownership.call.stored_of(finish.value) is finish.value
+                if error is None and ours.write_id != finish.write.id and is_whole:
                     return self._outcome_of(ownership, ours)
             case Refused(Record() as successor):
                 ownership.call.report(Event.FENCED, successor, error=error)
@@ -307,7 +360,7 @@ class Finisher:
 
     def transact(self, ownership: Ownership, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
         """Write *items* and the completion of *ownership* together. Raises as `Attempt.transact` does."""
-        stored, value = self._serialised(ownership, result)
+        stored, value, _ = self._serialised(ownership, result)
         write = ownership.write(Complete(stored), self.clock.now())
         match self.store.transact(write, items, ownership.call.invocation.deadline):
             case Written():
@@ -390,13 +443,12 @@ class Finisher:
 
     def _serialised(
         self, ownership: Ownership, value: Any
-    ) -> tuple[Inline | Chunks | Unavailable | None, Any]:
-        """Return the stored form of *value*, and the value as it is read back."""
+    ) -> tuple[Inline | Chunks | Unavailable | None, Any, Any]:
+        """Return the stored form of *value*, as a duplicate gets it, and as the first caller does."""
         call = ownership.call
-        result = stored_result(call.codec, value, call.seal, call.stored_of)
-        if result.problem is not None:
-            ownership.report(Event.RESULT_UNAVAILABLE, reason=result.problem)
-        return result.stored, result.value
+        result = stored_result(call, value)
+        report_result(call, result, ownership.report)
+        return result.stored, result.loaded, result.value
 
     def _policy(self, ownership: Ownership, error: BaseException) -> Policy:
         settings = ownership.call.settings

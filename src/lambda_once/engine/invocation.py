@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Clock, Deadline
+from lambda_once.core.codec import readable
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Record, Request
@@ -170,6 +171,17 @@ class Redelivery(Enum):
     """
 
 
+class Receiver(Enum):
+    """Who gets what the work returns."""
+
+    CALLER = "caller"
+    """The caller of a function: what was returned, and duplicates a value equal to it."""
+    LAMBDA = "Lambda"
+    """Lambda, which serialises it after the token is complete: JSON's form for everyone."""
+    NOBODY = "nobody"
+    """A record's result is read by nobody, unless it is asked for."""
+
+
 class Call(NamedTuple):
     """A unit of work and its token, without the work itself."""
 
@@ -209,6 +221,8 @@ class Call(NamedTuple):
     """
     keep: timedelta = FOR_QUEUES
     """How long its outcome is kept."""
+    receiver: Receiver = Receiver.CALLER
+    """Who gets its result."""
     separate: bool = True
     """Whether an identity or credential separates it from other HTTP callers with the same key."""
 
@@ -258,7 +272,7 @@ class Call(NamedTuple):
             return
         try:
             kept = self.stored_of(value)
-            text = "null" if isinstance(kept, Unavailable) else self.codec.dump(kept)
+            text = "null" if isinstance(kept, Unavailable) else readable(self.codec.dump(kept))
         except NotSerialisable:
             text = "null"  # done all the same; the row has no result, either
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)

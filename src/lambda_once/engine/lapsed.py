@@ -13,7 +13,7 @@ from lambda_once.core.clock import Waits, stamp
 from lambda_once.core.lifecycle import Course, Decider, Decision, Failure, OnLapse, Record, Resolve
 from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, after_write, resolving
-from lambda_once.engine.finish import FinishedWork, Finisher, PreparedFinish, stored_result
+from lambda_once.engine.finish import FinishedWork, Finisher, PreparedFinish, report_result, stored_result
 from lambda_once.engine.history import Busy, Earlier, History, Vacant
 from lambda_once.engine.ownership import Ownership, ttl_after
 from lambda_once.engine.replay import SOON, Replayed
@@ -51,7 +51,9 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
 def _complete(call: Call, record: Record, result: object, finisher: Finisher) -> None:
     """Complete the token if it still has the attempt and lease that the probe was asked about."""
     now = finisher.clock.now()
-    change = Complete(stored_result(call.codec, result, call.seal, call.stored_of).stored)
+    work = stored_result(call, result)
+    report_result(call, work, call.report)
+    change = Complete(work.stored)
     who, _, _ = call.invocation.locked_by.partition("/")
     decision = Decision(now, Decider.PROBE, who, "the probe returned Done", record.state, Resolve.DONE, "")
     write = resolving(record, change, ttl_after(change, call, now), now, decision)
@@ -176,10 +178,10 @@ def _in_progress(ownership: Ownership, finisher: Finisher, until: datetime | Non
 
 def _packed(ownership: Ownership, copy: Copy) -> FinishedWork:
     try:
-        return FinishedWork(pack(copy.text, ownership.call.seal), copy.value)
+        return FinishedWork(pack(copy.text, ownership.call.seal), copy.value, copy.value)
     except NotSerialisable as problem:
         ownership.report(Event.RESULT_UNAVAILABLE, reason=str(problem))
-        return FinishedWork(Unavailable.UNAVAILABLE, copy.value)
+        return FinishedWork(Unavailable.UNAVAILABLE, copy.value, copy.value)
 
 
 def _copied(ownership: Ownership, text: str, expires: datetime | None) -> Copy:
@@ -212,7 +214,7 @@ def _replayed(
 ) -> Waits[Replayed]:
     """Complete the token with *work*, kept until *expires* at most; return what a duplicate gets."""
     write = ownership.write(Complete(work.stored, expires=expires), finisher.clock.now())
-    value = yield from finisher.finish(PreparedFinish(ownership, write, work.value))
+    value = yield from finisher.finish(PreparedFinish(ownership, write, work.loaded))
     row = after_write(ownership.record(), write) or ownership.record()
     if work.stored is Unavailable.WITHHELD:
         raise _withheld(ownership.call)
@@ -229,7 +231,8 @@ def _judged(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> Waits
         return ownership
     if isinstance(answer, Done):
         call.succeed_in_history(answer.result, ownership.report)
-        work = stored_result(call.codec, answer.result, call.seal, call.stored_of)
+        work = stored_result(call, answer.result)
+        report_result(call, work, ownership.report)
         return (yield from _replayed(ownership, finisher, work))
     until, now = stamp(lapsed), finisher.clock.now()
     failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")

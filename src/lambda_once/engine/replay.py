@@ -13,6 +13,7 @@ from lambda_once.core.clock import Clock, stamp
 from lambda_once.core.lifecycle import Course, Record, State, decide
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
 from lambda_once.engine import places
+from lambda_once.engine.invocation import Receiver
 from lambda_once.errors import (
     CallerMissing,
     Held,
@@ -132,6 +133,9 @@ class Replayer:
         """
         if course is Course.REPLAY:
             return self._replay(call, record, remembered=remembered)
+        if course is Course.RESULT_UNAVAILABLE and call.receiver is Receiver.NOBODY:
+            call.report(Event.REPLAYED, record)
+            return Replayed(None, record)
         raise self.error(call, record, course)
 
     def error(self, call: Call, record: Record, course: Course, because: str | None = None) -> OnceError:

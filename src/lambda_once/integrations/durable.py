@@ -228,7 +228,7 @@ class ExecutionAttempt(Attempt):
         if ownership.completed is None:
             answer = self._step("once.complete", lambda: _completed(self._engine, ownership, result))
             if answer is None:
-                value = stored_result(ownership.call.codec, result, None).value
+                value = stored_result(ownership.call, result).loaded
             else:
                 value = outcome_of(self._engine, ownership.call, answer).result
             ownership.completed = (value,)

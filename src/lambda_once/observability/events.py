@@ -36,6 +36,8 @@ class Event(StrEnum):
     FENCED = "once.fenced", ERROR, "fenced"
     COMPLETION_FAILED = "once.completion_failed", ERROR, "completionFailed"
     RESULT_UNAVAILABLE = "once.result_unavailable", ERROR, "resultUnavailable"
+    RESULT_CHANGED = "once.result_changed", WARNING  # once per function and environment
+    RESULT_NOT_STORED = "once.result_not_stored", INFO  # of a record; once per function and environment
     # a duplicate
     REPLAYED = "once.replayed", INFO, "replayed"
     SAME_CONTENT = "once.same_content", WARNING, "sameContent"

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 from functools import lru_cache
@@ -158,7 +158,7 @@ class Reporter:
         self._logger: logging.Logger | None = None
         self._tracer = tracer
         self._hooks = tuple(hooks)
-        self._failed_parts: set[str] = set()
+        self._known: set[Hashable] = set()
         self._seen: Counter[Event] = Counter()
         self._lock = Lock()
 
@@ -242,11 +242,11 @@ class Reporter:
         return self._logger
 
     def _failed(self, part: str, error: Exception) -> None:
-        if self._is_first_failure(part):
+        if self.is_first((Event.REPORT_FAILED, part)):
             self.log(_failure(part, error))
 
     def _logging_failed(self, error: Exception) -> None:
-        if self._is_first_failure("logger"):
+        if self.is_first((Event.REPORT_FAILED, "logger")):
             with suppress(Exception):
                 _write(_last_resort, _failure("logger", error))
 
@@ -255,10 +255,11 @@ class Reporter:
             self._seen[event] += 1
             return self._seen[event].bit_count() == 1  # a power of two
 
-    def _is_first_failure(self, part: str) -> bool:
+    def is_first(self, what: Hashable) -> bool:
+        """Return whether *what* is asked for the first time in this environment: it is logged once."""
         with self._lock:
-            first = part not in self._failed_parts
-            self._failed_parts.add(part)
+            first = what not in self._known
+            self._known.add(what)
         return first
 
 
