@@ -326,7 +326,7 @@ def test_nan_and_infinity_come_back(text: str) -> None:
         codec = codec_for(annotation)
         assert repr(codec.round_trip(value)) == repr(value)
         assert text in codec.dump(value)
-    assert repr(codec_for(Any).round_trip(Decimal(text))) == repr(number)
+    assert repr(codec_for(Any).round_trip(Decimal(text))) == repr(Decimal(text))
 
 
 @pytest.mark.parametrize("number", NOT_FINITE.values())
