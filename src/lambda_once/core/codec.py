@@ -142,6 +142,8 @@ class Codec:
         """Return where *loaded* is not what was *returned*. A ``codec=`` is the developer's word for it."""
         if isinstance(self._form, _ByPair):
             return None
+        if self.converts and isinstance(self._form, _ByPydantic):
+            returned = self._form.converted(returned)
         return difference(self.annotation if self.problem is None else Any, returned, loaded)
 
     @property
@@ -182,6 +184,13 @@ class _ByPydantic(NamedTuple):
         except ValueError:
             # A model's own configuration decides how its bytes are written, and by default only UTF-8 can be.
             return f"{_IN_PYTHON}{_tagged(dump(mode='python'), bytes, Decimal)}}}"
+
+    def converted(self, value: object) -> object:
+        """Return *value* as one of the type, such as a model of a dict; *value* itself if it is none."""
+        try:
+            return self.adapter.validate_python(value, by_alias=False, by_name=True)
+        except ValueError:
+            return value
 
     def read(self, text: str) -> object:
         if text.startswith(_IN_PYTHON):
