@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import Result
 
 from lambda_once.cli import options
 from lambda_once.core.clock import Deadline
+from lambda_once.core.codec import JSON
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import Failure
 from lambda_once.core.results import Seal, Unavailable, pack
@@ -225,6 +227,12 @@ def test_the_result_is_printed_when_it_is_asked_for(shop: Shop, text: str) -> No
     shop.complete(TOKEN, text)
     ran = shop.run("show", TOKEN, "--result")
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, f"{text}\n", "")
+
+
+def test_the_digits_of_a_decimal_are_printed(shop: Shop) -> None:
+    """As a JSON number, however it is stored."""
+    shop.complete(TOKEN, JSON.dump({"total": Decimal("4.50")}))
+    assert shop.run("show", TOKEN, "--result").stdout == '{"total":4.50}\n'
 
 
 @pytest.mark.parametrize("attribute", ["result", "parts", "caller", "write", "fence"])

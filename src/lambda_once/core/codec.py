@@ -261,7 +261,7 @@ _IN_PYTHON: Final = '{"\\u0000python":'
 _WRITTEN_DECIMAL: Final = re.compile(r'\{"\\u0000decimal":"([^"]*)"\}')
 
 
-def readable(text: str) -> str:
+def as_json(text: str) -> str:
     """Return the stored JSON *text* of a result for people, and for other libraries: Decimals are numbers."""
     return _WRITTEN_DECIMAL.sub(r"\1", text)
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Clock, Deadline
-from lambda_once.core.codec import readable
+from lambda_once.core.codec import as_json
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Record, Request
@@ -272,7 +272,7 @@ class Call(NamedTuple):
             return
         try:
             kept = self.stored_of(value)
-            text = "null" if isinstance(kept, Unavailable) else readable(self.codec.dump(kept))
+            text = "null" if isinstance(kept, Unavailable) else as_json(self.codec.dump(kept))
         except NotSerialisable:
             text = "null"  # done all the same; the row has no result, either
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from lambda_once.core.canonical import NotCanonical, digest
+from lambda_once.core.codec import as_json
 from lambda_once.core.keys import is_nothing
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
@@ -139,11 +140,11 @@ def parts_are_missing(record: Record, present: int | None) -> bool:
 
 
 def result_text(table: TokenTable, record: Record) -> str | None:
-    """Return the JSON of a stored result; None if a part is missing. Raises `Corrupt`."""
+    """Return the JSON of a stored result, for people; None if a part is missing. Raises `Corrupt`."""
     if isinstance(record.stored, Parts):
         chunks = table.store.chunks(record, table.deadline())
-        return None if chunks is None else unpack_chunks(chunks)
-    return unpack(record.stored.data if isinstance(record.stored, Inline) else None)
+        return None if chunks is None else as_json(unpack_chunks(chunks))
+    return as_json(unpack(record.stored.data if isinstance(record.stored, Inline) else None))
 
 
 # -- what to look for

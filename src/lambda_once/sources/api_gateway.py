@@ -18,7 +18,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import parse_qsl
 
-from lambda_once.core.codec import JSON, readable
+from lambda_once.core.codec import JSON, as_json
 from lambda_once.core.results import Unavailable
 from lambda_once.sources.caller import Caller, cookies_of
 from lambda_once.sources.envelopes import TooDeep, parse
@@ -415,7 +415,10 @@ def replayed(response: object, kind: Kind) -> object:
 def _dressed(body: object) -> dict[str, object]:
     # AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is,
     # all else its JSON.
-    text = body if isinstance(body, str) else readable(JSON.dump(body))
+    try:
+        text = body if isinstance(body, str) else json.dumps(body)
+    except TypeError:  # a Decimal, which Lambda writes as a number
+        text = as_json(JSON.dump(body))
     headers = {"content-type": "application/json"}
     return {"statusCode": 200, "headers": headers, "body": text, "isBase64Encoded": False}
 

@@ -7,14 +7,13 @@ with a single token the key may be omitted. Each returns the row, and raises Ass
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
 from lambda_once._once import Once
 from lambda_once.core.clock import Clock, Deadline, SystemClock, stamp
-from lambda_once.core.codec import codec_for
+from lambda_once.core.codec import JSON
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
@@ -164,7 +163,7 @@ def _with_error(error: type[BaseException] | str | None, store: Store, record: R
 
 def _compare(expected: object, store: Store, record: Record) -> None:
     __tracebackhide__ = True
-    wanted = codec_for(Any).round_trip(expected)
+    wanted = JSON.round_trip(expected)
     stored = _result_of(store, record)
     if stored != wanted:
         raise AssertionError(f"duplicates get {stored!r}, not {wanted!r}\n{_described(store, record)}")
@@ -277,11 +276,11 @@ def _result_of(store: Store, record: Record) -> Any:
         case None:
             return None
         case Inline(data):
-            return json.loads(unpack(data))
+            return JSON.load(unpack(data))
         case Parts(count):
             parts = store.chunks(record, _deadline())
             if parts is None:
                 raise AssertionError(f"one of the {count} parts of its result is missing")
-            return json.loads(unpack_chunks(parts))
+            return JSON.load(unpack_chunks(parts))
         case _:
             raise AssertionError("it is complete, but its result is not stored")
