@@ -114,7 +114,7 @@ class HttpIdentifier:
         warning = found.caller.warning
         identifier = self.of_kind(kind, found.keep)
         if warning is not None:
-            self._runtime.warn_once(Event.UNSCOPED, warning, identifier.name)
+            self._runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier.name)
         call = identifier.call(found.unit, invocation, arguments=(event,))
         separate = warning is None and found.caller is not NO_CALLER
         if not found.hashed:
@@ -137,7 +137,7 @@ class HttpIdentifier:
                 f"{' '.join(at)}: the response sets a cookie or says no-store, and no user is named: it is "
                 'not stored, and duplicates get 409. Pass without_key="run", or exclude the route'
             )
-            self._runtime.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, at))
+            self._runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, at))
         return kept
 
     def read(

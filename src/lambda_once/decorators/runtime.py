@@ -22,7 +22,7 @@ from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.memory import ForgetfulStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     from lambda_once.stores.contract import Store
     from lambda_once.stores.store import DynamoDBStore
@@ -181,7 +181,7 @@ class Runtime:
 
     def _no_context(self) -> None:
         reason = "no Lambda context; assuming 900 s remaining: use once.invocation(context)"
-        self.warn_once(Event.NO_LAMBDA_CONTEXT, reason)
+        self.reporter.warn_once(Event.NO_LAMBDA_CONTEXT, reason)
 
     @contextmanager
     def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:
@@ -200,17 +200,12 @@ class Runtime:
         details = Details(Event.MISCONFIGURED, error=type(error).__name__, reason=str(error))
         self.reporter.report(details, Tally() if invocation is None else invocation.tally)
 
-    def warn_once(self, event: Event, reason: str, name: str | None = None, of: Hashable = None) -> None:
-        """Log *reason* the first *event* in this environment, or the first one *of* something."""
-        if self.reporter.is_first((event, of)):
-            self.reporter.log(Details(event, name=name, reason=reason))
-
     def _new_engine(self, *, disabled: bool) -> Engine:
         make = Engine if self._overrides is None else self._overrides.engine
         if not disabled:
             self._warn_of_powertools()
             if not (self._service or os.environ.get(SERVICE_VARIABLE)):
-                self.warn_once(
+                self.reporter.warn_once(
                     Event.NO_SERVICE,
                     f"tokens begin with {NO_SERVICE}: set {SERVICE_VARIABLE}, or pass service=",
                 )
@@ -226,7 +221,7 @@ class Runtime:
                 f"POWERTOOLS_IDEMPOTENCY_DISABLED={word} has no effect here: everything is protected. "
                 "Set LAMBDA_ONCE_DISABLED to true to turn that off, or to false to end this warning"
             )
-            self.warn_once(Event.POWERTOOLS_DISABLED, reason)
+            self.reporter.warn_once(Event.POWERTOOLS_DISABLED, reason)
 
     def _real_store(self) -> Store:
         if self._store is not None:

@@ -255,6 +255,11 @@ class Reporter:
             self._seen[event] += 1
             return self._seen[event].bit_count() == 1  # a power of two
 
+    def warn_once(self, event: Event, reason: str, name: str | None = None, of: Hashable = None) -> None:
+        """Log *reason* the first *event* in this environment, or the first one *of* something."""
+        if self.is_first((event, of)):
+            self.log(Details(event, name=name, reason=reason))
+
     def is_first(self, what: Hashable) -> bool:
         """Return whether *what* is asked for the first time in this environment: it is logged once."""
         with self._lock:
