@@ -3,7 +3,7 @@ Write into a restored token table what was done since the time of its backup, as
 
     python restored_table.py tokens-restored done.json
 
-*done.json* is a list of `once.done` lines, as text; docs/operations.md has the command that makes it.
+*done.json* is a list of `once.returned` lines, as text; docs/operations.md has the command that makes it.
 """
 
 from __future__ import annotations

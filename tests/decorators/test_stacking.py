@@ -124,4 +124,4 @@ def test_the_users_objects_are_used(rig: Rig, capsys: pytest.CaptureFixture[str]
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     documents = [line for line in lines if "_aws" in line]
     assert {line["_aws"]["CloudWatchMetrics"][0]["Namespace"] for line in documents} == {"Mine"}
-    assert {line["service"] for line in lines if line.get("message") == "once.done"} == {"mine"}
+    assert {line["service"] for line in lines if line.get("message") == "once.returned"} == {"mine"}

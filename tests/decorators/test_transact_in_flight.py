@@ -269,7 +269,7 @@ def test_a_transaction_that_a_finish_has_found_is_reported_once(race: Race) -> N
         assert work(5) == "transacted"
 
     def reported() -> list[str]:
-        return [name for name in race.rig.events() if name in ("once.done", "once.completed")]
+        return [name for name in race.rig.events() if name in ("once.returned", "once.completed")]
 
     before = reported()
     race.gate.may_land.set()

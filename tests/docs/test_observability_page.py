@@ -21,5 +21,5 @@ def test_the_table_of_log_events_is_the_codes() -> None:
 
 def test_the_table_of_fields_is_the_codes() -> None:
     """Every field that a log line may carry, by the name that it has there."""
-    everything = dict.fromkeys(Details._fields, "x") | {"event": Event.DONE}
+    everything = dict.fromkeys(Details._fields, "x") | {"event": Event.RETURNED}
     assert _FIELD.findall(PAGE) == list(Details(**everything).fields())  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from tests.kit.strict.mounted import mounted
 
 TOKEN = "orders/charge/12345"
 LINE = {
-    "message": "once.done",
+    "message": "once.returned",
     "token": TOKEN,
     "attempt": "a" * 32,
     "fence": 1795193761845,

@@ -176,7 +176,7 @@ def test_overdue_tasks(night: Night) -> None:
     listed, shown, done, not_done = SECTIONS["Tasks are overdue"]
     night.lapses()
     assert TOKEN in night.types(listed, 1).output
-    assert "once.done" not in night.types(shown, 1).output
+    assert "once.returned" not in night.types(shown, 1).output
     night.types(done)
     assert (night.deliver(), night.charged) == (RECEIPT, ["12345"])
     night.types(listed)

@@ -29,7 +29,7 @@ def in_progress(tokens: Tokens, invocation: Invocation) -> Row:
     row = tokens.row(entry["token"])
     assert row["status"]["S"].startswith("inProgress")
     assert row["attempt"] == {"S": entry["attempt"]}
-    assert invocation.said.entries("once.done") == []
+    assert invocation.said.entries("once.returned") == []
     assert invocation.said.counted() == {"started": 1}
     return row
 

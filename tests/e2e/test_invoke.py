@@ -16,7 +16,7 @@ SOURCES = [
     ("OrdersApiFunction", "http-api-order", "http-api-order-retry", "created"),
 ]
 
-STEPS = ("once.acquired", "once.done", "once.completed")
+STEPS = ("once.acquired", "once.returned", "once.completed")
 
 
 def assert_done(tokens: Tokens, invocation: Invocation) -> None:

@@ -16,13 +16,13 @@ def test_the_smallest_stack_charges_a_redelivered_order_once(minimal: Stack, tok
     assert ran.answer == {"batchItemFailures": []}
     assert ran.said.text.count(WORK) == 1
     assert ran.said.counted() == {"started": 1, "completed": 1}
-    (done,) = ran.said.entries("once.done")
-    row = tokens.row(done["token"])
-    assert row["attempt"] == {"S": done["attempt"]}
+    (returned,) = ran.said.entries("once.returned")
+    row = tokens.row(returned["token"])
+    assert row["attempt"] == {"S": returned["attempt"]}
     assert "actualCompletion" in row
 
     again = minimal.invoke("PaymentsFunction", "order-redelivery")
     assert again.answer == ran.answer
     assert WORK not in again.said.text
     assert again.said.counted() == {"replayed": 1}
-    assert tokens.row(done["token"]) == row
+    assert tokens.row(returned["token"]) == row

@@ -12,7 +12,7 @@ def test_log_entries_are_found_amid_other_lines() -> None:
     said = Said(
         "START RequestId: 1\n"
         '{"message": "once.acquired", "token": "a"}\n'
-        '{"message": "once.done", "token": "a"}\n'
+        '{"message": "once.returned", "token": "a"}\n'
         '{"message": "once.acquired", "tok\n'
         '{"message": "once.acquired", "token": "b"}\n'
     )

@@ -43,7 +43,7 @@ def _exiting_at(rig: Rig, event: Event, **options: Any) -> Once:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-@pytest.mark.parametrize("event", [Event.COMPLETED, Event.DONE, Event.ACQUIRED])
+@pytest.mark.parametrize("event", [Event.COMPLETED, Event.RETURNED, Event.ACQUIRED])
 def test_a_batch_whose_hook_exits(event: Event, is_async: bool) -> None:
     """It does not hang; whatever was done is complete, and whatever was not started is released."""
     rig, worked = Rig(), list[str]()
@@ -64,7 +64,7 @@ def test_a_batch_whose_hook_exits(event: Event, is_async: bool) -> None:
     assert states.count(State.RELEASED) == len(BODIES) - len(worked)
 
 
-@pytest.mark.parametrize("event", [Event.COMPLETED, Event.DONE, Event.ACQUIRED])
+@pytest.mark.parametrize("event", [Event.COMPLETED, Event.RETURNED, Event.ACQUIRED])
 def test_a_call_whose_hook_exits(event: Event) -> None:
     """Under hold no person reviews work that never began, or that is done."""
     rig, worked = Rig(), list[int]()

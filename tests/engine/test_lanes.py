@@ -182,7 +182,7 @@ def _interrupted_before_a_duplicate() -> None:
     armed: list[bool] = []
 
     def hook(details: Details) -> None:
-        if armed and details.event is Event.DONE:
+        if armed and details.event is Event.RETURNED:
             raise SystemExit(3)
 
     rig.once = rig.new()

@@ -95,7 +95,7 @@ def raising(*_: Any) -> None:
 
 def raising_at_the_end(details: Any) -> None:
     """Raise in a hook, after the work."""
-    if details.event == "once.done":
+    if details.event == "once.returned":
         raise RuntimeError
 
 

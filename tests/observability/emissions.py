@@ -148,6 +148,10 @@ def _sets_a_cookie(_: object) -> dict[str, object]:
     return {"statusCode": 200, "cookies": ["session=a"]}
 
 
+def _pair() -> Any:
+    return 1, 2
+
+
 def _large() -> str:
     return os.urandom(5_000).hex()
 
@@ -203,12 +207,14 @@ def outages() -> None:
 
 
 def mistakes() -> None:
-    """Payloads without a key, a key function that raises, a result that cannot be stored, a broken hook."""
+    """No key, a key function that raises, results that JSON changes or cannot write, a broken hook."""
     shop = Shop(hooks=[_fails])
     shop.deliver(shop.once.sqs(name="keyless", key="orderId")(_works))
     shop.deliver(shop.once.sqs(name="broken key", key=_fails)(_works))
     with suppress(OnceError):
         shop.once.event(name="unstorable", key="id")(_object)({"id": 1}, shop.rig.context())
+    shop.once.run("changed", _pair)
+    shop.deliver(shop.once.sqs(name="unread", key="id")(lambda _: object()))
     record = kinesis_event("a", "b")
     record["Records"][0]["kinesis"]["data"] = "%"
     shop.once.kinesis(name="parked", on_give_up=_works)(_works)(record, shop.rig.context())

@@ -19,7 +19,7 @@ METRICS = [
 FINISHED = [Event.COMPLETED, Event.RELEASED, Event.STORED, Event.HELD]
 AT = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 FULL = Details(
-    Event.DONE,
+    Event.RETURNED,
     token="orders/charge/1",
     name="charge",
     attempt="a1",
@@ -100,8 +100,8 @@ def test_fields_are_all_that_is_known() -> None:
 
 def test_fields_leave_out_what_is_not_known() -> None:
     """None is left out; what is merely falsy is not."""
-    assert Details(Event.DONE).fields() == {}
-    assert Details(Event.DONE, token="", fence=0, seconds=0.0).fields() == {
+    assert Details(Event.RETURNED).fields() == {}
+    assert Details(Event.RETURNED, token="", fence=0, seconds=0.0).fields() == {
         "token": "",
         "fence": 0,
         "seconds": 0.0,
@@ -111,7 +111,7 @@ def test_fields_leave_out_what_is_not_known() -> None:
 def test_times_are_utc() -> None:
     """A time from another zone is written in the rows' form."""
     there = AT.astimezone(timezone(timedelta(hours=5, minutes=30)))
-    assert Details(Event.DONE, created=there).fields() == {"acquired": "2026-11-20T10:12:00.000Z"}
+    assert Details(Event.RETURNED, created=there).fields() == {"acquired": "2026-11-20T10:12:00.000Z"}
 
 
 def test_no_field_is_refused_by_logging(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ import pytest
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 
-DONE = Details(Event.DONE, token="orders/charge/1")
+RETURNED = Details(Event.RETURNED, token="orders/charge/1")
 LOGGER = logging.getLogger("hooked")
 
 
@@ -43,8 +43,8 @@ def test_hooks_see_every_event() -> None:
     )
     acquired = Details(Event.ACQUIRED)
     reporter.report(acquired, Tally())
-    reporter.report(DONE, Tally())
-    assert seen == [("first", acquired), ("second", acquired), ("first", DONE), ("second", DONE)]
+    reporter.report(RETURNED, Tally())
+    assert seen == [("first", acquired), ("second", acquired), ("first", RETURNED), ("second", RETURNED)]
 
 
 def test_a_hook_that_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -64,14 +64,14 @@ def test_each_broken_hook_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Two broken hooks are two warnings; objects are named by their class."""
     reporter = Reporter(logger=LOGGER, hooks=[broken, Failing(KeyError("x"))])
     for _ in range(2):
-        reporter.report(DONE, Tally())
+        reporter.report(RETURNED, Tally())
     assert complaints(caplog) == [(f"{__name__}.broken", "ValueError"), (f"{__name__}.Failing", "KeyError")]
 
 
 def test_a_hook_does_not_stop_an_exit() -> None:
     """What is no Exception waits in the tally until tokens are finished, and is raised then, once."""
     tally = Tally()
-    Reporter(logger=LOGGER, hooks=[Failing(SystemExit(3)), Failing(SystemExit(4))]).report(DONE, tally)
+    Reporter(logger=LOGGER, hooks=[Failing(SystemExit(3)), Failing(SystemExit(4))]).report(RETURNED, tally)
     with pytest.raises(SystemExit, match="3"):
         tally.raise_interruption()
     tally.raise_interruption()
@@ -85,8 +85,8 @@ def test_a_hook_can_change_nothing() -> None:
         details.token = "another"  # type: ignore[misc]
         return "ignored"
 
-    Reporter(logger=LOGGER, hooks=[rewriting, seen.append]).report(DONE, Tally())
-    assert seen == [Details(Event.DONE, token="orders/charge/1")]
+    Reporter(logger=LOGGER, hooks=[rewriting, seen.append]).report(RETURNED, Tally())
+    assert seen == [Details(Event.RETURNED, token="orders/charge/1")]
 
 
 def test_hooks_are_fixed_when_given() -> None:
@@ -95,8 +95,8 @@ def test_hooks_are_fixed_when_given() -> None:
     hooks = [seen.append]
     reporter = Reporter(logger=LOGGER, hooks=hooks)
     hooks.clear()
-    reporter.report(DONE, Tally())
-    assert seen == [DONE]
+    reporter.report(RETURNED, Tally())
+    assert seen == [RETURNED]
 
 
 def test_a_hook_may_be_protected_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,12 +113,12 @@ def test_a_record_is_as_any_of_its_logger(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.records == seen
 
 
-@pytest.mark.parametrize("event", [Event.DONE, Event.FAILED])
+@pytest.mark.parametrize("event", [Event.RETURNED, Event.FAILED])
 @pytest.mark.parametrize(
     ("effective", "seen"), [("DEBUG", True), ("INFO", True), ("WARNING", True), ("ERROR", False)]
 )
 def test_what_settles_survives_warning(event: Event, effective: str, seen: bool, service: str) -> None:
-    """Work done and work failed are written up to a log level of WARNING, and not above."""
+    """Work that returned and work that failed are written up to a log level of WARNING, and not above."""
     stream = io.StringIO()
     reporter = Reporter(logger=Logger(service=service, stream=stream, level=effective))
     reporter.report(Details(event), Tally())
@@ -135,9 +135,9 @@ def test_nothing_else_is_raised_to_the_loggers_level(service: str) -> None:
 
 
 def test_levels() -> None:
-    """Done is INFO unless the logger asks for more; other events have one level."""
-    done, failed = Details(Event.DONE), Details(Event.FAILED)
-    assert [level_of(done.event, level) for level in (0, 10, 20, 30, 40)] == [20, 20, 20, 30, 30]
+    """What returned is INFO unless the logger asks for more; other events have one level."""
+    returned, failed = Details(Event.RETURNED), Details(Event.FAILED)
+    assert [level_of(returned.event, level) for level in (0, 10, 20, 30, 40)] == [20, 20, 20, 30, 30]
     assert [level_of(failed.event, level) for level in (10, 30, 40)] == [30, 30, 30]
     assert [level_of(Event.REPLAYED, level) for level in (10, 30)] == [20, 20]
 
@@ -149,23 +149,23 @@ def test_no_line_waits_in_a_buffer(service: str) -> None:
         service=service, stream=stream, buffer_config=LoggerBufferConfig(buffer_at_verbosity="WARNING")
     )
     logger.info("theirs")
-    Reporter(logger=logger).report(Details(Event.DONE), Tally())
-    assert messages(stream.getvalue()) == ["once.done"]
+    Reporter(logger=logger).report(Details(Event.RETURNED), Tally())
+    assert messages(stream.getvalue()) == ["once.returned"]
 
 
 def test_an_own_logger(service: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a logger an own one writes JSON of that service to standard output, each line once."""
     for _ in range(2):
-        Reporter(service).report(Details(Event.DONE, token="t"), Tally())
+        Reporter(service).report(Details(Event.RETURNED, token="t"), Tally())
     first, second = lines(capsys.readouterr().out)
-    assert first.items() >= {"message": "once.done", "token": "t", "service": service}.items()
-    assert second["message"] == "once.done"
+    assert first.items() >= {"message": "once.returned", "token": "t", "service": service}.items()
+    assert second["message"] == "once.returned"
 
 
 def test_services_one_within_the_other(service: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A service whose name continues another's with a dot does not have its lines written twice."""
-    Reporter(service).report(Details(Event.DONE), Tally())
-    Reporter(f"{service}.inner").report(Details(Event.DONE), Tally())
+    Reporter(service).report(Details(Event.RETURNED), Tally())
+    Reporter(f"{service}.inner").report(Details(Event.RETURNED), Tally())
     assert [line["service"] for line in lines(capsys.readouterr().out)] == [service, f"{service}.inner"]
 
 
@@ -173,25 +173,25 @@ def test_the_services_logger_is_used(service: str) -> None:
     """Without a logger, one that the user has made of that service is used."""
     stream = io.StringIO()
     Logger(service=service, stream=stream).append_keys(tenant="acme")
-    Reporter(service).report(Details(Event.DONE), Tally())
+    Reporter(service).report(Details(Event.RETURNED), Tally())
     (line,) = lines(stream.getvalue())
-    assert (line["message"], line["tenant"]) == ("once.done", "acme")
+    assert (line["message"], line["tenant"]) == ("once.returned", "acme")
 
 
 def test_an_own_logger_leaves_the_users_alone(service: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A Logger that the user makes of that service after ours keeps all its options."""
-    Reporter(service).report(Details(Event.DONE), Tally())
+    Reporter(service).report(Details(Event.RETURNED), Tally())
     stream = io.StringIO()
     Logger(service=service, stream=stream, level="DEBUG", log_record_order=["message"]).debug("theirs")
     assert stream.getvalue().startswith('{"message":"theirs"')
-    assert messages(capsys.readouterr().out) == ["once.done"]
+    assert messages(capsys.readouterr().out) == ["once.returned"]
 
 
 def test_nothing_is_made_before_the_first_line(service: str) -> None:
     """A Reporter that has said nothing has made no logger."""
     Reporter(service)
     assert not [name for name in logging.root.manager.loggerDict if service.replace(".", "/") in name]
-    Reporter(service).report(Details(Event.DONE), Tally())
+    Reporter(service).report(Details(Event.RETURNED), Tally())
     assert [name for name in logging.root.manager.loggerDict if service.replace(".", "/") in name]
 
 
@@ -201,8 +201,8 @@ def test_standard_output_may_be_exchanged(service: str, monkeypatch: pytest.Monk
     for _ in range(2):
         stream = io.StringIO()
         monkeypatch.setattr(sys, "stdout", stream)
-        reporter.report(Details(Event.DONE), Tally())
-        assert messages(stream.getvalue()) == ["once.done"]
+        reporter.report(Details(Event.RETURNED), Tally())
+        assert messages(stream.getvalue()) == ["once.returned"]
         stream.close()
 
 

@@ -116,7 +116,7 @@ def test_nothing_to_say(capsys: pytest.CaptureFixture[str]) -> None:
 def test_reports_are_counted_until_flushed(capsys: pytest.CaptureFixture[str]) -> None:
     """Events with a metric are in the document of the next flush, those without are not."""
     reporter, tally = Reporter("orders"), Tally()
-    for event in (Event.ACQUIRED, Event.DONE, Event.COMPLETED):
+    for event in (Event.ACQUIRED, Event.RETURNED, Event.COMPLETED):
         reporter.report(Details(event), tally)
     capsys.readouterr()
     reporter.flush(tally)

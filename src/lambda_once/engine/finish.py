@@ -239,7 +239,7 @@ class Finisher:
             ownership.report(Event.RESULT_UNAVAILABLE, reason=_interrupted("the result", interruption))
             result = Unavailable.UNAVAILABLE
         now = self.clock.now()
-        ownership.report(Event.DONE, seconds=(now - ownership.created).total_seconds())
+        ownership.report(Event.RETURNED, seconds=(now - ownership.created).total_seconds())
         if ownership.call.history is not None:  # before the token: what it has there can be copied
             ownership.call.succeed_in_history(value, ownership.report)
             now = self.clock.now()
@@ -369,7 +369,7 @@ class Finisher:
                 if ownership.finished is not None:  # a finish that had waited long enough has reported it
                     return value
                 seconds = (self.clock.now() - ownership.created).total_seconds()
-                ownership.report(Event.DONE, seconds=seconds)
+                ownership.report(Event.RETURNED, seconds=seconds)
                 return self.after(PreparedFinish(ownership, write, value), Written.WRITTEN)
             case Refused(record):
                 raise self._lost(ownership, record)

@@ -26,10 +26,10 @@ class Event(StrEnum):
     # an attempt, from its acquisition to its finish
     ACQUIRED = "once.acquired", DEBUG, "started"
     TAKEN_OVER = "once.taken_over", WARNING, "takenOver"  # beside acquired: another attempt lapsed
-    DONE = "once.done", INFO
+    RETURNED = "once.returned", INFO
     FAILED = "once.failed", WARNING, "errors"
     RAISED = "once.raised", ERROR  # an exception that ends in a batch, with its traceback
-    COMPLETED = "once.completed", DEBUG, "completed"
+    COMPLETED = "once.completed", INFO, "completed"
     RELEASED = "once.released", INFO, "released"
     STORED = "once.stored", INFO, "stored"
     HELD = "once.held", ERROR, "held"  # by an attempt; a duplicate is refused
@@ -82,7 +82,7 @@ class Event(StrEnum):
     CLOCK_SKEW = "once.clock_skew", WARNING
 
 
-MUST_SURVIVE: Final = frozenset({Event.DONE, Event.FAILED})
+MUST_SURVIVE: Final = frozenset({Event.RETURNED, Event.FAILED})
 """Logged before the token is written: the only record of the work if that write fails."""
 
 SAMPLED: Final = frozenset({Event.KEY_MISSING, Event.CALLER_MISSING})
