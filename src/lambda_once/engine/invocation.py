@@ -100,7 +100,7 @@ def invoked(
         if CURRENT_INVOCATION.get() is invocation:
             CURRENT_INVOCATION.set(outer)
             INVOCATION_DEADLINE.set(before)
-        reporter.flush(invocation.tally)
+        reporter.end(invocation.tally)
         invocation.tally.raise_interruption()
 
 

@@ -104,13 +104,15 @@ Hook = Callable[[Details], object]
 class Tally:
     """The counts of one invocation. Safe to share between threads."""
 
-    __slots__ = ("_counts", "_lock", "interrupted")
+    __slots__ = ("_counts", "_lock", "has_started", "interrupted")
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._lock = Lock()
         self.interrupted: BaseException | None = None
         """A SystemExit, KeyboardInterrupt or the like, raised once the tokens in progress are finished."""
+        self.has_started = False
+        """Whether any work has begun."""
 
     def interrupt(self, error: BaseException) -> None:
         """Keep *error* for `raise_interruption`; the first of several is kept."""
@@ -125,6 +127,7 @@ class Tally:
     def count(self, metric: str) -> None:
         with self._lock:
             self._counts[metric] += 1
+            self.has_started = self.has_started or metric == Event.ACQUIRED.metric
 
     def drain(self) -> dict[str, int]:
         """Return what was counted since the last time, each count once."""
@@ -205,6 +208,16 @@ class Reporter:
         counts = tally.drain()
         if counts:
             self.measure(counts)
+
+    def end(self, tally: Tally) -> None:
+        """Flush *tally* at the end of an invocation; if no work has begun in it, see `fill_metrics`."""
+        self.flush(tally)
+        if self._metrics is None or tally.has_started:
+            return
+        try:
+            fill_metrics(self._metrics)
+        except Exception as error:  # noqa: BLE001 - as below
+            self._failed("metrics", error)
 
     def measure(self, values: Mapping[str, float]) -> None:
         """Write one metrics document of *values*, zeros too; units are those of `UNITS`."""
@@ -374,7 +387,7 @@ _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes 
 
 
 class Namespaced(Protocol):
-    """The part of the user's Metrics that is read."""
+    """The part of the user's Metrics that must be there; of Powertools' own, see also `fill_metrics`."""
 
     @property
     def namespace(self) -> str | None: ...
@@ -392,13 +405,30 @@ def write_metrics(counts: Mapping[str, float], metrics: Namespaced | None, servi
 
     if is_metrics_disabled():
         return
-    theirs = metrics.namespace if metrics is not None else None
+    theirs = getattr(metrics, "namespace", None)  # a provider of the user's may have none
     namespace = theirs or os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or OWN_NAMESPACE
     function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or OUTSIDE_LAMBDA
     document = embedded(counts, namespace, service, function, epoch_milliseconds(SystemClock().now()))
     # One write: `print` lets another thread's line in before the line break.
     sys.stdout.write(document + "\n")
     sys.stdout.flush()
+
+
+def fill_metrics(metrics: Namespaced) -> None:
+    """
+    Add ``started``, 0, to the user's *metrics* if it has no metric.
+
+    Powertools' ``log_metrics`` warns of an empty set, or raises, and an invocation that only replays leaves
+    one. Counts are never put there: alarms select them by the dimensions of our own documents, and nobody may
+    ever flush the user's. A 0 changes no sum; a second is not added before the first is flushed.
+    """
+    provider: Any = getattr(metrics, "provider", metrics)  # Metrics has one; EphemeralMetrics is one
+    pending = getattr(provider, "metric_set", None)
+    # Without a namespace, a set that is not empty cannot be flushed: it raises.
+    if pending is None or pending or not getattr(provider, "namespace", None):
+        return
+    unit = {"unit": "Count"} if isinstance(pending, dict) else {}  # Datadog has no units: it would be a tag
+    provider.add_metric(name=Event.ACQUIRED.metric, value=0, **unit)
 
 
 def embedded(counts: Mapping[str, float], namespace: str, service: str, function: str, timestamp: int) -> str:
