@@ -15,6 +15,7 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from lambda_once.core.fields import closest
 from lambda_once.core.keys import Selector, compile_expression
 from lambda_once.core.signatures import accepts, is_async
 from lambda_once.errors import Misconfigured
@@ -331,10 +332,8 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _unknown(names: list[str], options: list[str]) -> str:
-    import difflib
-
-    likely = difflib.get_close_matches(names[0], options, n=1)
-    hint = f" (did you mean {likely[0]}?)" if likely else ""
+    likely = closest(names[0], options)
+    hint = "" if likely is None else f" (did you mean {likely}?)"
     if "model" in names:
         hint = (
             " (it is for decorators of records, such as once.sqs: above this decorator put Powertools' "

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.core.codec import codec_for, is_plain
+from lambda_once.core.codec import codec_by, codec_for, is_plain
 from lambda_once.core.results import Corrupt, NotSerialisable
 from lambda_once.errors import Misconfigured
 
@@ -366,6 +367,20 @@ def test_what_does_not_fit_is_corrupt(annotation: object, text: str) -> None:
     """Stored JSON of another shape raises Corrupt."""
     with pytest.raises(Corrupt, match="does not fit"):
         codec_for(annotation).load(text)
+
+
+def test_a_message_names_the_field_that_does_not_fit() -> None:
+    """With what is wrong there, and never its value; of an error of the user's the class."""
+
+    class Receipt(pydantic.BaseModel):
+        order: int
+
+    for text, wrong in (('{"order": "secret"}', "order (int_parsing)"), ("5", "the result (model_type)")):
+        with pytest.raises(Corrupt, match=re.escape(f": {wrong}")) as raised:
+            codec_for(Receipt).load(text)
+        assert "secret" not in str(raised.value)
+    with pytest.raises(Corrupt, match=r": ZeroDivisionError$"):
+        codec_by(str, lambda _: 1 // 0).load('"secret"')
 
 
 def test_what_nothing_can_describe_is_plain_json() -> None:

@@ -283,7 +283,7 @@ def test_a_message_names_the_part_that_is_null(expression: str, part: str) -> No
     payload = {"id": 1, "order": {"lines": [{"coupon": "secret"}, {"coupon": None}]}}
     with pytest.raises(KeyMissing) as raised:
         select(expression, payload)
-    assert f"selects nothing for {part} (its fields: id, order)" in str(raised.value)
+    assert f"selects nothing for {part} (it sees the fields: id, order)" in str(raised.value)
     assert "secret" not in str(raised.value)
 
 
@@ -304,16 +304,52 @@ def test_a_fingerprint_may_be_null(expression: str, found: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("order_id", "; did you mean orderId?)"),
+        ("[orderId, lines.sku_]", "; did you mean lines.sku?)"),
+        ("body.orderId", "; key= sees the parsed body: did you mean orderId?)"),
+        ("powertools_json(body).orderId", "; key= sees the parsed body: did you mean orderId?)"),
+        (
+            "powertools_json(powertools_base64(data)).[orderId, lines.sku]",
+            "; key= sees the parsed body: did you mean [orderId, lines.sku]?)",
+        ),
+        # nothing like it, nothing there either, or there and null
+        ("tenant", "lines, none)"),
+        ("body.order_id", "lines, none)"),
+        ("lines.absent", "lines, none)"),
+        ("none", "lines, none)"),
+        ("order.id", "lines, none)"),
+        ("[0]", "lines, none)"),
+    ],
+)
+def test_a_message_says_what_was_meant(expression: str, hint: str) -> None:
+    """Only what selects something is proposed."""
+    with pytest.raises(KeyMissing) as raised:
+        select(expression, {"orderId": "secret", "lines": {"sku": "secret"}, "none": None})
+    assert f"{hint}; " in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_name_that_an_expression_would_quote_is_not_proposed() -> None:
+    """Nor one that is cut in a message."""
+    for name in ("order-id", "order_id" * 9, "orderI\u0130"):
+        with pytest.raises(KeyMissing) as raised:
+            select("order_id" if len(name) < 9 else name[:-1], {name: 1})
+        assert "did you mean" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
     ("payload", "named"),
     [
-        ({"order": 1, "amount": "secret"}, "(its fields: order, amount)"),
-        ({f"f{n}": n for n in range(9)}, "(its fields: f0, f1, f2, f3, f4, 4 more)"),
-        ({"a\nb": 1}, "(its fields: a\\nb)"),
-        ({}, "(its fields: none)"),
-        (["secret"], "(it has no fields: it is a list)"),
-        ("secret", "(it has no fields: it is text)"),
-        (None, "(it has no fields: it is null)"),
-        (5, "(it has no fields: it is not an object)"),
+        ({"order": 1, "amount": "secret"}, "(it sees the fields: order, amount)"),
+        ({f"f{n}": n for n in range(9)}, "(it sees the fields: f0, f1, f2, f3, f4, 4 more)"),
+        ({"a\nb": 1}, "(it sees the fields: a\\nb)"),
+        ({}, "(it sees the fields: none)"),
+        (["secret"], "(it sees a list: the payload is not a JSON object)"),
+        ("secret", "(it sees text: the payload is not a JSON object)"),
+        (None, "(it sees null: the payload is not a JSON object)"),
+        (5, "(it sees a value: the payload is not a JSON object)"),
     ],
 )
 def test_a_message_names_the_fields_of_the_payload(payload: object, named: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from pydantic import BaseModel
 
 from lambda_once import KeyMissing, KeyReused, Misconfigured
 from lambda_once.observability.reporter import Details
@@ -23,7 +24,12 @@ MISTAKES: list[Callable[..., object]] = [
     lambda event: event["no such field"],
     lambda _event: 1 // 0,
 ]
+_LINES = ("once.misconfigured", "once.key_missing", "once.bad_record")
 REST = rest(headers={KEY: ["k"]})
+
+
+class Order(BaseModel):
+    orderId: int  # noqa: N815  (as in JSON)
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +45,7 @@ def _reported(rig: Rig, name: str) -> list[Details]:
 def _lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     """The lines of units without a token, each with its level."""
     lines = [(line.message, line.levelname) for line in caplog.records]
-    return [line for line in lines if line[0] in ("once.misconfigured", "once.key_missing")]
+    return [line for line in lines if line[0] in _LINES]
 
 
 def _counts(printed: str) -> dict[str, float]:
@@ -76,7 +82,9 @@ def test_a_mistake_in_a_callable_is_not_the_clients(
     assert (shop.runs, rig.rows()) == (0, [])
 
 
-def test_a_mistake_fails_its_record_alone(rig: Rig) -> None:
+def test_a_mistake_fails_its_record_alone(
+    rig: Rig, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     """In a batch the record over which key= stumbles goes back; the others are worked."""
     worked = []
 
@@ -87,8 +95,51 @@ def test_a_mistake_fails_its_record_alone(rig: Rig) -> None:
     event = batch(sqs_record({"id": 1}, id_="a"), sqs_record({}, id_="b"), sqs_record({"id": 2}, id_="c"))
     assert work(event, rig.context()) == {"batchItemFailures": [{"itemIdentifier": "b"}]}
     assert worked == ["a", "c"]
+    assert _lines(caplog) == [("once.misconfigured", "ERROR")]
     (details,) = _reported(rig, "once.misconfigured")
     assert details.error == "KeyError"
+    assert _reported(rig, "once.bad_record") == []
+    counts = _counts(capsys.readouterr().out)
+    assert (counts["misconfigured"], counts["badRecord"]) == (1, 1)
+
+
+def test_a_record_without_a_key_has_one_line(
+    rig: Rig, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counts as both, a record that does not fit its model as one. A twin over HTTP has the other line."""
+
+    @rig.once.sqs(key="orderId")
+    def work(record: Any) -> None: ...
+
+    event = batch(sqs_record({"orderId": 1}, id_="a"), sqs_record({"order_id": 2}, id_="b"))
+    assert work(event, rig.context()) == {"batchItemFailures": [{"itemIdentifier": "b"}]}
+    assert _lines(caplog) == [("once.bad_record", "ERROR")]
+    counts = _counts(capsys.readouterr().out)
+    assert (counts["keyMissing"], counts["badRecord"]) == (1, 1)
+    (details,) = _reported(rig, "once.bad_record")
+    assert details.reason is not None
+    assert "did you mean order_id?" in details.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"model": Order}, "not a valid Order: the body is not a JSON object; fix"),
+        ({"key": "orderId"}, "(it sees text: the payload is not a JSON object)"),
+    ],
+)
+def test_a_body_that_is_not_json_is_named_so(rig: Rig, options: dict[str, Any], wrong: str) -> None:
+    """It is text then, and is not quoted."""
+
+    @rig.once.sqs(**options)
+    def work(record: Any) -> None: ...
+
+    event = batch(sqs_record({"orderId": 1}, id_="a"), sqs_record("secret", id_="b"))
+    assert work(event, rig.context()) == {"batchItemFailures": [{"itemIdentifier": "b"}]}
+    (details,) = _reported(rig, "once.bad_record")
+    assert details.reason is not None
+    assert wrong in details.reason
+    assert "secret" not in details.reason
 
 
 def test_a_whole_batch_of_mistakes_raises(rig: Rig) -> None:
@@ -121,7 +172,7 @@ def test_what_an_expression_does_not_find_is_the_clients(
     assert shop.ask(rest('{"order": "secret"}'))["statusCode"] == 400
     (details,) = _reported(rig, "once.key_missing")
     assert details.reason is not None
-    assert "its fields: order" in details.reason
+    assert "it sees the fields: order; did you mean order?" in details.reason
     assert "secret" not in details.reason
     assert _lines(caplog) == [("once.key_missing", "WARNING")]
     assert _counts(capsys.readouterr().out) == {"keyMissing": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from decimal import Decimal
@@ -29,6 +30,7 @@ from typing import (
 
 from lambda_once.core.canonical import MARK, converted, plain
 from lambda_once.core.differences import Difference, Drained, difference
+from lambda_once.core.fields import printable
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
 from lambda_once.core.signatures import check_fields, title
 from lambda_once.errors import Misconfigured
@@ -134,9 +136,8 @@ class Codec:
             return self._form.read(text)
         except Exception as error:  # noqa: BLE001  # a validator of the user's may raise anything
             # Not chained: validation errors quote the input.
-            raise Corrupt(
-                f"the stored result does not fit {self.annotation!r}: {type(error).__name__}"
-            ) from None
+            wrong = invalid_fields(error, "the result")
+            raise Corrupt(f"the stored result does not fit {self.annotation!r}: {wrong}") from None
 
     def difference(self, returned: object, loaded: object) -> Difference | Drained | None:
         """Return where *loaded* is not what was *returned*. A ``codec=`` is the developer's word for it."""
@@ -170,6 +171,20 @@ class Codec:
 
 JSON: Final = Codec(Any)
 """The codec of results without a type."""
+
+
+def invalid_fields(error: Exception, whole: str) -> str:
+    """
+    Return what *error* says of *whole*, without its content.
+
+    Of pydantic's ValidationError the first fields, each with what is wrong, of any other error its class.
+    """
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is None or not isinstance(error, pydantic.ValidationError):
+        return type(error).__name__
+    problems = error.errors(include_input=False, include_url=False, include_context=False)
+    places = ((".".join(printable(str(step)) for step in each["loc"]), each["type"]) for each in problems[:5])
+    return ", ".join(f"{place or whole} ({kind})" for place, kind in places)
 
 
 class _ByPydantic(NamedTuple):

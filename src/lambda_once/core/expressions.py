@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import jmespath
@@ -13,6 +14,7 @@ from jmespath.exceptions import JMESPathError, ParseError
 from jmespath.functions import signature
 from jmespath.visitor import TreeInterpreter
 
+from lambda_once.core.fields import closest
 from lambda_once.errors import Misconfigured
 
 Node = Any  # a dict of the parsed expression; jmespath has no public name for it
@@ -30,6 +32,12 @@ _TAKE = frozenset(
 
 _NAME = re.compile(r"[\w$@:/-]*\w[\w$@:/-]*")
 """A probable field name, perhaps one that needs quotes."""
+
+
+_PLAIN = re.compile(r"[A-Za-z_]\w{0,63}", re.ASCII)
+"""A name that an expression has without quotes, and a message in full."""
+_OF_A_RECORD = re.compile(r"(?:body|powertools_\w+\(.*\))\.(.+)")
+"""An expression for a whole record, whose body is text: what it selects of the body."""
 
 
 class PartMissing(LookupError):
@@ -79,13 +87,51 @@ def labels(expression: str) -> tuple[str, ...]:
     return tuple(_path(child) or f"[{n}]" for n, child in enumerate(root["children"]))
 
 
+def meant(expression: str, payload: object, what: str) -> str:
+    """
+    Return what was probably meant by *expression*, the option *what*, which selects nothing of *payload*.
+
+    The text goes on behind a list of the payload's fields. It is empty if nothing is known.
+    """
+    below = _OF_A_RECORD.fullmatch(expression)
+    with suppress(Exception):  # a search on foreign data
+        if below is not None and not _is_nothing(parsed(below[1])(payload)):
+            return f"; {what}= sees the parsed body: did you mean {below[1]}?"
+    root = _compiled(expression)
+    for node in root["children"] if root["type"] == "multi_select_list" else [root]:
+        likely = _likely(_steps(node) or [], payload)
+        if likely is not None:
+            return f"; did you mean {likely}?"
+    return ""
+
+
+def _likely(steps: list[str], payload: object) -> str | None:
+    """Return the path *steps* with names that *payload* has; None if it lacks none, or has none like it."""
+    corrected = []
+    for step in steps:
+        if not isinstance(payload, dict):
+            return None
+        name = step if step in payload else closest(step, filter(_PLAIN.fullmatch, map(str, payload)))
+        if name is None:
+            return None
+        corrected.append(name)
+        payload = payload[name]
+    return None if corrected == steps or _is_nothing(payload) else ".".join(corrected)
+
+
 def _path(node: Node) -> str | None:
+    steps = _steps(node)
+    return None if steps is None else ".".join(steps)
+
+
+def _steps(node: Node) -> list[str] | None:
+    """Return the names of *node*, a path; None if it is something else."""
     match node["type"]:
         case "field":
-            return str(node["value"])
+            return [str(node["value"])]
         case "subexpression":
-            steps = [_path(child) for child in node["children"]]
-            return None if None in steps else ".".join(map(str, steps))
+            steps = [_steps(child) for child in node["children"]]
+            return None if None in steps else [name for each in steps for name in each or ()]
         case _:
             return None
 

@@ -165,11 +165,18 @@ def printable(name: str) -> str:
 def names_in(payload: object) -> str:
     """Return a text for a message: the names of at most MOST_NAMED top-level fields of *payload*."""
     if not isinstance(payload, Mapping):
-        return f"it has no fields: it is {_KINDS.get(type(payload), 'not an object')}"
+        return f"it sees {_KINDS.get(type(payload), 'a value')}: the payload is not a JSON object"
     names = [printable(str(name)) for name in islice(payload, MOST_NAMED)]
     more = len(payload) - len(names)
     listed = ", ".join(names) or "none"
-    return f"its fields: {listed}, {more} more" if more else f"its fields: {listed}"
+    return f"it sees the fields: {listed}, {more} more" if more else f"it sees the fields: {listed}"
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """Return which of *names* was probably meant by *name*; None if none is like it."""
+    import difflib  # for messages only
+
+    return next(iter(difflib.get_close_matches(name, [*names], n=1)), None)
 
 
 def _checksum(text: str, salt: int) -> int:

@@ -50,7 +50,7 @@ def compile_expression(
     it *may be null*, for a missing part of the result; messages call the result *what*. Raises Misconfigured
     at once for an expression that cannot be parsed, with the position, and for an unknown function.
     """
-    from lambda_once.core.expressions import PartMissing, builds, parsed  # jmespath costs a cold start
+    from lambda_once.core.expressions import PartMissing, builds, meant, parsed  # jmespath costs a cold start
 
     search = parsed(expression, may_be_null=may_be_null)
     is_checked = not may_be_null and builds(expression)
@@ -60,15 +60,16 @@ def compile_expression(
         try:
             found = search(payload)
         except PartMissing as missing:
-            raise _missing(what, name, payload, str(missing)) from None
+            raise _missing(what, name, payload, str(missing), meant(expression, payload, what)) from None
         except Exception as error:  # noqa: BLE001  # JMESPath on foreign data: any failure selects nothing
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
                 f"the {what} is missing: {name} failed on this payload with "
-                f"{type(error).__name__} ({names_in(payload)}); correct the expression or the payload"
+                f"{type(error).__name__} ({names_in(payload)}{meant(expression, payload, what)}); "
+                "correct the expression or the payload"
             ) from None
         if not may_be_null and is_nothing(found):
-            raise _missing(what, name, payload)
+            raise _missing(what, name, payload, hint=meant(expression, payload, what))
         null = null_in(found) if is_checked else None
         if null is not None:
             raise _missing(what, name, payload, _path(null, found, labels_of(expression)))
@@ -175,8 +176,10 @@ def _step(step: str | int) -> str:
     return f"[{step}]" if isinstance(step, int) else f".{printable(step)}"
 
 
-def _missing(what: str, selector: str, payload: object = _UNSEEN, part: str | None = None) -> KeyMissing:
-    seen = "" if payload is _UNSEEN else f" ({names_in(payload)})"
+def _missing(
+    what: str, selector: str, payload: object = _UNSEEN, part: str | None = None, hint: str = ""
+) -> KeyMissing:
+    seen = "" if payload is _UNSEEN else f" ({names_in(payload)}{hint})"
     missing, nothing = f"the {what}", "nothing"
     if part is not None:
         missing, nothing = f"a part of the {what}", f"nothing for {part}"

@@ -6,7 +6,7 @@ import inspect
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.codec import BUILDING, JSON
+from lambda_once.core.codec import BUILDING, JSON, invalid_fields
 from lambda_once.decorators.handlers import handler_like, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
@@ -15,9 +15,8 @@ from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Job, Left
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery
 from lambda_once.engine.waiting import run_coroutine
-from lambda_once.errors import GiveUp, KeyMissing, Misconfigured, OnceError, RetryLater
+from lambda_once.errors import GiveUp, KeyMissing, Misconfigured, RetryLater
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details
 from lambda_once.sources.records import SQS, EventRecord, RecordId, RecordSource, failures
 from lambda_once.sources.unit import Malformed, Unit
 
@@ -93,12 +92,11 @@ class Records:
         try:
             return unit._replace(argument=adapter.validate_python(unit.payload))
         except invalid as error:
-            problems = error.errors(include_input=False, include_url=False, include_context=False)
-            fields = ", ".join(
-                f"{'.'.join(map(str, p['loc'])) or 'the payload'} ({p['type']})" for p in problems[:5]
-            )
             name = getattr(model, "__name__", None) or str(model)
-            raise BadRecord(f"the payload is not a valid {name}: {fields}; fix the producer") from None
+            wrong = invalid_fields(error, "the payload")
+            if isinstance(unit.payload, str):
+                wrong = f"{self.source.payload} is not a JSON object"
+            raise BadRecord(f"the payload is not a valid {name}: {wrong}; fix the producer") from None
 
     @cached_property
     def _adapter(self) -> tuple[Any, Any]:
@@ -149,16 +147,21 @@ class Records:
                 redelivery=self._redelivery,
             )
         except Exception as error:
-            details = Details(
-                Event.BAD_RECORD,
-                name=self.identifier.name,
-                delivery=unit.id if isinstance(unit, Malformed) else unit.delivery,
-                error=type(error).__name__,
-                reason=str(error) if isinstance(error, OnceError) else "model, key or scope raised",
-            )
-            self.runtime.reporter.report(details, invocation.tally)
+            delivery = unit.id if isinstance(unit, Malformed) else unit.delivery
+            self._report(error, invocation, delivery)
             raise
         return call, unit.argument
+
+    def _report(self, error: Exception, invocation: Invocation, delivery: str | None) -> None:
+        """Report, in one line, that a record has no token because of *error*; count what it is besides."""
+        event, besides = Event.BAD_RECORD, None
+        if isinstance(error, Misconfigured):
+            event, besides = Event.MISCONFIGURED, Event.BAD_RECORD
+        elif isinstance(error, KeyMissing) and not isinstance(error, BadRecord):
+            besides = Event.KEY_MISSING
+        if besides is not None:
+            self.runtime.reporter.count(besides, invocation.tally)
+        self.identifier.report(event, error, invocation, delivery)
 
 
 def pydantic_of_models() -> tuple[Any, Any]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import History
     from lambda_once.engine.places import Place
+    from lambda_once.observability.events import Event
     from lambda_once.settings import Settings
 
 
@@ -66,7 +67,8 @@ class Identifier(NamedTuple):
 
         *seen* is what a history is asked about, by default that argument.
 
-        Raises `KeyMissing` if key or scope selects nothing, and `Misconfigured`; has reported both.
+        Raises `KeyMissing` if key or scope selects nothing, and `Misconfigured`; has reported both, unless
+        the unit is a record.
         """
         environment = self.runtime.environment()
         if environment.disabled:
@@ -113,11 +115,15 @@ class Identifier(NamedTuple):
             raise
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
-        """Report that a unit has no token because of *error*; log the class of a developer's mistake."""
+        """Report that a unit has no token because of *error*. Of a record, `Records` does."""
+        if self.receiver is not Receiver.NOBODY:
+            self.report(refusal(error), error, invocation, delivery)
+
+    def report(self, event: Event, error: Exception, invocation: Invocation, delivery: str | None) -> None:
+        """Report *event* with *error*; log the class of a developer's mistake."""
         cause = error.__cause__ if isinstance(error, Misconfigured) and error.__cause__ else error
-        details = Details(
-            refusal(error), name=self.name, delivery=delivery, error=type(cause).__name__, reason=str(error)
-        )
+        reason = str(error) if isinstance(error, OnceError) else "model, key or scope raised"
+        details = Details(event, name=self.name, delivery=delivery, error=type(cause).__name__, reason=reason)
         self.runtime.reporter.report(details, invocation.tally)
 
     def identify(
