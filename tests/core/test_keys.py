@@ -74,7 +74,8 @@ def test_an_expression_selects_the_key(expression: str, found: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["absent", "null", "empty", "none", "lines[?n == `9`]", "a.b.c", "id.x"]
+    "expression",
+    ["absent", "null", "empty", "none", "lines[?n == `9`]", "a.b.c", "id.x", "lines[*].absent.[sku]"],
 )
 def test_nothing_is_no_key(expression: str) -> None:
     """None, empty strings, objects and lists raise KeyMissing with the expression and advice."""
@@ -93,21 +94,35 @@ def test_nothing_is_no_key(expression: str) -> None:
         "lines[*].[sku, n]",
         "lines[].{sku: sku, n: n}",
         "lines[?sku].[sku, n]",
-        "lines[*].absent.[sku]",
-        "[id, absent][]",
+        "{a: id, b: none}",
+        'lines[0].[sku, absent || `""`]',
         "[id, [tenant, absent]]",
         "[id, {a: absent}]",
         "[id, absent] || tenant",
         "id && [id, absent]",
-        "to_string([id, absent])",
         "map(&[sku, n], lines)",
         "{a: {b: id}, c: null.[x]}",
     ],
 )
 def test_a_part_that_is_missing_is_no_key(expression: str) -> None:
-    """A multi-select in the result with a part missing raises KeyMissing, at any depth."""
+    """A multi-select with a part missing raises KeyMissing; a null does at any depth."""
     with pytest.raises(KeyMissing, match="a part of the key is missing"):
         select(expression, ORDER)
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("to_string([id, absent])", "[12,null]"),
+        ("join('-', [tenant, empty])", "acme-"),
+        ("[id, absent][]", [12]),
+        ("lines[*].n", [1]),
+        ("absent || id", 12),
+    ],
+)
+def test_some_expressions_hide_what_is_missing(expression: str, found: object) -> None:
+    """Their result has no null, so it is a key."""
+    assert select(expression, ORDER) == found
 
 
 @pytest.mark.parametrize(
@@ -275,7 +290,11 @@ def test_nulls_in_what_an_expression_builds_are_no_key(expression: str, found: o
         ("[id, to_array(absent)]", "[1][0]"),
         ("{i: id, a: x.absent}", "a"),
         ("[id, order.lines[0].absent]", "[1]"),
-        ("order.lines[*].absent.[x]", "an element of a list"),
+        ("order.[lines[0], x.y]", "x.y"),
+        ("@ | [id, absent]", "absent"),
+        ("[absent, id, missing]", "absent"),
+        ("[id, order.lines[2:]]", "[1]"),
+        ("order.lines[*].[coupon]", "[1][0]"),
     ],
 )
 def test_a_message_names_the_part_that_is_null(expression: str, part: str) -> None:

@@ -509,6 +509,8 @@ OF_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"scope": "tenant"}, "scope='tenant': of_order has no argument tenant"),
     ({"key": "order", "fingerprint": "memo"}, "fingerprint='memo': of_order has no argument memo"),
     ({"key": "powertools_json(body).id"}, "of_order has no argument body"),
+    ({"key": "join('-', [order, memo])"}, "of_order has no argument memo"),
+    ({"key": "ordr || order"}, "of_order has no argument ordr"),
 ]
 SOUND_OF_CALLS: list[dict[str, Any]] = [
     {"key": lambda order, **others: order},
@@ -516,6 +518,8 @@ SOUND_OF_CALLS: list[dict[str, Any]] = [
     {"key": lambda order: order},
     {"key": lambda order, lines, note="": order},
     {"key": "order || ordr"},
+    {"key": "order.ordr || lines[*].ordr"},
+    {"key": "join('-', order)"},
     {"key": "[order, note]"},
     {"key": "@"},
     {"on_lapse": lambda lapsed, order, lines: None},

@@ -46,21 +46,20 @@ def compile_expression(
     """
     Return a function that searches a plain payload (`plain`) by *expression*, with Powertools' functions.
 
-    The function raises KeyMissing for any error, such as a wrong type or text that is not JSON, and, unless
-    it *may be null*, for a missing part of the result; messages call the result *what*. Raises Misconfigured
-    at once for an expression that cannot be parsed, with the position, and for an unknown function.
+    The function raises KeyMissing for any error, such as a wrong type or text that is not JSON, and as
+    `select` does; messages call the result *what*. Raises Misconfigured at once for an expression that cannot
+    be parsed, with the position, and for an unknown function.
     """
-    from lambda_once.core.expressions import PartMissing, builds, meant, parsed  # jmespath costs a cold start
+    from lambda_once.core.expressions import builds, meant, parsed  # jmespath costs a cold start
 
-    search = parsed(expression, may_be_null=may_be_null)
+    search = parsed(expression)
     is_checked = not may_be_null and builds(expression)
+    labels = labels_of(expression)
     name = f"the expression {expression!r}"
 
     def run(payload: object) -> object:
         try:
             found = search(payload)
-        except PartMissing as missing:
-            raise _missing(what, name, payload, str(missing), meant(expression, payload, what)) from None
         except Exception as error:  # noqa: BLE001  # JMESPath on foreign data: any failure selects nothing
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
@@ -70,9 +69,10 @@ def compile_expression(
             ) from None
         if not may_be_null and is_nothing(found):
             raise _missing(what, name, payload, hint=meant(expression, payload, what))
-        null = null_in(found) if is_checked else None
-        if null is not None:
-            raise _missing(what, name, payload, _path(null, found, labels_of(expression)))
+        missing = _nothing_in(found, are_parts=bool(labels)) if is_checked else None
+        if missing is not None:
+            part = _path(missing, found, labels)
+            raise _missing(what, name, payload, part, meant(expression, payload, what))
         return found
 
     return run
@@ -91,9 +91,10 @@ def select(expression: str, payload: object, what: str = "key", *, may_be_null: 
     Return what *expression* selects from *payload*, a plain value (`plain`).
 
     0 and False are values. Raises KeyMissing if the search fails and, unless it *may be null*, if the result
-    or a part of a multi-select is nothing (None, "", {} or []), or if a result built by the expression
-    contains a null. Nulls inside a selected part of the payload are content. The message has the names of the
-    null part and of the payload's fields, but no values. Raises Misconfigured as `compile_expression` does.
+    is nothing (None, "", {} or []), a part of a multi-select at the end of *expression* is, or a result built
+    by the expression contains a null. Nulls inside a selected part of the payload are content. The message
+    has the names of the null part and of the payload's fields, but no values. Raises Misconfigured as
+    `compile_expression` does.
     """
     return compile_expression(expression, what, may_be_null=may_be_null)(payload)
 
@@ -150,12 +151,15 @@ def is_whole(value: object) -> bool:
     return not is_nothing(value) and not (isinstance(value, list | tuple) and any(map(is_nothing, value)))
 
 
-def null_in(found: object) -> tuple[str | int, ...] | None:
-    """Return the path of a null in *found*, a plain value, as names and indexes; None if there is no null."""
+def _nothing_in(found: object, *, are_parts: bool) -> tuple[str | int, ...] | None:
+    """
+    Return the path of a null in *found*, a plain value, as names and indexes; None if there is no null.
+
+    If its elements *are parts* of a multi-select, also that of an element that is nothing.
+    """
     pending: list[tuple[object, tuple[str | int, ...]]] = [(found, ())]
-    while pending:
-        each, path = pending.pop()
-        if each is None:
+    for each, path in pending:
+        if is_nothing(each) if are_parts and len(path) == 1 else each is None:
             return path
         if isinstance(each, Mapping):
             pending.extend((value, (*path, str(name))) for name, value in each.items())

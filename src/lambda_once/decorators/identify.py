@@ -194,7 +194,7 @@ class Identifier(NamedTuple):
         try:
             if narrowed is not None:
                 chosen = select(narrowed, seen(unit, payload), "fingerprint", may_be_null=True)
-                return selected(chosen, labels_of(narrowed))
+                return selected(chosen, labels_of(narrowed) or (narrowed,))
             if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
                 return printed(unit.stamp)
             return self.content(unit, payload)

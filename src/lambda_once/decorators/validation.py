@@ -246,14 +246,14 @@ def _check_probe(settings: Settings, arguments: tuple[object, ...], what: str) -
 
 def _check_names(settings: Settings, parameters: list[inspect.Parameter], function: str) -> None:
     """Check that the expressions of *settings* name arguments that exist; ``**kwargs`` may be of any name."""
-    from lambda_once.core.expressions import root_names  # jmespath costs a cold start
+    from lambda_once.core.expressions import unknown_names  # jmespath costs a cold start
 
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return
     names = [each.name for each in parameters]
     for option in ("key", "scope", "fingerprint"):
         expression = getattr(settings, option)
-        unknown = sorted(root_names(expression) - set(names)) if isinstance(expression, str) else []
+        unknown = unknown_names(expression, names) if isinstance(expression, str) else []
         if unknown:
             raise Misconfigured(
                 f"{option}={expression!r}: {function} has no argument {', '.join(unknown)}; "
