@@ -11,7 +11,7 @@ Errors, named by what the caller must do next.
         ├── CallerMissing     the request names no caller, and one is required
         ├── KeyReused         this key was used for another payload
         ├── OtherCaller       this key was used with other credentials
-        ├── Held              the token is held for manual review
+        ├── Held              the token is held for manual review, or has lapsed
         ├── ResultUnavailable the work is complete, but its result is unavailable
         ├── StoredError       the work failed for good; this is the stored error
         └── Misconfigured     the decorator, its options or the table are wrong
@@ -120,7 +120,15 @@ class OtherCaller(GiveUp):
 
 
 class Held(GiveUp):
-    """The token is held for manual review: its attempt failed, or its outcome is unknown."""
+    """
+    The token needs manual review: it is held, or its attempt lapsed under ``on_lapse="hold"`` or a probe.
+
+    ``lapsed``: the attempt's lease has expired, and its outcome is unknown; otherwise the token is held.
+    """
+
+    def __init__(self, message: str, *, lapsed: bool = False, **known: Any) -> None:
+        super().__init__(message, **known)
+        self.lapsed = lapsed
 
 
 class ResultUnavailable(GiveUp):

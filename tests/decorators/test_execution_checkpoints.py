@@ -31,6 +31,7 @@ GOLDEN: dict[str, dict[str, Any]] = json.loads(
 ERRORS: dict[str, tuple[type[Exception], str]] = {
     "in progress": (InProgress, "inProgress"),
     "held": (Held, "error"),
+    "lapsed": (Held, "inProgress"),
     "key reused": (KeyReused, "complete"),
     "result unavailable": (ResultUnavailable, "complete"),
     "stored error": (StoredError, "complete"),
@@ -183,6 +184,8 @@ def test_a_refusal_is_the_same_error(rig: Rig, name: str) -> None:
     assert type(error).__name__ == answer["error"]
     if isinstance(error, KeyReused):
         assert error.fields == ("b",)
+    if isinstance(error, Held):
+        assert error.lapsed is (name == "lapsed")
     if isinstance(error, InProgress):
         assert error.retry_after == 5.0
 

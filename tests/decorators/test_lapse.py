@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -68,16 +69,34 @@ def test_not_before_the_lease_is_over(rig: Rig, options: Any) -> None:
 )
 @on_every_store
 def test_held_where_asked_or_where_errors_can_hold(rig: Rig, options: Any) -> None:
-    """A lapsed token is held for manual review, has no ttl, and stays as it is."""
+    """A lapsed token waits for manual review, has no ttl, and stays as it is."""
     crashed = Crashed(rig, **options)
-    with pytest.raises(Held, match="manual review"):
+    with pytest.raises(Held, match=r"lapsed: attempt .* and its outcome is unknown; check"):
         crashed.work(5)
     rig.clock.advance(100 * 86_400)
     with pytest.raises(Held) as raised:
         crashed.work(5)
     assert crashed.runs == [5]
     assert (rig.row(), rig.row().ttl) == (crashed.row, None)
+    assert (raised.value.lapsed, raised.value.state) == (True, "inProgress")
     assert raised.value.locked_by == crashed.row.locked_by
+    assert pickle.loads(pickle.dumps(raised.value)).lapsed
+
+
+@on_every_store
+def test_twin_whose_token_is_held(rig: Rig) -> None:
+    """The attempt ended, and its policy holds the token: nothing lapsed, however long ago that was."""
+
+    @rig.once.function(on_error=HOLD)
+    def work(order: int) -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        work(5)
+    rig.clock.advance(100 * 86_400)
+    with pytest.raises(Held, match="is held for manual review: ") as raised:
+        work(5)
+    assert (raised.value.lapsed, raised.value.state) == (False, "error")
 
 
 @in_memory
@@ -103,8 +122,9 @@ def test_a_probe_that_knows_it_was_done(rig: Rig) -> None:
 def test_a_probe_that_cannot_tell(rig: Rig, probe: Callable[..., object]) -> None:
     """UNKNOWN, no answer at all and an exception hold, and leave the row unchanged."""
     crashed = Crashed(rig, on_lapse=probe)
-    with pytest.raises(Held):
+    with pytest.raises(Held) as raised:
         crashed.work(5)
+    assert raised.value.lapsed
     assert crashed.runs == [5]
     assert rig.row() == crashed.row
     failed = [told.event.level for told in rig.reported if told.error == "ConnectionError"]

@@ -174,6 +174,12 @@ class Replayer:
                 message = record.error.text(call.seal_of(record))
                 named = call.settings.on_error if isinstance(call.settings.on_error, Mapping) else ()
                 kind = partial(stored_error, record.error.kind, named=named)
+            case Course.HELD if record.state is State.IN_PROGRESS:
+                kind = partial(Held, lapsed=True)
+                message = (
+                    f"{at} lapsed: {by} had until {stamp(record.expected_completion)} and its outcome is "
+                    f"unknown; check whether it completed, then run `lambda-once resolve {call.token}`"
+                )
             case Course.HELD:
                 kind = Held
                 message = (

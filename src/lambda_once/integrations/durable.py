@@ -377,7 +377,7 @@ def answer_of_error(error: OnceError) -> Answer:
         "error": error.kind if isinstance(error, StoredError) else ours.__name__,
         "stored": isinstance(error, StoredError),
         "message": str(error),
-        "known": {name: known[name] for name in (*errors.KNOWN, "fields") if name in known},
+        "known": {name: known[name] for name in (*errors.KNOWN, "fields", "lapsed") if name in known},
     }
 
 
