@@ -12,25 +12,31 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unittest.mock import patch
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import callgrind, report, standin
+from benchmarks import callgrind, deliveries, report, standin
 from benchmarks.__main__ import DOCS, NEEDED_WIDTH, PAGE, engine
 from benchmarks.figures import Run, Timing
 from benchmarks.processor import API_DUPLICATE, API_NEW, DUPLICATES, NEW, TLS
+from benchmarks.recording import rows_of
 from benchmarks.run import recorded
 from benchmarks.sampling import Sample
-from benchmarks.sides import ALONE, LEAN, OURS, SAME, THEIRS
+from benchmarks.sides import ALONE, LEAN, OURS, SAME, THEIRS, LambdaOnce
 from benchmarks.world import conditions, function_environment, leave_out_of_collections, reaching
+from lambda_once.core.codec import Codec
 from lambda_once.engine import pipeline
 from lambda_once.testing import lambda_context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from benchmarks.answers import Row
 
 PART: Final = "instructions"
 SIDES: Final = {side.name: side for side in (THEIRS, SAME, ALONE, OURS, LEAN)}
@@ -41,11 +47,20 @@ CASES: Final = {
     DUPLICATES: ("queue", "seen_batch"),
 }
 """The face of a side, and the event of a run."""
-WARM, TIMES = {"api": 20, "queue": 2}, {"api": 20, "queue": 4}
+FUNCTIONS: Final = {
+    "function of a dict": "function_of_dict",
+    "function of a dataclass": "function_of_dataclass",
+}
+"""Faces of our sides, counted as they are and without comparing a result with what is read back."""
+NEW_ORDER, SEEN_ORDER, UNCOMPARED = ", new", ", duplicate", ", not compared"
+BATCHES: Final = "queue"
+WARM, TIMES = 20, 20
+WARM_BATCHES, BATCH_TIMES = 2, 4
 """Invocations before the count, in which Python specialises what runs often, and counted ones."""
 _SLOWER: Final = 50
 """How many times longer everything takes under callgrind."""
 TITLE: Final = "Instructions of an invocation, over HTTP"
+COMPARING: Final = "Comparing a result with what is read back"
 BEGIN, END = "<!-- counts: begin -->", "<!-- counts: end -->"
 
 
@@ -63,35 +78,88 @@ def main(given: Sequence[str] | None = None) -> None:
         count(arguments.side, json.load(sys.stdin))
         return
     found, page = counts(), PAGE.read_text(encoding="utf-8")
-    Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH).print(table(found, page))
+    console = Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH)
+    console.print(table(found.run, page))
+    head, *lines = found.comparisons()
+    shown = Table(*head, title=COMPARING)
+    for line in lines:
+        shown.add_row(*line)
+    console.print(shown)
     if arguments.docs:
-        blocks = BEGIN, f"### {TITLE}", report.timed("thousands", found.timings), END
-        PAGE.write_text(report.between(page, BEGIN, END, "\n\n".join(blocks)), encoding="utf-8")
+        tables = report.timed("thousands", found.run.timings), "\n".join(report.lined(head, lines))
+        titled = [f"### {title}\n\n{text}" for title, text in zip((TITLE, COMPARING), tables, strict=True)]
+        PAGE.write_text(
+            report.between(page, BEGIN, END, "\n\n".join((BEGIN, *titled, END))), encoding="utf-8"
+        )
         print(f"written: {PAGE.relative_to(DOCS.parent)}")
 
 
-def counts(names: Sequence[str] = tuple(SIDES)) -> Run:
-    """Return thousands of instructions of an invocation of each case, by the sides *names*."""
+class Counts(NamedTuple):
+    """Thousands of instructions of an invocation."""
+
+    run: Run
+    """Of each case, by the sides."""
+    functions: Mapping[str, Mapping[str, float]]
+    """Of each case of `FUNCTIONS`, compared or not, by our sides."""
+
+    def comparisons(self) -> list[tuple[str, ...]]:
+        """Return a head, and a line for each case with the share of the comparison."""
+        lines: list[tuple[str, ...]] = [("thousands", "client", "compared", "not compared", "share")]
+        for case, compared in self.functions.items():
+            for side in () if case.endswith(UNCOMPARED) else compared:
+                one, other = compared[side], self.functions[case + UNCOMPARED][side]
+                lines.append((case, side, f"{one:,.0f}", f"{other:,.0f}", f"{1 - other / one:.1%}"))
+        return lines
+
+
+def counts(names: Sequence[str] = tuple(SIDES)) -> Counts:
+    """Count an invocation of each case by the sides *names*."""
     callgrind.provide()
+    seen, new = deliveries.order(), deliveries.order()
     with engine() as endpoint:
         events, known = recorded((), endpoint)
+        rows = [*known.rows, *_rows_of_functions(seen, endpoint)]
     cases = {case: (face, getattr(events, event)) for case, (face, event) in CASES.items()}
+    functions = {
+        f"{case}{kind}{compared}": (face, order)
+        for case, face in FUNCTIONS.items()
+        for kind, order in ((NEW_ORDER, new), (SEEN_ORDER, seen))
+        for compared in ("", UNCOMPARED)
+    }
     with (
         function_environment(),
-        standin.running(known.rows, []) as endpoints,
+        standin.running(rows, []) as endpoints,
         reaching(endpoints.nearest),
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
-        totals = dict(zip(names, pool.map(partial(_counted, json.dumps(cases)), names), strict=True))
+        counted = partial(_counted, json.dumps(cases), json.dumps(cases | functions))
+        totals = dict(zip(names, pool.map(counted, names), strict=True))
     run = Run(conditions())
     for case, (face, _) in cases.items():
-        samples = {side: Sample((total[case] / TIMES[face] / 1000,)) for side, total in totals.items()}
+        samples = {side: Sample((total[case] / _times(face) / 1000,)) for side, total in totals.items()}
         run.timings.append(Timing(PART, case, samples))
-    return run
+    ours = {side: total for side, total in totals.items() if isinstance(SIDES[side], LambdaOnce)}
+    return Counts(
+        run,
+        {case: {side: ours[side][case] / TIMES / 1000 for side in ours} for case in functions},
+    )
 
 
-def _counted(cases: str, name: str) -> dict[str, int]:
-    return callgrind.totals(["-m", "benchmarks.counts", "--side", name], cases)
+def _rows_of_functions(order: dict[str, Any], endpoint: str) -> list[Row]:
+    """Return the rows after each function has worked *order*."""
+    with function_environment(), reaching(endpoint), closing(OURS.client()) as client:
+        for face in FUNCTIONS.values():
+            getattr(OURS, face)(client)(order, lambda_context())
+        return list(rows_of(OURS))
+
+
+def _counted(cases: str, with_functions: str, name: str) -> dict[str, int]:
+    given = with_functions if isinstance(SIDES[name], LambdaOnce) else cases
+    return callgrind.totals(["-m", "benchmarks.counts", "--side", name], given)
+
+
+def _times(face: str) -> int:
+    return BATCH_TIMES if face == BATCHES else TIMES
 
 
 def count(name: str, cases: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
@@ -105,13 +173,18 @@ def count(name: str, cases: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
     client = side.client()
     for case, (face, event) in cases.items():
         handler = getattr(side, face)(client)
-        for _ in range(WARM[face]):
-            handler(event, context)
-        leave_out_of_collections()
-        with callgrind.counted(case):
-            for _ in range(TIMES[face]):
+        with patch.object(Codec, "difference", _none) if case.endswith(UNCOMPARED) else nullcontext():
+            for _ in range(WARM_BATCHES if face == BATCHES else WARM):
                 handler(event, context)
+            leave_out_of_collections()
+            with callgrind.counted(case):
+                for _ in range(_times(face)):
+                    handler(event, context)
     client.close()
+
+
+def _none(*_: object) -> None:
+    """Compare nothing, in place of `Codec.difference`."""
 
 
 def table(run: Run, page: str) -> Table:

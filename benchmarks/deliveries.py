@@ -6,6 +6,9 @@ import base64
 import itertools
 import os
 import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.testing import api_event, sqs_event
@@ -67,3 +70,46 @@ def answer() -> dict[str, Any]:
 def result(size: int) -> str:
     """Return text of *size* bytes that does not compress well: base64 of noise, the same every time."""
     return base64.b64encode(random.Random(size).randbytes(size * 3 // 4 + 3)).decode()[:size]  # noqa: S311  (noise, no secret)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a receipt."""
+
+    sku: str
+    quantity: int
+    price: Decimal
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a function returns that has a type."""
+
+    number: str
+    customer: str
+    lines: list[Line]
+    total: Decimal
+    paid: datetime
+    coupon: str | None = None
+
+
+def receipt() -> Receipt:
+    """Return the receipt of an order."""
+    lines = [Line(f"sku-{position:05}", position + 1, Decimal("19.90")) for position in range(2)]
+    return Receipt("r-12345", "c-17", lines, Decimal("59.70"), datetime(2026, 11, 20, 10, 12, tzinfo=UTC))
+
+
+def receipt_as_dict() -> dict[str, Any]:
+    """Return the same in JSON types."""
+    lines = [
+        {"sku": f"sku-{position:05}", "quantity": position + 1, "price": "19.90"} for position in range(2)
+    ]
+    paid = "2026-11-20T10:12:00Z"
+    return {
+        "number": "r-12345",
+        "customer": "c-17",
+        "lines": lines,
+        "total": 59.7,
+        "paid": paid,
+        "coupon": None,
+    }

@@ -60,7 +60,7 @@ def new_events(sizes: Sequence[int]) -> Events:
 def recorded(events: Events) -> Recording:
     """Have each side work the seen events on the engine that the environment names."""
     too_large = {side.name: _worked(side, events) for side in SIDES}
-    return Recording(tuple(row for side in SIDES for row in _rows(side)), too_large)
+    return Recording(tuple(row for side in SIDES for row in rows_of(side)), too_large)
 
 
 def _worked(side: Side, events: Events) -> frozenset[int]:
@@ -79,6 +79,7 @@ def _keeps(side: Side, size: int, order: dict[str, Any]) -> bool:
     return True
 
 
-def _rows(side: Side) -> Iterable[Row]:
+def rows_of(side: Side) -> Iterable[Row]:
+    """Return what the table of *side* has."""
     pages = side.client().get_paginator("scan").paginate(TableName=side.table, ConsistentRead=True)
     return [row for page in pages for row in page["Items"]]

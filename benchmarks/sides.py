@@ -108,6 +108,26 @@ class LambdaOnce:
 
         return within
 
+    def function_of_dict(self, client: Any) -> Handler:
+        """Return a handler that calls a function, whose result is a dict."""
+        once = self._once(client)
+
+        @once.function(name="look_up", key="order.orderId")
+        def look_up(order: dict[str, Any]) -> dict[str, Any]:
+            return deliveries.receipt_as_dict()
+
+        return _calling(once, look_up)
+
+    def function_of_dataclass(self, client: Any) -> Handler:
+        """Return the same with a dataclass of a declared type."""
+        once = self._once(client)
+
+        @once.function(name="pay", key="order.orderId")
+        def pay(order: dict[str, Any]) -> deliveries.Receipt:
+            return deliveries.receipt()
+
+        return _calling(once, pay)
+
     def _queue(self, once: Once) -> Handler:
         @once.sqs(name="charge")
         def charge(record: SQSRecord) -> None:
@@ -124,6 +144,14 @@ class LambdaOnce:
             metrics=Metrics(namespace="shop", service="orders"),
             cache=cache,
         )
+
+
+def _calling(once: Once, function: Callable[[dict[str, Any]], object]) -> Handler:
+    def handler(event: dict[str, Any], context: Any) -> object:
+        with once.invocation(context):
+            return function(event)
+
+    return handler
 
 
 @dataclass(frozen=True)

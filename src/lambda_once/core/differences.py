@@ -15,8 +15,10 @@ import dataclasses
 import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from numbers import Number
 from types import UnionType
 from typing import (
@@ -36,6 +38,10 @@ from lambda_once.core.canonical import Path
 
 _UNTYPED: Final = (Any, object)
 _UNIONS: Final = (Union, UnionType)
+_SCALARS: Final = frozenset({str, int, float, bool, bytes, Decimal, datetime, date, time, timedelta})
+"""Equal ones of one class are the same under any annotation; datetimes if their fold is equal, too."""
+_JSON: Final = frozenset({str, int, float, bool, type(None), dict, list, tuple})
+_TEXTS: Final = (str, bytes, bytearray, memoryview)
 
 
 class Declared(Enum):
@@ -76,7 +82,7 @@ def difference(annotation: object, returned: object, loaded: object) -> Differen
     Not a difference where a type is declared: a subclass of a plain type, or a number of equal value (int for
     float), NaN, an equal instant, another container, a private attribute. A comparison that raises is one.
     """
-    if _is_equal_json(returned, loaded):
+    if type(returned) in _JSON and _is_equal_json(returned, loaded):
         return None
     try:
         _compare(annotation, returned, loaded, ())
@@ -114,29 +120,34 @@ def _found(returned: object, loaded: object, path: Path, *, typed: bool) -> Diff
 
 def _compare(annotation: object, returned: Any, loaded: Any, path: Path) -> None:
     """Raise _Different where they differ."""
-    if returned is loaded:
+    if _is_equal_scalar(returned, loaded):
         return
     if isinstance(returned, Iterator):
         raise _HasIterator
     annotation = _bare(annotation)
     if annotation in _UNTYPED:
         _compare_untyped(returned, loaded, path)
-    elif get_origin(annotation) in _UNIONS:
+    elif not _is_class(annotation) and get_origin(annotation) in _UNIONS:
         _compare_by_arm(get_args(annotation), returned, loaded, path)
     elif _has_fields(loaded) or _has_fields(returned):
-        if _class_of(returned) is not _class_of(loaded):
-            raise _Different(_found(returned, loaded, path, typed=True))
-        for name, hint in _fields_of(type(loaded)).items():
-            _compare(hint, getattr(returned, name), getattr(loaded, name), (*path, name))
-        extra, back = (getattr(each, "model_extra", None) or {} for each in (returned, loaded))
-        _compare(Declared.SOMEHOW, extra, back, path)
+        _compare_fields(returned, loaded, path)
     elif not _are_alike_containers(annotation, returned, loaded, path) and not _is_same(returned, loaded):
         raise _Different(_found(returned, loaded, path, typed=True))
 
 
+def _is_equal_scalar(returned: Any, loaded: Any) -> bool:
+    """Whether both are one object, or equal ones of one of `_SCALARS`: most values end here."""
+    if returned is loaded:
+        return True
+    kind = type(returned)
+    if kind is not type(loaded) or kind not in _SCALARS or returned != loaded:
+        return False
+    return kind is not datetime or bool(returned.fold == loaded.fold)
+
+
 def _bare(annotation: Any) -> object:
     """Return *annotation* without aliases and metadata."""
-    while True:
+    while not _is_class(annotation):
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
         elif isinstance(annotation, NewType):
@@ -146,7 +157,13 @@ def _bare(annotation: Any) -> object:
         elif isinstance(annotation, TypeVar | str):
             return Declared.SOMEHOW
         else:
-            return annotation
+            break
+    return annotation
+
+
+def _is_class(annotation: object) -> bool:
+    """Whether *annotation* is a class itself, which `isinstance` says of ``list[int]``, too."""
+    return issubclass(type(annotation), type)
 
 
 def _compare_by_arm(arms: Sequence[object], returned: object, loaded: object, path: Path) -> None:
@@ -175,6 +192,18 @@ def _is_instance(value: object, arm: object) -> bool:
 # -- objects
 
 
+def _compare_fields(returned: Any, loaded: Any, path: Path) -> None:
+    if type(returned) is not type(loaded) and _class_of(returned) is not _class_of(loaded):
+        raise _Different(_found(returned, loaded, path, typed=True))
+    for name, hint in _fields_of(type(loaded)).items():
+        one, other = getattr(returned, name), getattr(loaded, name)
+        if not _is_equal_scalar(one, other):
+            _compare(hint, one, other, (*path, name))
+    extra, back = getattr(returned, "model_extra", None), getattr(loaded, "model_extra", None)
+    if extra or back:
+        _compare(Declared.SOMEHOW, extra or {}, back or {}, path)
+
+
 def _has_fields(value: object) -> bool:
     """Whether *value* is a dataclass, or a model of pydantic."""
     return hasattr(type(value), "__dataclass_fields__") or hasattr(type(value), "__pydantic_fields__")
@@ -188,12 +217,17 @@ def _class_of(value: object) -> object:
 
 def _fields_of(kind: Any) -> dict[str, object]:
     """Return the annotations of the fields of *kind*, by their names."""
-    if not dataclasses.is_dataclass(kind):
+    if not hasattr(kind, "__dataclass_fields__"):
         return {name: field.annotation for name, field in kind.__pydantic_fields__.items()}
     try:
-        hints = get_type_hints(kind, include_extras=True)
+        return _hints_of_dataclass(kind)
     except Exception:  # noqa: BLE001  (one name that cannot be resolved makes all fail)
-        hints = {}
+        return dict.fromkeys((field.name for field in dataclasses.fields(kind)), Declared.SOMEHOW)
+
+
+@lru_cache(maxsize=256)  # to resolve names costs more than all else here; what raises is tried again
+def _hints_of_dataclass(kind: Any) -> dict[str, object]:
+    hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints.get(field.name, Declared.SOMEHOW) for field in dataclasses.fields(kind)}
 
 
@@ -226,8 +260,7 @@ def _are_alike_containers(annotation: Any, returned: Any, loaded: Any, path: Pat
 
 def _is_row(value: object) -> bool:
     """Whether *value* is a list, a tuple, a deque, or a set where JSON has made a list of it."""
-    is_text = isinstance(value, str | bytes | bytearray | memoryview)
-    return isinstance(value, Sequence | AbstractSet) and not is_text
+    return isinstance(value, (Sequence, AbstractSet)) and not isinstance(value, _TEXTS)
 
 
 def _check_lengths(returned: Any, loaded: Any, path: Path) -> None:
@@ -265,7 +298,7 @@ def _arguments_of_row(annotation: Any, kind: Any, count: int) -> Sequence[object
         return args[:1] * count
     if get_origin(annotation) is tuple and len(args) == count:
         return args
-    return _arguments(annotation, 1) * count
+    return (args if len(args) == 1 else _arguments(annotation, 1)) * count
 
 
 # -- single values
