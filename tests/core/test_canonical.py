@@ -423,7 +423,8 @@ def test_plain_is_what_json_can_write() -> None:
     value = {
         "order": Order(1, (Line("x", Decimal("1.50")),)),
         "long": Decimal("0.1000000000000000055"),
-        "huge": [Decimal("1E+300"), Decimal("1E+24"), Decimal("1E+999999999")],
+        "huge": [Decimal("1E+300"), Decimal("1E+24"), Decimal("1E+999999999"), 10**30],
+        "whole": Whole(3),
         "at": [NOON, NOON.date(), time(1, 2)],
         "lasts": timedelta(minutes=1.5),
         "id": SOME_UUID,
@@ -437,7 +438,8 @@ def test_plain_is_what_json_can_write() -> None:
     assert plain(value) == {
         "order": {"id": 1, "lines": [{"sku": "x", "price": 1.5}]},
         "long": "0.1000000000000000055",
-        "huge": [1e300, 10**24, "1E+999999999"],
+        "huge": [1e300, 10**24, "1E+999999999", 10**30],
+        "whole": 3,
         "at": ["2026-11-20T12:00:00+00:00", "2026-11-20", "01:02:00"],
         "lasts": 90.0,
         "id": str(SOME_UUID),

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
-from lambda_once.core.codec import JSON, as_json
+from lambda_once.core.codec import JSON
 from lambda_once.core.differences import Difference, Drained
 from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
@@ -80,7 +80,7 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
         if codec.is_typed or call.receiver is Receiver.CALLER:
             found = codec.difference(value, loaded)
         if isinstance(found, Difference) and found.typed:
-            given = JSON.load(as_json(text)) if call.receiver is Receiver.LAMBDA else value
+            given = JSON.load(text) if call.receiver is Receiver.LAMBDA else value
             return FinishedWork(Unavailable.UNAVAILABLE, value, given, different=found)
         as_returned = call.receiver is Receiver.CALLER and not codec.converts and found is not Drained.DRAINED
         kept = call.stored_of(loaded)
