@@ -143,6 +143,7 @@ def test_a_refusal_is_not_hidden() -> None:
         handler({"id": 1}, lambda_context())
 
 
+@pytest.mark.filterwarnings("ignore:Dimension 'stage' has already been added")  # Powertools 3.29, of its own
 @pytest.mark.parametrize("flushes", [True, False])
 def test_each_count_is_written_once(flushes: bool, capsys: pytest.CaptureFixture[str]) -> None:
     """Under the package's own dimensions, whether anybody flushes the user's Metrics or not."""
