@@ -16,7 +16,6 @@ from lambda_once import Held, MemoryStore, Once
 from lambda_once.policies import HOLD
 from lambda_once.testing import api_event, lambda_context, sqs_event
 
-pytestmark = pytest.mark.filterwarnings("error")
 KINDS: dict[str, Callable[[], Any]] = {
     "Metrics": lambda: Metrics(namespace="Shop", service="shop"),
     "EphemeralMetrics": lambda: EphemeralMetrics(namespace="Shop", service="shop"),
