@@ -125,11 +125,12 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/python -m pytest -m "not engine and not e2e and not site" --cov --cov-report=term
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
-# Left out: what has a virtual clock, and TLS, for OpenSSL reads another clock than the one that is moved here.
+# Left out: what has a clock of its own throughout, and TLS, as OpenSSL reads another clock than is moved here.
+DATELESS := simulation stores patterns engine fuzz faults chaos queues model dynamodb
 .PHONY: test-later
 test-later: $(VENV)/.dev ## Run what can know a date 400 days from now (DAYS=…)
 	@DAYS_LATER=$(or $(DAYS),400) $(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" \
-		$(ON_ALL_CORES) --ignore=tests/simulation --ignore=tests/dynamodb
+		$(ON_ALL_CORES) $(DATELESS:%=--ignore=tests/%)
 
 .PHONY: engine-tests
 engine-tests: $(VENV)/.dev $(CDK_VENV)/.installed $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need DynamoDB Local (DYNAMODB_ENDPOINT=…: on that one), ElasticMQ or the CDK
