@@ -213,6 +213,18 @@ def test_complete_and_transact_return_what_was_stored(rig: Rig) -> None:
     assert transact("o-1") == transact("o-1") == [3, 4]
 
 
+@in_memory
+def test_a_block(rig: Rig) -> None:
+    """By its ``returns=``: what would come back different is not replayed to another block."""
+    for key, result in (("paid", Paid("o-1", 5)), ("refunded", Refunded("o-1", 5))):
+        with rig.once.begin(key, name="block", returns=Paid | Refunded) as attempt:
+            assert attempt.complete(result) == result
+    with rig.once.begin("paid", name="block", returns=Paid | Refunded) as replayed:
+        assert replayed.result == Paid("o-1", 5)
+    with pytest.raises(ResultUnavailable), rig.once.begin("refunded", name="block", returns=Paid | Refunded):
+        raise AssertionError
+
+
 # ---------------------------------------------------------------- what Lambda serialises
 
 
