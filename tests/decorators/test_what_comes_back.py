@@ -197,6 +197,31 @@ def test_a_type_without_an_adapter_says_so(rig: Rig) -> None:
 
 
 @in_memory
+def test_a_type_without_an_adapter_says_so_once(rig: Rig) -> None:
+    """Also where each call makes its codec anew, as `once.run_as` does."""
+
+    class Foreign:
+        pass
+
+    def work() -> Any:
+        return {"a": 1}
+
+    work.__annotations__["return"] = Foreign | dict[str, int]
+    for key in range(3):
+        rig.once.run_as("work", key, work)
+    assert rig.events().count("once.result_changed") == 1
+
+
+@in_memory
+def test_a_name_in_the_log_is_bounded(rig: Rig) -> None:
+    """The path has names of the result, which may be anyone's text."""
+    assert function(rig, Any, {"x" * 5_000 + "\n": (1,)})()
+    (line,) = [each for each in rig.reported if each.event.value == "once.result_changed"]
+    assert len(str(line.reason)) < 500
+    assert "\n" not in str(line.reason)
+
+
+@in_memory
 def test_complete_and_transact_return_what_was_stored(rig: Rig) -> None:
     """They complete the token with a value of their own: everyone gets it as it is read back."""
 

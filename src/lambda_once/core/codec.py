@@ -272,7 +272,7 @@ _BYTES: Final = f"{MARK}bytes"
 _READ: Final[dict[str, Callable[[Any], object]]] = {_DECIMAL: Decimal, _BYTES: b64decode}
 _WRITTEN_MARK: Final = '{"\\u0000'
 _IN_PYTHON: Final = '{"\\u0000python":'
-"""Begins the text of a value of pydantic's Python mode. No text of its JSON mode does: names are fields."""
+"""Begins the text of a value of pydantic's Python mode. A mapping with that name is refused as different."""
 _WRITTEN_DECIMAL: Final = re.compile(r'\{"\\u0000decimal":"([^"]*)"\}')
 
 

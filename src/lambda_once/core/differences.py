@@ -35,6 +35,7 @@ from typing import (
 )
 
 from lambda_once.core.canonical import Path
+from lambda_once.core.fields import printable
 
 _UNTYPED: Final = (Any, object)
 _UNIONS: Final = (Union, UnionType)
@@ -115,7 +116,7 @@ def _is_equal_json(returned: Any, loaded: Any) -> bool:
 def _found(returned: object, loaded: object, path: Path, *, typed: bool) -> Difference:
     kinds = (f"{type(each).__module__}.{type(each).__qualname__}" for each in (returned, loaded))
     one, other = (kind.removeprefix("builtins.") for kind in kinds)
-    return Difference(".".join(map(str, path)), one, other, typed)
+    return Difference(".".join(printable(str(step)) for step in path), one, other, typed)
 
 
 def _compare(annotation: object, returned: Any, loaded: Any, path: Path) -> None:

@@ -117,7 +117,7 @@ def report_result(call: Call, result: FinishedWork, report: Callable[..., None])
             "Annotate the function, or pass returns= or codec="
         )
         report(Event.RESULT_CHANGED, reason=reason)
-    if call.codec.problem is not None and first((Event.RESULT_CHANGED, call.codec)):
+    if call.codec.problem is not None and first((Event.RESULT_CHANGED, call.name, call.codec.problem)):
         reason = (
             f"results of {call.codec.annotation!r} are stored as plain JSON ({call.codec.problem}): "
             "pydantic makes no adapter of it; pass returns= or codec="
