@@ -6,6 +6,7 @@ import time
 from base64 import urlsafe_b64decode
 from functools import lru_cache
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from cryptography.exceptions import InvalidSignature
@@ -44,6 +45,8 @@ def public_key(kid: str) -> ec.EllipticCurvePublicKey:
         with urlopen(f"{KEYS}/{kid}", timeout=2) as response:  # noqa: S310  (KEYS is an https address)
             key = serialization.load_pem_public_key(response.read())
     except OSError as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it holds the answer
         raise RetryLater(f"no public key {kid} of the load balancer: {error}") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp256r1":
         raise ValueError("not a key of P-256")
