@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Never, Unpack, overload
 
 from lambda_once.core.signatures import title
-from lambda_once.decorators.names import check_own_name
+from lambda_once.decorators.names import check_shared
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (
     check_decorated,
@@ -295,7 +295,7 @@ class Once:
                 'write @app.post("/pay", middlewares=[once.route()])'
             )
         given = dict(options) if key is None else {**options, "key": key}
-        settings = settings_of(self._defaults, given, Where.API)
+        settings = self._settings(given, Where.API)
         if self._require_key:
             check_key("once.route", "a route", settings, Where.API)
         load()
@@ -326,15 +326,14 @@ class Once:
 
         Entering it returns an `Attempt`, or a `Replayed` if the work is already done. Leaving it completes
         the token with None unless ``complete`` was called; for an exception ``on_error`` decides. *key* and
-        *scope* are values. With *payload*, the same key with another payload raises `KeyReused`. ``name``
-        defaults to the name of the calling function; two blocks in one function need two names, or the
-        second raises `Misconfigured`.
+        *scope* are values. With *payload*, the same key with another payload raises `KeyReused`. ``name`` is
+        required: two blocks of one name and key are one piece of work, wherever they are.
         """
         from lambda_once.decorators.function import begun
 
         given = dict(options) | ({"fingerprint": False} if payload is None else {})
-        settings = settings_of(self._defaults, given, Where.BLOCK)
-        caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
+        settings = self._settings(given, Where.BLOCK)
+        caller = sys._getframe(1)  # noqa: SLF001  (text in returns= is evaluated there)
         return begun(self._runtime, settings, caller, key, scope, payload)
 
     def execution(
@@ -356,31 +355,31 @@ class Once:
         from lambda_once.integrations.durable import execution
 
         given = {**options, "lease": lease} | ({"fingerprint": False} if payload is None else {})
-        settings = settings_of(self._defaults, given, Where.EXECUTION)
-        caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
+        settings = self._settings(given, Where.EXECUTION)
+        caller = sys._getframe(1)  # noqa: SLF001  (text in returns= is evaluated there)
         return execution(self._runtime, settings, caller, context, key, scope, payload)
 
-    def run(self, key: object, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """
-        Call *function*, plain or async, with the arguments, unless it was called with *key* before.
-
-        Returns its result or the stored one. The token is named after *function*, so the name must identify
-        it: raises `Misconfigured` for lambdas, partials, bound methods and functions with captured values.
-        """
-        check_own_name(function)
-        return self._run(key, function, args, kwargs)
-
-    def run_as(
+    def run(
         self, name: str, key: object, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """
-        Do what `run` does for any callable, plain or async, such as a lambda or a client's method.
+        Call *function* with the arguments, unless it was called under *name* with *key* before.
 
-        *name* is the second part of the token. Raises `Misconfigured` if it is empty.
+        *function* is any callable, plain or async, such as a lambda or a client's method. Returns its result
+        or the stored one. *name* is the second part of the token. Raises `Misconfigured` if it is no text,
+        and for arguments in another order.
         """
-        if not (isinstance(name, str) and name):  # type: ignore[redundant-expr]
-            raise Misconfigured("once.run_as(name, key, function, …) takes a non-empty str for a name")
-        return self._run(key, function, args, kwargs, name=name)
+        from lambda_once.decorators.function import protected_function
+
+        if not (isinstance(name, str) and name and callable(function)) or callable(key):  # type: ignore[redundant-expr]
+            kinds = ", ".join(type(each).__name__ for each in (name, key, function))
+            raise Misconfigured(
+                "once.run takes a non-empty name, a key and a function, then the function's arguments, as in "
+                f'once.run("charge", order_id, charge, card); it got: {kinds}'
+            )
+        settings = settings_of(self._defaults, {"key": lambda *_, **__: key, "name": name}, Where.CALL)
+        once: Callable[P, R] = protected_function(self._runtime, function, settings)
+        return once(*args, **kwargs)
 
     @overload
     def outcome(
@@ -459,19 +458,10 @@ class Once:
         caller = sys._getframe(2)  # noqa: SLF001  (text in returns= is evaluated there)
         return Question(self._runtime, settings, caller, key, scope)
 
-    def _run(
-        self,
-        key: object,
-        function: Callable[..., R],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        **named: str,
-    ) -> R:
-        from lambda_once.decorators.function import protected_function
-
-        settings = settings_of(self._defaults, {"key": lambda *_, **__: key, **named}, Where.CALL)
-        once: Callable[..., R] = protected_function(self._runtime, function, settings)
-        return once(*args, **kwargs)
+    def _settings(self, given: Mapping[str, Any], where: Where) -> Settings:
+        settings = settings_of(self._defaults, given, where)
+        check_shared(settings.name, self._runtime)
+        return settings
 
     def _messages(self, source: RecordSource) -> MessageDecorator[Any]:
         from lambda_once.decorators.batches import message_handler
@@ -495,15 +485,16 @@ class Once:
         function: Any,
         options: Mapping[str, Any],
     ) -> Any:
-        settings = settings_of(self._defaults, options, where)
+        settings = self._settings(options, where)
 
         def decorate(f: Any) -> Any:
             check_decorated(name, f, settings.name)
             if self._require_key:
                 check_key(name, title(f), settings, where)
-            if settings.name is None:
-                self._runtime.shared_names.decorated(f)
             load()
-            return make(self._runtime, f, settings)
+            decorated = make(self._runtime, f, settings)
+            if not callable(settings.name):
+                self._runtime.names.add(decorated, decorated.__once__.name)
+            return decorated
 
         return decorate if function is None else decorate(function)

@@ -10,6 +10,7 @@ from typing import (
     Literal,
     ParamSpec,
     Protocol,
+    Required,
     TypedDict,
     TypeVar,
     Unpack,
@@ -224,7 +225,7 @@ class OnceOptions(Policies, total=False):
 class Options(Policies, total=False):
     """Options of every decorator, except the key."""
 
-    name: str
+    name: str | Callable[..., Any]
     ignore: Sequence[str]
     fingerprint: str | Literal[False]
 
@@ -266,7 +267,7 @@ class ResultOptions(ReplayOptions, total=False):
 class BlockOptions(Policies, total=False):
     """For `Once.begin`, whose key and scope are values."""
 
-    name: str
+    name: Required[str | Callable[..., Any]]
     ignore: Sequence[str]
     fingerprint: str | Literal[False]
     returns: Any
@@ -276,7 +277,7 @@ class BlockOptions(Policies, total=False):
 class ExecutionOptions(TypedDict, total=False):
     """For `Once.execution`."""
 
-    name: str
+    name: Required[str | Callable[..., Any]]
     keep: timedelta | None
     on_error: OnError
     on_lapse: OnLapseOption

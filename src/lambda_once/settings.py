@@ -60,7 +60,7 @@ class Where(Flag):
     API = auto()
     """`Once.api_gateway` and `Once.route`."""
     CALL = auto()
-    """`Once.event`, `Once.function`, `Once.run` and `Once.run_as`."""
+    """`Once.event`, `Once.function` and `Once.run`."""
     BLOCK = auto()
     """`Once.begin`, whose key and scope are values."""
     EXECUTION = auto()
@@ -88,8 +88,9 @@ def anything(_value: object) -> None:
     """Accept any value: it is checked where it is used."""
 
 
-def text(value: object) -> str | None:
-    return None if isinstance(value, str) and value else "give a non-empty string"
+def name_or_function(value: object) -> str | None:
+    good = value if isinstance(value, str) else callable(value)
+    return None if good else "give a non-empty text, or the decorated function whose name to share"
 
 
 def positive(value: object) -> str | None:
@@ -221,7 +222,7 @@ def copied_mapping(value: Any) -> Any:
 class Settings:
     """All options, each with its default, its check, and where it is accepted. Made by `settings_of`."""
 
-    name: str | None = option(None, text, Where.NAMED | Where.OUTCOME)
+    name: str | Callable[..., Any] | None = option(None, name_or_function, Where.NAMED | Where.OUTCOME)
     key: Selector = option(None, expression("key", " or a callable"), Where.KEYED)
     scope: Selector = option(None, expression("scope", " or a callable"), Where.KEYED)
     fingerprint: str | Literal[False] | None = option(

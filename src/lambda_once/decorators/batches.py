@@ -54,6 +54,10 @@ class Records:
             pydantic_of_models()
 
     @property
+    def name(self) -> str:
+        return self.identifier.name
+
+    @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self._function)
 

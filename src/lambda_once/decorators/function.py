@@ -16,12 +16,11 @@ from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, signature_of, title
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
-from lambda_once.decorators.names import Receivers, code_under, name_of
+from lambda_once.decorators.names import Receivers, name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
 from lambda_once.decorators.validation import (
     CONTEXT_NAMES,
-    check_named,
     check_no_history,
     check_not_generator,
     check_of_call,
@@ -29,10 +28,11 @@ from lambda_once.decorators.validation import (
 )
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
-from lambda_once.engine.places import place_of_call, place_of_def
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import KeyMissing, Misconfigured
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 from lambda_once.sources.envelopes import BadData, decoded, parse_bytes
 from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS
 from lambda_once.sources.records import SNS, SQS, RecordSource
@@ -56,6 +56,14 @@ class FunctionIdentifier(NamedTuple):
     """Whether the first argument is the object, which is not part of the key."""
     receivers: Receivers | None = None
     """What notes the objects of a method's calls, if its name may be shared by accident."""
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.identifier.runtime
+
+    @property
+    def name(self) -> str:
+        return self.identifier.name
 
     def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, inspect.BoundArguments]:
         """Return the unit of a call, and its bound arguments. A Lambda context is not part of the payload."""
@@ -152,11 +160,15 @@ def protected_function(
         scope=selector_of_call(settings.scope, function, "scope"),
     )
     codec = codec_of(function, settings)
-    place = place_of_def(code_under(function)) if settings.name is None else None
-    identifier = Identifier(runtime, settings, codec, name_of(function), place)
+    identifier = Identifier(runtime, settings, codec, name_of(function))
     receivers = None
     if is_method(function) and settings.name is None and not callable(settings.scope):
-        receivers = runtime.shared_names.receivers(function, identifier.name)
+        receivers = Receivers(
+            title(function),
+            lambda reason: runtime.reporter.log(
+                Details(Event.SHARED_NAME, name=identifier.name, reason=reason)
+            ),
+        )
     found = FunctionIdentifier(identifier, signature_of(function), is_method(function), receivers)
 
     if inspect.iscoroutinefunction(function):
@@ -187,7 +199,6 @@ def is_method(function: Callable[..., Any]) -> bool:
 
 
 def _check(function: Callable[..., Any], settings: Settings) -> None:
-    check_named(function, settings.name)
     check_function(title(function), function)
     check_not_generator(function)
     check_of_call(settings, function)
@@ -276,17 +287,16 @@ class Begun:
 def begun(
     runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
 ) -> Begun:
-    """Return the context manager of `Once.begin`, called in the frame *caller*, its default name."""
-    place = place_of_call(caller) if settings.name is None else None
-    identifier = block_identifier(runtime, settings, caller)._replace(place=place)
-    return Begun(runtime, identifier, unit_of_key(key, scope, payload))
+    """Return the context manager of `Once.begin`, called in the frame *caller*."""
+    return Begun(runtime, block_identifier(runtime, settings, caller), unit_of_key(key, scope, payload))
 
 
 def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) -> Identifier:
     """Return what identifies a block of the frame *caller*."""
+    if settings.name is None:
+        raise Misconfigured('a block needs a name: pass name=, as in once.begin(key, name="charge")')
     check_no_history(settings, "a block")
-    name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
-    return Identifier(runtime, settings, block_codec(settings, caller), name)
+    return Identifier(runtime, settings, block_codec(settings, caller), "")
 
 
 def block_codec(settings: Settings, caller: FrameType) -> Codec:

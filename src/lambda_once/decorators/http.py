@@ -18,7 +18,7 @@ from lambda_once.decorators.handlers import (
     with_context,
 )
 from lambda_once.decorators.identify import Identifier
-from lambda_once.decorators.names import name_of
+from lambda_once.decorators.names import name_in_token, name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Receiver
@@ -79,9 +79,14 @@ class HttpIdentifier:
         self._settings = settings
         self._error_in = error_in
         self._codec = codec_for(Any) if codec is None else codec
-        self._runtime = runtime
+        self.runtime = runtime
         self._default_name = default_name
         self._identifiers: dict[tuple[Kind, timedelta], Identifier] = {}
+
+    @property
+    def name(self) -> str:
+        """The name in the token."""
+        return name_in_token(self._settings.name, self._default_name)
 
     @property
     def caller_selector(self) -> Selector | Literal[False]:
@@ -114,7 +119,7 @@ class HttpIdentifier:
         warning = found.caller.warning
         identifier = self.of_kind(kind, found.keep)
         if warning is not None:
-            self._runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier.name)
+            self.runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier.name)
         call = identifier.call(found.unit, invocation, arguments=(event,))
         separate = warning is None and found.caller is not NO_CALLER
         if not found.hashed:
@@ -137,7 +142,7 @@ class HttpIdentifier:
                 f"{' '.join(at)}: the response sets a cookie or says no-store, and no user is named: it is "
                 'not stored, and duplicates get 409. Pass without_key="run", or exclude the route'
             )
-            self._runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, at))
+            self.runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, at))
         return kept
 
     def read(
@@ -169,7 +174,7 @@ class HttpIdentifier:
             error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
             settings = replace(self._settings, keep=self._settings.keep or keep)
             identifier = Identifier(
-                self._runtime,
+                self.runtime,
                 settings,
                 self._codec,
                 self._default_name,

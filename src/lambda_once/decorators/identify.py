@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, plain
@@ -12,7 +11,7 @@ from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
-from lambda_once.engine.attempt import call_stack
+from lambda_once.decorators.names import name_in_token
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import History
-    from lambda_once.engine.places import Place
     from lambda_once.observability.events import Event
     from lambda_once.settings import Settings
 
@@ -38,19 +36,14 @@ class Identifier(NamedTuple):
     settings: Settings
     codec: Codec
     default_name: str
-    """``module.qualname``, or nothing; the Lambda function's name comes before it."""
-    place: Place | None = None
-    """The place in the code that has the default name; None under ``name=``."""
+    """``module.qualname``; nothing for a block, which has a ``name=``."""
     error_in: Callable[[Any], BaseException | None] = never_an_error
     receiver: Receiver = Receiver.CALLER
 
     @property
     def name(self) -> str:
-        """The name in the token. Two functions of one name in two Lambdas share no tokens by accident."""
-        if self.settings.name is not None:
-            return self.settings.name
-        function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
-        return f"{function}.{self.default_name}" if function else self.default_name
+        """The name in the token."""
+        return name_in_token(self.settings.name, self.default_name)
 
     def call(
         self,
@@ -101,7 +94,6 @@ class Identifier(NamedTuple):
             error_in=self.error_in,
             receiver=self.receiver,
             keep=self.settings.keep or FOR_QUEUES,
-            place=self.place and self.place._replace(record=next(iter(call_stack()), None)),
         )
 
     def _history(

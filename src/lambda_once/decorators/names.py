@@ -1,242 +1,215 @@
 """
-Default names: which functions have a name of their own, and where two pieces of work share one.
+Names: which work a token is for.
 
-The default name is ``module.qualname``. Two effects with one name and one key are one token, and the second
-never runs. So a function whose name does not lead back to it needs ``name=`` or `Once.run_as`. There is no
-registry of names: a reload, a notebook and a test define the same function again, and rightly so.
+The default name is ``module.qualname``. Two pieces of work with one name and one key are one token, and the
+second never runs. So each `Once` knows what it has decorated, and refuses a second function of one name while
+the first is alive. It compares functions and their code objects, never what they hold. A reload, a notebook
+and a module under two names define a function again, and rightly so.
+
+What one process cannot see is listed under guarantee 12.
 """
 
 from __future__ import annotations
 
-import functools
-import opcode
-import sys
+import gc
+import inspect
+import os
+import threading
 from collections.abc import Callable, Iterator
-from enum import Enum
-from itertools import chain
-from numbers import Number
-from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any, Final
+from contextlib import contextmanager
+from functools import partial
+from types import BuiltinMethodType, FunctionType, MethodType
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
-from lambda_once.core.signatures import title
 from lambda_once.errors import Misconfigured
 
-_PLACEHOLDERS: Final = ("<lambda>", "_")
-"""Names of functions without a name of their own: several in one module share them."""
+AnyFunction: TypeAlias = Callable[..., Any]
+Name: TypeAlias = str | AnyFunction | None
+"""``name=``: a text, the decorated function whose name it shares, or None for the default name."""
+
 _NESTED: Final = "<locals>"
-_NOTHING: Final = object()
-_SMALL_INT: Final = opcode.opmap.get("LOAD_SMALL_INT")
-"""None before CPython 3.14. Its operand is the integer itself, one object wherever it is written."""
+_NAMELESS: Final = {"<lambda>": "a lambda", "_": "a function called _"}
+"""What several functions of one module may be called."""
 
 
-def check_own_name(function: object) -> None:
-    """Check that `Once.run` can name a token after *function*. Raises `Misconfigured`."""
-    if not callable(function):
-        raise Misconfigured(
-            f"once.run(key, function, …) got a {type(function).__name__} in place of the function; "
-            "to pass a name, use once.run_as(name, key, function, …)"
-        )
-    if not _leads_back(function):
-        raise Misconfigured(
-            f"once.run cannot name a token after {described(function)}: other work could have the same name, "
-            'and would not run for an equal key. Pass a name: once.run_as("send mail", key, function, …)'
-        )
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    """Return ``module.qualname``; a partial, which has no name, needs ``name=``."""
+def name_of(function: AnyFunction) -> str:
+    """Return ``module.qualname``."""
     return f"{function.__module__}.{getattr(function, '__qualname__', '')}"
 
 
-def check_not_by_value(function: Callable[..., Any]) -> None:
+def name_in_token(name: Name, default: str) -> str:
     """
-    Check that *function*, decorated without ``name=``, was not made from a value. Raises `Misconfigured`.
+    Return the second part of the token of work with ``name=`` *name*, or with the name *default*.
 
-    A function inside another one that captured a str, a number, a bool, an enum or a tuple of these is one of
-    several that a factory makes, all of one name. A default that its def writes as a literal is the same for
-    all of them. Of objects this is unknown: `SharedNames`.
+    A default name begins with the Lambda function's, so two functions of one name in two Lambdas share no
+    tokens by accident.
     """
-    if _NESTED in getattr(function, "__qualname__", "") and any(map(_is_value, _captured(function))):
+    if isinstance(name, str):
+        return name
+    if name is not None:
+        return str(name.__once__.name)  # type: ignore[attr-defined]  (`check_shared` has found it)
+    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
+    return f"{function}.{default}" if function else default
+
+
+def check_shared(name: Name, runtime: object) -> None:
+    """Raise `Misconfigured` if *name* is a function that the `Once` of *runtime* has not decorated."""
+    if callable(name) and getattr(getattr(name, "__once__", None), "runtime", None) is not runtime:
         raise Misconfigured(
-            f"{title(function)} is made by a function and holds a value of it: all functions that are made "
-            "there have one name, and for an equal key only the first would run. Pass name=, "
-            "or pass the value as an argument"
+            f"name={_shown(name)} is not decorated by this Once: pass a text, or the decorated "
+            "function whose name and tokens this work shares"
         )
 
 
-def described(function: Callable[..., Any]) -> str:
-    """Return a description of *function* for messages. The repr of a partial would show its arguments."""
-    name = getattr(function, "__name__", None)
-    owner = getattr(function, "__self__", None)
-    if name == "<lambda>":
-        return "a lambda"
-    if name is None:
-        return f"a {type(function).__name__} object"
-    if owner is not None and not isinstance(owner, type(sys)):
-        of = owner.__qualname__ if isinstance(owner, type) else type(owner).__qualname__
-        return f"the bound method {of}.{name}"
-    if _NESTED in title(function):
-        return f"{title(function)}, a function with captured values or defaults"
-    return f"{title(function)}, which {function.__module__} has not under that name"
+def without_name(function: AnyFunction) -> str | None:
+    """Return what *function* is if it has no default name, such as "a lambda"; None: it has one."""
+    inner = _innermost(function)
+    last = str(getattr(inner, "__qualname__", "")).rpartition(".")[2]
+    if isinstance(inner, partial) or not last:
+        return f"a {type(inner).__name__} object"  # its repr may show arguments
+    return _NAMELESS.get(last)
 
 
-# -- where a function comes from
+# -- the same work, or another
 
 
-def _leads_back(function: Callable[..., Any]) -> bool:
-    """Whether the name of *function* leads to it alone, as far as one function can show it."""
-    module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(qualname, str):
+def _innermost(function: AnyFunction) -> AnyFunction:
+    """Return what decorators have wrapped. A partial or bound method is itself: it holds an argument."""
+    return inspect.unwrap(function, stop=lambda each: isinstance(each, partial | MethodType))
+
+
+def _def_of(function: AnyFunction) -> FunctionType | None:
+    """Return the def that *function* calls in the end; None: it is not written in Python."""
+    function = inspect.unwrap(function)
+    if isinstance(function, FunctionType):
+        return function
+    if isinstance(function, partial):
+        return _def_of(function.func)
+    if isinstance(function, MethodType):
+        return _def_of(function.__func__)
+    call = getattr(type(function), "__call__", None)  # noqa: B004  (the method itself)
+    return call if isinstance(call, FunctionType) else None
+
+
+def _is_same_work(one: AnyFunction, other: AnyFunction) -> bool:
+    """Whether both are one function, or one that was loaded again: its code is equal and another object."""
+    one, other = _innermost(one), _innermost(other)
+    if one is other or (isinstance(one, MethodType | BuiltinMethodType) and one == other):
+        return True
+    first, second = _def_of(one), _def_of(other)
+    if first is None or second is None or first.__code__ is second.__code__:
         return False
-    if _NESTED in qualname:
-        return _is_constant(function) and not _is_placeholder(qualname)
-    found: object = sys.modules.get(module, _NOTHING)
-    for name in qualname.split("."):
-        found = getattr(found, name, _NOTHING)
-    return found is function or _is_same_method(found, function) or _is_reloaded(found, function)
+    return first.__code__ == second.__code__ and first.__code__.co_filename == second.__code__.co_filename
 
 
-def _is_placeholder(qualname: str) -> bool:
-    return qualname.rpartition(".")[2] in _PLACEHOLDERS
-
-
-def _is_constant(function: object) -> bool:
-    """Whether *function* is a def that is the same whenever it is executed: without cells and defaults."""
-    return isinstance(function, FunctionType) and not (
-        function.__closure__ or function.__defaults__ or function.__kwdefaults__
-    )
-
-
-def _is_same_method(found: object, function: object) -> bool:
-    """Whether both are a classmethod of one class, made anew by each look-up; an inherited one is not."""
-    return isinstance(found, MethodType) and isinstance(function, MethodType) and found == function
-
-
-def _is_reloaded(found: object, function: object) -> bool:
-    """Whether *function* is *found* as it was imported before a reload of its module."""
+def _succeeds(new: AnyFunction, old: AnyFunction) -> bool:
+    """Whether *new* replaces *old*: its module was reloaded with changes, or a notebook's cell run again."""
+    one, other = _def_of(new), _def_of(old)
     return (
-        isinstance(found, FunctionType)
-        and isinstance(function, FunctionType)
-        and found.__code__ == function.__code__
-        and _is_constant(found)
-        and _is_constant(function)
+        one is not None
+        and other is not None
+        and (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+        and one.__code__ is not other.__code__
+        and _NESTED not in one.__qualname__
+        and without_name(one) is None
     )
 
 
-# -- what a function holds
+def _shown(function: AnyFunction) -> str:
+    """Return *function* with its file and line."""
+    found = _def_of(function)
+    if found is None:
+        kind: Any = function if hasattr(function, "__qualname__") else type(function)
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return f"{name_of(found)} ({found.__code__.co_filename}:{found.__code__.co_firstlineno})"
 
 
-def _layers(function: object) -> Iterator[object]:
-    """Yield *function*, and what it wraps, the innermost last."""
-    while function is not None:
-        yield function
-        wrapped = getattr(function, "__wrapped__", None)
-        function = function.func if isinstance(function, functools.partial) else wrapped
+# -- what one Once has decorated
 
 
-def code_under(function: Callable[..., Any]) -> CodeType | None:
-    """Return the code of the innermost def of *function*; None: it is no Python function."""
-    *_, innermost = _layers(function)
-    code = getattr(innermost, "__code__", None)
-    return code if isinstance(code, CodeType) else None
+class _Known(NamedTuple):
+    name: str
+    is_nested: bool
+    """Whether it was made inside a function."""
+    block: object
+    """The innermost `Names.apart` around its decoration, or None."""
 
 
-def _enclosed(layer: object) -> Iterator[object]:
-    """Yield what is in the cells of *layer*, a partial's arguments, or a method's object."""
-    if isinstance(layer, functools.partial):
-        yield from (*layer.args, *layer.keywords.values())
-    if isinstance(layer, MethodType):
-        yield layer.__self__
-    for cell in getattr(layer, "__closure__", None) or ():
+class Names:
+    """
+    The functions that one `Once` has decorated, by the names of their tokens.
+
+    A function is known for as long as its decorated form is alive: nothing else runs it. One that shares the
+    name of another keeps that one alive, so it need not be known itself.
+    """
+
+    blocks: ClassVar[tuple[object, ...]] = ()
+    """The blocks of `apart` that have not ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # collecting garbage may run a finaliser that decorates
+        self._known: WeakKeyDictionary[AnyFunction, _Known] = WeakKeyDictionary()
+
+    def add(self, decorated: AnyFunction, name: str) -> None:
+        """Note that *decorated* has *name*. Raises `Misconfigured` if other work that is alive has it."""
+        with self._lock:
+            if self._other(decorated, name) is not None:
+                gc.collect()
+            other = self._other(decorated, name)
+            if other is not None:
+                raise Misconfigured(_conflict(decorated, other, name))
+            for each in self._of_name(name):
+                if not _is_same_work(decorated, each):
+                    del self._known[each]  # its successor has the name
+            found = _def_of(decorated)
+            is_nested = found is not None and _NESTED in found.__qualname__
+            self._known[decorated] = _Known(name, is_nested, self._block)
+
+    @classmethod
+    @contextmanager
+    def apart(cls) -> Iterator[None]:
+        """
+        Begin with the functions that modules have, and forget at the end what was decorated in the block.
+
+        For tests. It applies to every `Once` and all threads.
+        """
+        block = object()
+        Names.blocks = (*Names.blocks, block)
         try:
-            yield cell.cell_contents
-        except ValueError:  # assigned later: a recursion, or super()
-            continue
+            yield
+        finally:
+            Names.blocks = tuple(each for each in Names.blocks if each is not block)
+
+    @property
+    def _block(self) -> object:
+        return self.blocks[-1] if self.blocks else None
+
+    def _of_name(self, name: str) -> list[AnyFunction]:
+        lasting, block = (None, *self.blocks), self._block
+        return [
+            each
+            for each, known in list(self._known.items())
+            if known.name == name
+            and (known.block is block or (known.block in lasting and not known.is_nested))
+        ]
+
+    def _other(self, decorated: AnyFunction, name: str) -> AnyFunction | None:
+        """Return a living function of *name* whose place *decorated* may not take."""
+        others = self._of_name(name)
+        return next((x for x in others if not (_is_same_work(decorated, x) or _succeeds(decorated, x))), None)
 
 
-def _defaults(layer: object) -> Iterator[object]:
-    """Yield the defaults of *layer*, a def that is being executed, that are no literals in it."""
-    literals = _literals_around(getattr(layer, "__code__", None))
-    given: tuple[object, ...] = getattr(layer, "__defaults__", None) or ()
-    if id(given) in literals:  # CPython loads defaults that are all literals as one constant tuple
-        given = ()
-    named: dict[str, object] = getattr(layer, "__kwdefaults__", None) or {}
-    yield from (value for value in (*given, *named.values()) if id(value) not in literals)
-
-
-def _literals_around(code: object) -> frozenset[int]:
-    """Return the ids of the literals of the function that is executing the def of *code*, if one is."""
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001  (a decorator runs inside of that function)
-    while frame is not None:
-        constants = frame.f_code.co_consts
-        if any(each is code for each in constants):
-            return frozenset(map(id, (*constants, *_small_literals(frame.f_code))))
-        frame = frame.f_back
-    return frozenset()
-
-
-def _small_literals(code: CodeType) -> Iterator[int]:
-    """Yield the integers 0 to 255 in *code*: in CPython 3.14 they are instructions, and no constants."""
-    units = code.co_code
-    return (value for name, value in zip(units[::2], units[1::2], strict=True) if name == _SMALL_INT)
-
-
-def _captured(function: Callable[..., Any]) -> Iterator[object]:
-    """Yield what the innermost def of *function* holds; a decorator's options on top of it name nothing."""
-    *outer, innermost = _layers(function)
-    for layer in outer:
-        if isinstance(layer, functools.partial):
-            yield from _enclosed(layer)
-    yield from _enclosed(innermost)
-    yield from _defaults(innermost)
-
-
-def _is_value(value: object) -> bool:
-    """Whether *value* is a str, a number, a bool, an enum or a tuple of these."""
-    if isinstance(value, tuple):
-        return bool(value) and all(map(_is_value, value))
-    return isinstance(value, str | Number | Enum)
-
-
-# -- names that two pieces of work share
-
-
-class SharedNames:
-    """
-    Finds functions of one `Once` that share a default name, where that may be intended: they are logged.
-
-    *log* gets the name and the reason, once for each function.
-    """
-
-    def __init__(self, log: Callable[[str, str], object]) -> None:
-        self._log = log
-        self._decorated: dict[tuple[str, int], tuple[CodeType, tuple[object, ...] | None]] = {}
-        """
-        What each def had captured first, by name and code; None: it is logged. The code keeps its id taken.
-
-        Lambdas are one def: several of them in a function, or in a module, have one name.
-        """
-
-    def decorated(self, function: Callable[..., Any]) -> None:
-        """Note that *function* was decorated without ``name=``."""
-        layers, code = [*_layers(function)], code_under(function)
-        if code is None:
-            return
-        name, wrapped = name_of(function), {id(layer) for layer in layers}
-        found = chain.from_iterable((*_enclosed(layer), *_defaults(layer)) for layer in layers)
-        captured = tuple(each for each in found if id(each) not in wrapped)
-        key = name, 0 if _is_placeholder(name) else id(code)
-        first, before = self._decorated.setdefault(key, (code, captured))
-        if before is not None and not (first == code and _are_same(before, captured)):
-            self._decorated[key] = code, None
-            self._log(name, f"several functions are decorated under the name {name}: {_SHARED}")
-
-    def receivers(self, method: Callable[..., Any], name: str) -> Receivers:
-        """Return what receives the object of each call of *method*."""
-        return Receivers(title(method), lambda reason: self._log(name, reason))
-
-
-_SHARED: Final = "for an equal key only the first of them runs; pass name="
+def _conflict(new: AnyFunction, old: AnyFunction, name: str) -> str:
+    message = (
+        f"{_shown(old)} and {_shown(new)} have one name, {name!r}: for an equal key only the first of them "
+        f"would run. Give each a name= of its own, or pass name={getattr(old, '__name__', 'the first')}, the "
+        "decorated function, to share it on purpose"
+    )
+    found = _def_of(old)
+    if found is not None and _NESTED in found.__qualname__:
+        message += "; or an earlier test's traceback keeps it alive: use using()"
+    return message
 
 
 class Receivers:
@@ -260,11 +233,3 @@ class Receivers:
                 f"{self._method} is called on objects of {self._first} and {name}, under one name: for an "
                 "equal key only the first of them runs; pass scope=, or name= if that is intended"
             )
-
-
-def _are_same(before: tuple[object, ...], after: tuple[object, ...]) -> bool:
-    """Whether both hold the same objects. Of objects only the identity counts: their == is the user's."""
-    return len(before) == len(after) and all(
-        one is other or (_is_value(one) and type(one) is type(other) and one == other)
-        for one, other in zip(before, after, strict=True)
-    )

@@ -34,12 +34,12 @@ class Question:
     def __init__(
         self, runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object
     ) -> None:
-        if settings.name is None:
+        if not isinstance(settings.name, str):
             raise Misconfigured(NO_NAME)
         self._runtime = runtime
         # A history is of another layer, and a payload there is none: only the token counts.
         self._settings = replace(settings, history=None, fingerprint=False)
-        identifier = Identifier(runtime, self._settings, block_codec(settings, caller), settings.name)
+        identifier = Identifier(runtime, self._settings, block_codec(settings, caller), "")
         self._codec = identifier.codec
         found = identifier.identify(unit_of_key(key, scope, None))
         if found.error is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
-from lambda_once.decorators.names import SharedNames
+from lambda_once.decorators.names import Names
 from lambda_once.decorators.validation import checked_table
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import CURRENT_INVOCATION, Invocation, current_invocation, invoked
@@ -94,7 +94,7 @@ class Runtime:
         self._prepared: DynamoDBStore | None = None
         self._known: tuple[Invocation, Environment] | None = None
         """What was read last, and in which invocation."""
-        self.shared_names = SharedNames(self._log_shared_name)
+        self.names = Names()
 
     def prepare(self) -> None:
         """
@@ -261,9 +261,6 @@ class Runtime:
 
     def _log(self, event: Event, reason: str) -> None:
         self.reporter.log(Details(event, reason=reason))
-
-    def _log_shared_name(self, name: str, reason: str) -> None:
-        self.reporter.log(Details(Event.SHARED_NAME, name=name, reason=reason))
 
 
 def _is_disabled() -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.durable import check_function
 from lambda_once.core.signatures import accepts, is_async, model_of, signature_of, title
-from lambda_once.decorators.names import check_not_by_value, described
+from lambda_once.decorators.names import Name, without_name
 from lambda_once.errors import Misconfigured
 from lambda_once.settings import Where
 
@@ -113,7 +113,7 @@ def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
 # -- functions
 
 
-def check_decorated(decorator: str, function: object, name: str | None) -> None:
+def check_decorated(decorator: str, function: object, name: Name) -> None:
     """Check that *decorator* can be applied to *function*; *name* is ``name=``. Raises `Misconfigured`."""
     if isinstance(function, staticmethod | classmethod):
         outer = f"@{type(function).__name__}"
@@ -131,15 +131,9 @@ def check_decorated(decorator: str, function: object, name: str | None) -> None:
             "The inner one would find the token in progress, and nothing would ever run"
         )
     check_function(title(function), function)
-    check_named(function, name)
-    if name is None:
-        check_not_by_value(function)
-
-
-def check_named(function: Callable[..., Any], name: str | None) -> None:
-    """Check that tokens have a name: *name* or the name of the function. Raises `Misconfigured`."""
-    if name is None and not getattr(function, "__qualname__", None):
-        raise Misconfigured(f"{described(function)} has no name of its own: pass name=, or write a def")
+    nameless = without_name(function) if name is None else None
+    if nameless is not None:
+        raise Misconfigured(f"{nameless} has no name of its own: pass name=, or write a def")
 
 
 def check_key(decorator: str, function: str, settings: Settings, where: Where) -> None:

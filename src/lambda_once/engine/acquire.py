@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, assert_never
 from lambda_once.core.clock import Deadline, Waits, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Course, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
-from lambda_once.engine import places
 from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.invocation import Call, Redelivery, trace_answers
 from lambda_once.engine.ownership import Ownership
@@ -288,8 +287,6 @@ class Acquirer:
 
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
         ownership = Ownership(call, write, won)
-        if call.place is not None:
-            places.note(call.invocation.places, call.place, write.attempt_id)
         ownership.report(Event.ACQUIRED)
         if won.took_over:
             ownership.report(Event.TAKEN_OVER)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from lambda_once.core.codec import Codec
     from lambda_once.engine.history import History
-    from lambda_once.engine.places import Place, Places
     from lambda_once.observability.traces import Segment
 
 LONGEST_INVOCATION = timedelta(seconds=900)
@@ -52,8 +51,6 @@ class Invocation(NamedTuple):
     tally: Tally
     request_id: str | None
     """Lambda's request id; None if there is none."""
-    places: Places
-    """Where in the code each token without ``name=`` was used."""
     known: bool = True
     """Whether the context has a remaining time; if not, `ends` is assumed."""
 
@@ -126,7 +123,6 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
         reporter=reporter,
         tally=Tally(),
         request_id=request_id,
-        places={},
         known=left is not None,
     )
 
@@ -209,8 +205,6 @@ class Call(NamedTuple):
     """
     history: History | None = None
     """The records of another idempotency layer (``history=``), read before the work starts."""
-    place: Place | None = None
-    """The place in the code that names its token; None: it has a ``name=``."""
     error_in: Callable[[Any], BaseException | None] = never_an_error
     """Returns the error for a returned value that is an error response (API Gateway), else None."""
     stored_of: Callable[[Any], Any] = unchanged

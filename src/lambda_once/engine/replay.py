@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from lambda_once.core.clock import Clock, stamp
 from lambda_once.core.lifecycle import Course, Record, State, decide
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
-from lambda_once.engine import places
 from lambda_once.engine.invocation import Receiver
 from lambda_once.errors import (
     CallerMissing,
@@ -201,13 +200,9 @@ class Replayer:
         )
 
     def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
-        if call.place is not None:
-            places.check(call.invocation.places, call.place, record.attempt_id, call.token)
         result = self.result(call, record)
         if call.settings.cache and not remembered:
             self.memory.put(record, call.settings.cache, self._clock.now())
-        if call.place is not None:
-            places.note(call.invocation.places, call.place, record.attempt_id)
         call.report(Event.REPLAYED, record)
         if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
             reason = "two deliveries have the same content; they may be separate work"

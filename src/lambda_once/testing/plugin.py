@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lambda_once.decorators.names import Names
 from lambda_once.testing.clock import FakeClock
 from lambda_once.testing.context import InvocationContext
 from lambda_once.testing.recording import RecordingStore
@@ -29,10 +30,11 @@ def once_store() -> Iterator[RecordingStore]:
     Return an empty store in memory, which every Once uses until the test ends.
 
     That includes each Once that the test creates, whatever its table or client. Only a Once with its own
-    store (``store=``, `using`) keeps that.
+    store (``store=``, `using`) keeps that. What the test decorates has a name
+    for that long.
     """
     store = RecordingStore()
-    with overridden(store=store):
+    with overridden(store=store), Names.apart():
         yield store
 
 
