@@ -166,7 +166,7 @@ def test_no_table_is_named() -> None:
     """Without a table nothing runs, and the error names the three ways out."""
     once = Once()
     with pytest.raises(Misconfigured, match=re.escape("LAMBDA_ONCE_TABLE")):
-        once.run("k", len, [1])
+        once.run("len", "k", len, [1])
 
 
 @pytest.mark.parametrize("shards", ["0", "101", "-1", "x", "two", "", "1.5"])

@@ -333,11 +333,11 @@ class Gateway:
 
 async def awaited() -> None:
     assert_type(await function_async(Order(id="5")), Receipt)
-    assert_type(await once.run("k", function_async, Order(id="5")), Receipt)
-    assert_type(await once.run_as("mail", "k", function_async, Order(id="5")), Receipt)
-    assert_type(await once.run_as("mail", "k", Gateway().asend, "bob"), Receipt)
-    assert_type(await once.run_as("mail", "k", partial(function_async, Order(id="5"))), Receipt)
-    async with once.begin("k") as attempt:
+    assert_type(await once.run("function_async", "k", function_async, Order(id="5")), Receipt)
+    assert_type(await once.run("mail", "k", function_async, Order(id="5")), Receipt)
+    assert_type(await once.run("mail", "k", Gateway().asend, "bob"), Receipt)
+    assert_type(await once.run("mail", "k", partial(function_async, Order(id="5"))), Receipt)
+    async with once.begin("k", name="work") as attempt:
         assert_type(attempt, Attempt | Replayed)
         await attempt.acomplete(5)
     await once.current().aextend(60)
@@ -350,17 +350,17 @@ def create(order: Order, *, note: str = "") -> Receipt:
     return Receipt(order=order.id + note)
 
 
-assert_type(once.run("k", create, Order(id="5"), note="x"), Receipt)
-once.run("k", create, "5")  # type: ignore[arg-type]
-assert_type(once.run_as("mail", "k", create, Order(id="5"), note="x"), Receipt)
-assert_type(once.run_as("mail", 5, Gateway().send, "bob", copy=True), Receipt)
-assert_type(once.run_as("mail", "k", partial(create, Order(id="5")), note="x"), Receipt)
-assert_type(once.run_as("mail", "k", lambda: 5), int)
-once.run_as("mail", "k", Gateway().send, 5)  # type: ignore[arg-type]
-once.run_as("mail", "k", Gateway().send)  # type: ignore[call-arg]
-once.run_as(5, "k", create, Order(id="5"))  # type: ignore[arg-type]
-once.run_as("mail", create, Order(id="5"))  # type: ignore[arg-type]
-once.run_as(name="mail", key="k", function=create)  # type: ignore[call-arg]
+assert_type(once.run("create", "k", create, Order(id="5"), note="x"), Receipt)
+once.run("create", "k", create, "5")  # type: ignore[arg-type]
+assert_type(once.run("mail", "k", create, Order(id="5"), note="x"), Receipt)
+assert_type(once.run("mail", 5, Gateway().send, "bob", copy=True), Receipt)
+assert_type(once.run("mail", "k", partial(create, Order(id="5")), note="x"), Receipt)
+assert_type(once.run("mail", "k", lambda: 5), int)
+once.run("mail", "k", Gateway().send, 5)  # type: ignore[arg-type]
+once.run("mail", "k", Gateway().send)  # type: ignore[call-arg]
+once.run(5, "k", create, Order(id="5"))  # type: ignore[arg-type]
+once.run("mail", create, Order(id="5"))  # type: ignore[arg-type]
+once.run(name="mail", key="k", function=create)  # type: ignore[call-arg]
 
 with once.begin("order/create/12345", name="orders", scope="acme", payload=event) as begun:
     assert_type(begun, Attempt | Replayed)
@@ -410,9 +410,9 @@ def durable(event: dict[str, Any], context: DurableContext) -> None:
         if not isinstance(attempt, Replayed):
             assert_type(attempt.downstream_key(), str)
         attempt.complete(5)
-    with once.execution(context, key="k", scope="acme", lease=lease, cache=1):  # type: ignore[call-arg]
+    with once.execution(context, key="k", name="n", scope="acme", lease=lease, cache=1):  # type: ignore[call-arg]
         pass
-    with once.execution(context, key="k"):  # type: ignore[call-arg]
+    with once.execution(context, key="k", name="n"):  # type: ignore[call-arg]
         pass
     StepConfig(retry_strategy=retry_strategy)
 

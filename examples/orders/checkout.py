@@ -45,5 +45,5 @@ def mail(address: str, charge_id: str) -> None:
 def checkout(order: Checkout) -> str:
     """Charge, then mail."""
     charge_id = charge(order.orderId, order.card, order.amount)
-    once.run(order.orderId, mail, order.address, charge_id)
+    once.run("mail", order.orderId, mail, order.address, charge_id)
     return charge_id

@@ -42,11 +42,11 @@ def test_leaving_cleanly_completes_with_none(rig: Rig) -> None:
 
 def test_an_exception_leaves_by_on_error(rig: Rig) -> None:
     """RELEASE lets the next one in; HOLD keeps it out."""
-    with pytest.raises(ValueError, match="x"), rig.once.begin("k"):
+    with pytest.raises(ValueError, match="x"), rig.once.begin("k", name="work"):
         raise ValueError("x")
-    with pytest.raises(ValueError, match="x"), rig.once.begin("k", on_error=HOLD):
+    with pytest.raises(ValueError, match="x"), rig.once.begin("k", name="work", on_error=HOLD):
         raise ValueError("x")
-    with pytest.raises(Held), rig.once.begin("k"):
+    with pytest.raises(Held), rig.once.begin("k", name="work"):
         raise AssertionError
 
 
@@ -79,26 +79,26 @@ def test_what_was_completed_stays(rig: Rig) -> None:
 
 def test_a_replayed_block_cannot_complete(rig: Rig) -> None:
     """A block that does not check `.replayed` first is refused."""
-    with rig.once.begin("k"):
+    with rig.once.begin("k", name="work"):
         pass
-    with pytest.raises(Misconfigured, match=r"\.replayed"), rig.once.begin("k") as attempt:
+    with pytest.raises(Misconfigured, match=r"\.replayed"), rig.once.begin("k", name="work") as attempt:
         attempt.complete(1)
 
 
 def test_the_block_is_in_progress_meanwhile(rig: Rig) -> None:
     """A second block of the key is refused while the first lasts; another scope is let in."""
-    with rig.once.begin("k", scope="acme"):
-        with pytest.raises(InProgress), rig.once.begin("k", scope="acme"):
+    with rig.once.begin("k", name="work", scope="acme"):
+        with pytest.raises(InProgress), rig.once.begin("k", name="work", scope="acme"):
             raise AssertionError
-        with rig.once.begin("k", scope="zenith") as other:
+        with rig.once.begin("k", name="work", scope="zenith") as other:
             assert not other.replayed
 
 
 def test_payload_is_what_may_not_differ(rig: Rig) -> None:
     """With payload= the same key for another payload is refused."""
-    with rig.once.begin("k", payload={"order": 5}):
+    with rig.once.begin("k", name="work", payload={"order": 5}):
         pass
-    with pytest.raises(KeyReused), rig.once.begin("k", payload={"order": 6}):
+    with pytest.raises(KeyReused), rig.once.begin("k", name="work", payload={"order": 6}):
         raise AssertionError
 
 
@@ -106,18 +106,18 @@ def test_payload_is_what_may_not_differ(rig: Rig) -> None:
 @pytest.mark.parametrize("key", [None, "", [], {}])
 def test_an_empty_key_is_missing(rig: Rig, key: object) -> None:
     """An empty value is no key, in both forms."""
-    with pytest.raises(KeyMissing), rig.once.begin(key):
+    with pytest.raises(KeyMissing), rig.once.begin(key, name="work"):
         raise AssertionError
     with pytest.raises(KeyMissing):
-        rig.once.run(key, len, [1])
+        rig.once.run("len", key, len, [1])
 
 
 @pytest.mark.parametrize("key", [0, False, "0", 0.5, ("a", 1)])
 def test_a_falsy_key_is_a_key(rig: Rig, key: object) -> None:
     """0 and False are values."""
-    with rig.once.begin(key) as first:
+    with rig.once.begin(key, name="work") as first:
         assert not first.replayed
-    with rig.once.begin(key) as second:
+    with rig.once.begin(key, name="work") as second:
         assert second.replayed
 
 
@@ -163,7 +163,7 @@ def test_an_async_block_leaves_by_on_error(rig: Rig) -> None:
     """An exception inside `async with` releases."""
 
     async def create() -> None:
-        async with rig.once.begin("k"):
+        async with rig.once.begin("k", name="work"):
             raise ValueError("x")
 
     with pytest.raises(ValueError, match="x"):
@@ -175,11 +175,11 @@ def test_the_default_name_is_the_callers(rig: Rig) -> None:
     """Two functions that begin under one key do not share its token."""
 
     def create() -> bool:
-        with rig.once.begin("k") as attempt:
+        with rig.once.begin("k", name="work") as attempt:
             return attempt.replayed
 
     def cancel() -> bool:
-        with rig.once.begin("k") as attempt:
+        with rig.once.begin("k", name="work") as attempt:
             return attempt.replayed
 
     assert [create(), cancel(), create(), cancel()] == [False, False, True, True]
@@ -197,23 +197,23 @@ def test_run_runs_once(rig: Rig) -> None:
         seen.append(order)
         return order
 
-    assert rig.once.run_as("create", "k", create, 5, note="x") == (5, "x")
-    assert rig.once.run_as("create", "k", create, 5, note="x") == (5, "x")
-    assert asyncio.run(rig.once.run_as("later", "k", later, 6)) == 6
-    assert asyncio.run(rig.once.run_as("later", "k", later, 6)) == 6
+    assert rig.once.run("create", "k", create, 5, note="x") == (5, "x")
+    assert rig.once.run("create", "k", create, 5, note="x") == (5, "x")
+    assert asyncio.run(rig.once.run("later", "k", later, 6)) == 6
+    assert asyncio.run(rig.once.run("later", "k", later, 6)) == 6
     assert seen == [5, 6]
 
 
 def test_run_refuses_other_arguments_under_the_key(rig: Rig) -> None:
     """The arguments are the payload: the same key with others is KeyReused."""
-    rig.once.run("k", len, [1])
+    rig.once.run("len", "k", len, [1])
     with pytest.raises(KeyReused):
-        rig.once.run("k", len, [1, 2])
+        rig.once.run("len", "k", len, [1, 2])
 
 
 def test_an_invocation_gives_the_remaining_time(rig: Rig) -> None:
     """Inside once.invocation(context) a block's lease is the remaining time and two seconds."""
-    with rig.once.invocation(rig.context(seconds=7)), rig.once.begin("k") as attempt:
+    with rig.once.invocation(rig.context(seconds=7)), rig.once.begin("k", name="work") as attempt:
         assert not attempt.replayed
     row = rig.row()
     assert (row.expected_completion - row.created).total_seconds() == 9
@@ -222,7 +222,7 @@ def test_an_invocation_gives_the_remaining_time(rig: Rig) -> None:
 
 def test_without_an_invocation_the_longest_is_assumed(rig: Rig) -> None:
     """No context tells the time: 900 s and the margin, and a warning that says so, once."""
-    with rig.once.begin("k"), rig.once.begin("l"):
+    with rig.once.begin("k", name="work"), rig.once.begin("l", name="work"):
         pass
     row = rig.rows()[0]
     assert (row.expected_completion - row.created).total_seconds() == 902

@@ -58,9 +58,9 @@ def test_it_serves_events_blocks_and_coroutines(rig: Rig) -> None:
 
     assert [handler({"id": 1}, rig.context()) for _ in range(2)] == [Money(1)] * 2
     assert [asyncio.run(work(2)) for _ in range(2)] == [Money(2)] * 2
-    with rig.once.begin("k", codec=(to_json, from_json)) as first:
+    with rig.once.begin("k", name="work", codec=(to_json, from_json)) as first:
         assert first.complete(Money(3)) == Money(3)
-    with rig.once.begin("k", codec=(to_json, from_json)) as second:
+    with rig.once.begin("k", name="work", codec=(to_json, from_json)) as second:
         assert second.result == Money(3)
 
 

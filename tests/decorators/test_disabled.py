@@ -91,7 +91,7 @@ def test_it_is_told(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_table_is_needed() -> None:
     """Nothing is looked up: neither a table nor credentials."""
-    assert Once().run("k", len, [1]) == 1
+    assert Once().run("len", "k", len, [1]) == 1
 
 
 @in_memory
@@ -99,7 +99,7 @@ def test_no_table_is_needed() -> None:
 def test_other_values_do_not_disable(rig: Rig, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     """Only a clear yes switches the protection off."""
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", value)
-    rig.once.run("k", len, [1])
+    rig.once.run("len", "k", len, [1])
     assert len(rig.rows()) == 1
 
 
@@ -140,15 +140,15 @@ def test_the_switch_of_powertools_is_named(
 def test_an_invocation_is_disabled_as_a_whole(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A variable that changes while it runs counts from the next one on; outside of one, at once."""
     with rig.once.invocation(rig.context()):
-        rig.once.run("a", len, [])
+        rig.once.run("len", "a", len, [])
         monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "false")
-        rig.once.run("b", len, [])
+        rig.once.run("len", "b", len, [])
     assert rig.rows() == []
     with rig.once.invocation(rig.context()):
-        rig.once.run("c", len, [])
+        rig.once.run("len", "c", len, [])
     assert len(rig.rows()) == 1
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
-    rig.once.run("d", len, [])
+    rig.once.run("len", "d", len, [])
     assert len(rig.rows()) == 1
 
 
@@ -159,11 +159,11 @@ def test_two_invocations_at_once_read_for_themselves(rig: Rig, monkeypatch: pyte
 
     def first() -> None:
         begin.__enter__()
-        rig.once.run("a", len, [])
+        rig.once.run("len", "a", len, [])
 
     def second() -> None:
         with rig.once.invocation(rig.context("r2")):
-            rig.once.run("b", len, [])
+            rig.once.run("len", "b", len, [])
 
     one = contextvars.copy_context()
     one.run(first)

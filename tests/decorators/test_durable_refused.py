@@ -70,7 +70,7 @@ INSIDE: dict[str, Callable[[Any, Any, DurableContext], Any]] = {
     "function by keyword": lambda once, event, context: once.function(_works, key="event.order")(
         event=event, context=context
     ),
-    "run": lambda once, event, context: once.run(5, _works, event, context),
+    "run": lambda once, event, context: once.run("works", 5, _works, event, context),
     "route": lambda once, _, context: _route(once).resolve(
         {"httpMethod": "POST", "path": "/pay", "headers": {}, "requestContext": {}, "body": "{}"}, context
     ),
@@ -124,7 +124,7 @@ def test_a_function_that_suspends(rig: Rig) -> None:
     """The same for a function that closes over the context."""
 
     def handler(event: Any, context: DurableContext) -> Any:
-        return rig.once.run_as("book", event["order"], lambda: of.suspend(context))
+        return rig.once.run("book", event["order"], lambda: of.suspend(context))
 
     with executions(handler) as of:
         assert names_the_ways(of.run("first", {"order": 5}).message)
@@ -134,17 +134,17 @@ def test_a_function_that_suspends(rig: Rig) -> None:
 def test_execution_needs_a_durable_context(rig: Rig, given: Any) -> None:
     """Elsewhere it is `begin` that protects a block."""
     with pytest.raises(Misconfigured, match=r"takes the DurableContext .* once\.begin"):
-        rig.once.execution(given, key=5, lease=timedelta(hours=1))
+        rig.once.execution(given, key=5, name="work", lease=timedelta(hours=1))
 
 
 def test_execution_needs_a_lease(rig: Rig) -> None:
     """That of `Once` is for invocations."""
     with pytest.raises(TypeError, match="lease"):
-        rig.once.execution(None, key=5)  # type: ignore[call-arg, arg-type]
+        rig.once.execution(None, key=5, name="work")  # type: ignore[call-arg, arg-type]
 
 
 @pytest.mark.parametrize("option", ["on_in_progress", "cache", "model"])
 def test_options_that_execution_does_not_have(rig: Rig, option: str) -> None:
     """It does not wait inside an invocation, and no environment outlives it."""
     with pytest.raises(Misconfigured, match=option):
-        rig.once.execution(None, key=5, lease=timedelta(hours=1), **{option: 1})  # type: ignore[arg-type]
+        rig.once.execution(None, key=5, name="work", lease=timedelta(hours=1), **{option: 1})  # type: ignore[arg-type]

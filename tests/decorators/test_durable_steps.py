@@ -74,7 +74,7 @@ def test_one_effect_for_two_executions(shop: Shop) -> None:
 
     def handle(event: Any, context: DurableContext) -> Any:
         charged = context.step(
-            lambda _: shop.rig.once.run_as("charge", event["order"], shop.charge, event["order"]),
+            lambda _: shop.rig.once.run("charge", event["order"], shop.charge, event["order"]),
             name="charge",
         )
         shop.of.suspend(context)
@@ -115,7 +115,7 @@ def test_a_step_waits_for_another_attempt(shop: Shop) -> None:
         return retry_strategy(error, attempts)
 
     def handle(event: Any, context: DurableContext) -> Any:
-        work = lambda _: shop.rig.once.run_as("charge", 5, shop.charge, 5)  # noqa: E731
+        work = lambda _: shop.rig.once.run("charge", 5, shop.charge, 5)  # noqa: E731
         return context.step(work, name="charge", config=StepConfig(retry_strategy=strategy))
 
     with ExitStack() as other, executions(handle) as of:
@@ -147,7 +147,7 @@ def test_branches_of_steps_with_one_key(shop: Shop) -> None:
     """One charges, and the others get its result."""
 
     def branch(context: DurableContext) -> Any:
-        work = lambda _: shop.rig.once.run_as("charge", 5, shop.charge, 5)  # noqa: E731
+        work = lambda _: shop.rig.once.run("charge", 5, shop.charge, 5)  # noqa: E731
         return context.step(work, name="charge", config=RETRIED)
 
     def handle(event: Any, context: DurableContext) -> Any:

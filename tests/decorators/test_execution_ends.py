@@ -325,7 +325,9 @@ def test_scope_name_and_keep(shop: Shop) -> None:
     """They are as in `begin`; the default name is that of the handler."""
 
     def handle(event: Any, context: DurableContext) -> None:
-        with shop.rig.once.execution(context, key=5, scope="acme", lease=HOUR, keep=HOUR) as attempt:
+        with shop.rig.once.execution(
+            context, key=5, name="work", scope="acme", lease=HOUR, keep=HOUR
+        ) as attempt:
             assert not attempt.replayed
             assert attempt is shop.rig.once.current()
             assert len(attempt.downstream_key()) == 64

@@ -137,7 +137,7 @@ WORKS = {
     ),
     "begin": Work(
         "def handler(event, context):\n"
-        "    with once.begin(event['id']) as attempt:\n"
+        "    with once.begin(event['id'], name='work') as attempt:\n"
         "        runs.append(1); attempt.complete(5)\n"
         "    return 5",
         ORDERS,

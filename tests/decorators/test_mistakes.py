@@ -384,9 +384,9 @@ def test_a_key_can_be_required() -> None:
 def test_explicit_forms_have_a_key(rig: Rig) -> None:
     """`begin` and `run` need no other."""
     strict = rig.new(require_key=True)
-    with strict.begin("k") as attempt:
+    with strict.begin("k", name="work") as attempt:
         assert not attempt.replayed
-    assert strict.run("r", of_order, 5) == 5
+    assert strict.run("of_order", "r", of_order, 5) == 5
 
 
 @pytest.mark.parametrize("decorator", HANDLERS)
@@ -421,7 +421,7 @@ def test_run_takes_a_protected_function(rig: Rig) -> None:
     def charge(order: int) -> int:
         return order
 
-    assert rig.once.run_as("request", "request-1", charge, 5) == 5
+    assert rig.once.run("request", "request-1", charge, 5) == 5
 
 
 # -- the second parameter of a handler
@@ -588,12 +588,12 @@ def test_an_async_probe_is_taken() -> None:
 @pytest.mark.parametrize("name", ["token", "result", "replayed", "complete", "downstream_key"])
 def test_begin_without_with(name: str) -> None:
     """What the attempt has, the context manager has not: it names the statement that is missing."""
-    refused("`with once.begin(...) as attempt:`", lambda: getattr(once.begin("k"), name))
+    refused("`with once.begin(...) as attempt:`", lambda: getattr(once.begin("k", name="work"), name))
 
 
 def test_begin_has_no_other_attribute() -> None:
     """A missing attribute is an AttributeError, as everywhere."""
-    assert not hasattr(once.begin("k"), "tokn")
+    assert not hasattr(once.begin("k", name="work"), "tokn")
 
 
 class Payment(BaseModel):
@@ -628,9 +628,7 @@ def test_a_word_that_is_neither_yes_nor_no(rig: Rig, monkeypatch: pytest.MonkeyP
     """LAMBDA_ONCE_DISABLED with a typing error runs nothing, protected or not."""
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", word)
     runs: list[int] = []
-    refused(
-        "set it to true (nothing is protected) or false", lambda: rig.once.run_as("n", "k", runs.append, 1)
-    )
+    refused("set it to true (nothing is protected) or false", lambda: rig.once.run("n", "k", runs.append, 1))
     assert runs == []
 
 

@@ -235,7 +235,7 @@ def test_a_fingerprint_may_be_null(rig: Rig, fingerprint: str) -> None:
 def test_a_block_needs_every_part_of_its_key_and_scope(rig: Rig, part: object) -> None:
     """An element of a key or scope that is nothing is missing, as in what a callable returns."""
     for key, scope in ((("a", part), "s"), ("k", ("a", part)), ("k", ["a", part])):
-        with pytest.raises(KeyMissing, match="is missing"), rig.once.begin(key, scope=scope):
+        with pytest.raises(KeyMissing, match="is missing"), rig.once.begin(key, name="work", scope=scope):
             pass
     assert rig.rows() == []
 

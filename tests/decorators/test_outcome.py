@@ -68,10 +68,10 @@ def charge(
 
     once = rig.new(**by) if by else rig.once
     if error is None:
-        once.run_as("charge", key, work)
+        once.run("charge", key, work)
     else:
         with pytest.raises(type(error)):
-            once.run_as("charge", key, work)
+            once.run("charge", key, work)
 
 
 def left_in_progress(rig: Rig, key: object = 5) -> None:
@@ -438,7 +438,7 @@ def test_the_memory_of_an_environment_is_not_asked(rig: Rig) -> None:
     """An operator's decision counts at once, whatever `cache=` remembers."""
     once = rig.new(cache=10)
     for _ in range(2):
-        once.run_as("charge", 5, lambda: "paid")
+        once.run("charge", 5, lambda: "paid")
     rig.ground.store.records.clear()  # type: ignore[attr-defined]
     assert once.outcome(5, name="charge").state == "unknown"
 
@@ -474,7 +474,7 @@ def test_the_store_and_clock_of_a_test_are_used() -> None:
     """As by every decorator."""
     once, clock = Once(service="shop"), FakeClock()
     with using(once, clock=clock):
-        once.run_as("charge", 5, lambda: "paid")
+        once.run("charge", 5, lambda: "paid")
         assert once.outcome(5, name="charge").result == "paid"
         clock.advance(15 * 24 * 3600)
         assert once.outcome(5, name="charge").state == "unknown"
@@ -492,7 +492,7 @@ def test_nothing_is_known_where_nothing_is_stored(monkeypatch: pytest.MonkeyPatc
     """`LAMBDA_ONCE_DISABLED`: no table is needed, and none is read."""
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
     once = Once(service="shop")
-    once.run_as("charge", 5, lambda: "paid")
+    once.run("charge", 5, lambda: "paid")
     assert once.outcome(5, name="charge").state == "unknown"
 
 
@@ -550,7 +550,7 @@ VALUES = st.one_of(
 
 @given(key=VALUES, scope=st.none() | VALUES)
 def test_a_key_has_the_token_that_the_work_has(key: object, scope: object) -> None:
-    """Of `function`, `begin`, `run_as` and `outcome`, for any value: one derivation."""
+    """Of `function`, `begin`, `run` and `outcome`, for any value: one derivation."""
     store = MemoryStore()
     once = Once(store=store, service="shop")
     scoped: Any = {} if scope is None else {"scope": lambda _: scope}
@@ -564,7 +564,7 @@ def test_a_key_has_the_token_that_the_work_has(key: object, scope: object) -> No
     with once.begin(key, name="charge", scope=scope) as begun:
         assert begun.replayed
     if scope is None:
-        once.run_as("charge", key, work, 1)
+        once.run("charge", key, work, 1)
     assert len(store.records) == 1
 
 

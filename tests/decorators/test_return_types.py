@@ -102,7 +102,7 @@ def test_a_field_that_cannot_be_resolved(
     ):
         once.function(returns=returns)(crate)
     with pytest.raises(Misconfigured, match=r"field Parcel\.receipt"):
-        once.begin("k", returns=returns)
+        once.begin("k", name="work", returns=returns)
     with pytest.raises(Misconfigured, match=r"field Parcel\.receipt"):
         once.event(crate)
     once.function(returns=Any)(crate)
@@ -137,14 +137,14 @@ def test_returns_that_cannot_be_resolved(returns: Any) -> None:
     with pytest.raises(Misconfigured, match=r"returns=, .*, cannot be resolved"):
         once.function(returns=returns)(len)
     with pytest.raises(Misconfigured, match=r"returns=, .*, cannot be resolved"):
-        once.begin("k", returns=returns)
+        once.begin("k", name="work", returns=returns)
 
 
 @in_memory
 def test_begin_resolves_where_it_is_called(rig: Rig) -> None:
     """``returns=`` of `begin` may be text, too."""
     for _ in range(2):
-        with rig.once.begin("k", returns="Receipt") as attempt:
+        with rig.once.begin("k", name="work", returns="Receipt") as attempt:
             assert (attempt.result if attempt.replayed else attempt.complete(RECEIPT)) == RECEIPT
 
 

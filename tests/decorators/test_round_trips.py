@@ -95,7 +95,7 @@ def block(once: Once, layers: Layers, options: dict[str, Any]) -> Callable[[], A
     """The explicit form."""
 
     def work() -> None:
-        with once.begin("k", **options):
+        with once.begin("k", name="work", **options):
             pass
 
     return work

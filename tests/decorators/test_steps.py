@@ -65,8 +65,8 @@ def checkout(once: Once, shop: Shop, steps: Once | None = None) -> Callable[...,
 
     @once.event(key="orderId")
     def handler(order: dict[str, Any]) -> str:
-        receipt = each.run_as("charge", order["orderId"], charge, order["card"])
-        each.run_as("mail", order["orderId"], shop.mail, order["orderId"], receipt)
+        receipt = each.run("charge", order["orderId"], charge, order["card"])
+        each.run("mail", order["orderId"], shop.mail, order["orderId"], receipt)
         return receipt
 
     return handler
@@ -184,12 +184,12 @@ def test_a_step_is_its_function_and_key_whoever_calls_it(rig: Rig) -> None:
 
     @rig.once.event(key="id")
     def first(event: dict[str, str]) -> None:
-        rig.once.run_as("mail", event["id"], mail, "ann")
+        rig.once.run("mail", event["id"], mail, "ann")
 
     @rig.once.event(key="id")
     def second(event: dict[str, str]) -> None:
-        rig.once.run_as("mail", event["id"], mail, "ann")
-        rig.once.run_as("mail", f"{event['id']}/copy", mail, "bob")
+        rig.once.run("mail", event["id"], mail, "ann")
+        rig.once.run("mail", f"{event['id']}/copy", mail, "bob")
 
     first({"id": "o-1"}, rig.context())
     second({"id": "o-1"}, rig.context("request-2"))
@@ -204,7 +204,7 @@ def test_the_same_key_with_other_arguments_is_no_second_step(rig: Rig) -> None:
     @rig.once.event(key="id")
     def handler(event: dict[str, str]) -> None:
         for to in ("ann", "bob"):
-            rig.once.run_as("mail", event["id"], mailed.append, to)
+            rig.once.run("mail", event["id"], mailed.append, to)
 
     def mail_both() -> None:
         handler({"id": "o-1"}, rig.context())
@@ -321,8 +321,8 @@ def test_what_steps_of_a_batch_cost(layers: Layers, wire: Wire) -> None:
     @once.sqs(key="orderId")
     def handler(record: SQSRecord) -> None:
         order = record.json_body
-        receipt = once.run_as("charge", order["orderId"], charge, order["card"])
-        once.run_as("mail", order["orderId"], shop.mail, order["orderId"], receipt)
+        receipt = once.run("charge", order["orderId"], charge, order["card"])
+        once.run("mail", order["orderId"], shop.mail, order["orderId"], receipt)
 
     bodies = [f'{{"orderId": "o-{n}", "card": "visa"}}' for n in range(10)]
     assert set(wire.of(lambda: handler(batch(*map(sqs_record, bodies)), layers.context()))) == {WRITE, BATCH}

@@ -151,7 +151,7 @@ def test_a_return_waits_for_a_transaction_that_is_being_sent(
     assert type(error) is (of_transaction or type(None))
     assert race.rig.ground.bookings == (1 if outcome == "transacted" else 0)
     assert race.rig.events().count("once.completed") == 1
-    assert race.rig.new().run_as("n", 5, lambda: "another token") == "another token"
+    assert race.rig.new().run("n", 5, lambda: "another token") == "another token"
 
 
 @lands_when_waited_for

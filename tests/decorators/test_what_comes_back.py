@@ -68,13 +68,13 @@ def async_function(rig: Rig, annotation: Any, result: Any) -> Callable[[], Any]:
 
 
 def called(rig: Rig, annotation: Any, result: Any) -> Callable[[], Any]:
-    """`once.run_as`."""
+    """`once.run`."""
 
     def work() -> Any:
         return result
 
     work.__annotations__["return"] = annotation
-    return lambda: rig.once.run_as("work", "o-1", work)
+    return lambda: rig.once.run("work", "o-1", work)
 
 
 def sealed(rig: Rig, annotation: Any, result: Any) -> Callable[[], Any]:
@@ -198,7 +198,7 @@ def test_a_type_without_an_adapter_says_so(rig: Rig) -> None:
 
 @in_memory
 def test_a_type_without_an_adapter_says_so_once(rig: Rig) -> None:
-    """Also where each call makes its codec anew, as `once.run_as` does."""
+    """Also where each call makes its codec anew, as `once.run` does."""
 
     class Foreign:
         pass
@@ -208,7 +208,7 @@ def test_a_type_without_an_adapter_says_so_once(rig: Rig) -> None:
 
     work.__annotations__["return"] = Foreign | dict[str, int]
     for key in range(3):
-        rig.once.run_as("work", key, work)
+        rig.once.run("work", key, work)
     assert rig.events().count("once.result_changed") == 1
 
 

@@ -85,11 +85,11 @@ def _works(ending: Ending, last: int, apart: int) -> tuple[Callable[..., Any], A
 
 def _blocks(once: Once, work: Any, *, is_async: bool, **options: Any) -> Handler:
     def block(key: str) -> None:
-        with once.begin(key, **options):
+        with once.begin(key, name="work", **options):
             work()
 
     async def block_async(key: str) -> None:
-        async with once.begin(key, **options):
+        async with once.begin(key, name="work", **options):
             await work()
 
     return _each(once, block_async if is_async else block)

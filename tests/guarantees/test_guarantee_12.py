@@ -34,7 +34,7 @@ def _two_effects() -> list[str]:
     @once.sqs(key="orderId", raise_on_entire_batch_failure=False)
     def notify(record: Any) -> None:
         for each in (mail, text):
-            once.run(record.json_body["orderId"], each.send, record.json_body["orderId"])
+            once.run("send", record.json_body["orderId"], each.send, record.json_body["orderId"])
 
     gone = notify(sqs_event({"orderId": "o-1"}), lambda_context()) == {"batchItemFailures": []}
     return done if gone else ["the message is still there"]

@@ -173,7 +173,7 @@ def test_a_function_of_one_argument_needs_no_name(shop: Shop) -> None:
     old = shop.old(lambda event: event["id"])
     old({"id": 5})
     once = shop.once()
-    answer: Any = once.run_as("n", 5, lambda _: "again", {"id": 5})
+    answer: Any = once.run("n", 5, lambda _: "again", {"id": 5})
     assert answer == 5
 
 
@@ -396,10 +396,10 @@ def test_what_has_no_counterpart_is_refused(shop: Shop) -> None:
     """Blocks and routes: nothing of Powertools has their key."""
     once = shop.once()
     with pytest.raises(Misconfigured, match=r"a block cannot have a history"):
-        once.begin("k")
+        once.begin("k", name="work")
     with pytest.raises(Misconfigured, match=r"once\.route cannot have a history"):
         once.route()
-    with shop.once(history=None).begin("k") as attempt:
+    with shop.once(history=None).begin("k", name="work") as attempt:
         assert not attempt.replayed
 
 
@@ -408,7 +408,7 @@ def test_a_durable_execution_has_no_history(shop: Shop) -> None:
     once = shop.once()
 
     def handle(event: Any, context: DurableContext) -> None:
-        with once.execution(context, key=5, lease=timedelta(hours=1)):
+        with once.execution(context, key=5, name="work", lease=timedelta(hours=1)):
             raise AssertionError("it ran")
 
     with executions(handle) as of:

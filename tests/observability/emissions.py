@@ -215,7 +215,7 @@ def mistakes() -> None:
     keyless(api_event("POST", "/orders", {"id": 1}), shop.rig.context())
     with suppress(OnceError):
         shop.once.event(name="unstorable", key="id")(_object)({"id": 1}, shop.rig.context())
-    shop.once.run("changed", _pair)
+    shop.once.run("pair", "changed", _pair)
     shop.deliver(shop.once.sqs(name="unread", key="id")(lambda _: object()))
     record = kinesis_event("a", "b")
     record["Records"][0]["kinesis"]["data"] = "%"
@@ -278,7 +278,7 @@ def clients() -> None:
     with post.failing("BatchExecuteStatement", denied):
         once.sqs(name="batch", key="id")(_works)(sqs_event({"id": 1}, {"id": 2}), lambda_context())
     with post.failing("BatchWriteItem", denied):
-        once.run("large", _large)
+        once.run("large", "large", _large)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("AWS_USE_FIPS_ENDPOINT", "true")
         lean = Once(table="tokens", client="lean", service=SERVICE, logger=_logger())

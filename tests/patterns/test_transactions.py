@@ -162,7 +162,7 @@ def deliver(once: Once, clock: FakeClock, line: FaultyClient, order: int, work: 
     """Deliver *order* again until there is an answer, as a queue does."""
     for _ in range(50):
         try:
-            assert Context().run(once.run_as, "place", f"order_{order}", work, order) == order
+            assert Context().run(once.run, "place", f"order_{order}", work, order) == order
         except RetryLater:
             clock.advance(20)
             line.deliver(1)
@@ -255,7 +255,7 @@ def die_everywhere(shop: Shop, entries: Entries, *, together: bool = True) -> in
             bad, once = protected(shop, dying)
             with suppress(Crash):
                 Context().run(
-                    once.run_as,
+                    once.run,
                     "place",
                     f"order_{order}",
                     worker(bad, once, entries, together=together),
@@ -265,7 +265,7 @@ def die_everywhere(shop: Shop, entries: Entries, *, together: bool = True) -> in
             shop.clock.advance(3_600)
             again, once = protected(shop, shop.client)
             work = worker(again, once, entries, together=together)
-            assert Context().run(once.run_as, "place", f"order_{order}", work, order) == order
+            assert Context().run(once.run, "place", f"order_{order}", work, order) == order
             order += 1
     return order
 

@@ -203,16 +203,7 @@ def _function(shop: Shop) -> Callable[[], Any]:
 
 
 def _run(shop: Shop) -> Callable[[], Any]:
-    return lambda: shop.once.run("o-1", work, shop)
-
-
-def _run_as(shop: Shop) -> Callable[[], Any]:
-    return lambda: shop.once.run_as("charge", "o-1", shop.work)
-
-
-def work(shop: Shop) -> str:
-    """What `once.run` gets: a function of a module."""
-    return shop.work()
+    return lambda: shop.once.run("charge", "o-1", shop.work)
 
 
 def _route(shop: Shop) -> Callable[[], Any]:
@@ -257,7 +248,6 @@ DECORATORS: dict[str, tuple[Callable[[Shop], Callable[[], Any]], int]] = {
     "function": (_function, 1),
     "begin": (_begin, 1),
     "run": (_run, 1),
-    "run_as": (_run_as, 1),
     "route": (_route, 1),
     "execution": (_execution, 1),
 }
@@ -348,8 +338,8 @@ def ask() -> Iterator[Ask]:
         client = tables.client()
         create_table(client, "tokens")
         shop = Shop(Once(table="tokens", client=client, service="shop"), SIZES[size])
-        shop.once.run_as("charge", "o-1", shop.work)
-        shop.once.run_as("refund", "o-1", shop.work)
+        shop.once.run("charge", "o-1", shop.work)
+        shop.once.run("refund", "o-1", shop.work)
         asker = tables.client()
         denied = iam.limit(asker, statements)
         return shop, Once(table="tokens", client=asker, service="shop"), denied
@@ -373,7 +363,7 @@ def test_the_policy_for_asking_allows_nothing_else(ask: Ask) -> None:
     with pytest.raises(Misconfigured, match="GetItem"):
         once.outcome("o-1", name="refund")
     with pytest.raises(Misconfigured, match="UpdateItem"):
-        once.run_as("charge", "o-3", shop.work)
+        once.run("charge", "o-3", shop.work)
     assert len(shop.done) == 2
 
 

@@ -57,7 +57,7 @@ class Teams:
     ran: list[str]
 
     def pay(self, key: str) -> Any:
-        return self.b.run_as("pay", key, self.work, key)
+        return self.b.run("pay", key, self.work, key)
 
     def work(self, key: str) -> dict[str, str]:
         self.ran.append(key)
@@ -96,7 +96,7 @@ def test_team_a_neither_reads_plants_nor_changes_what_is_team_bs(teams: Any) -> 
         once.outcome("7", name="pay")
     for key in ("7", "8"):
         with pytest.raises(Misconfigured, match="UpdateItem"):
-            once.run_as("pay", key, evil, key)
+            once.run("pay", key, evil, key)
     assert both.pay("7") == both.pay("8") == RESULT
     assert both.ran == ["7", "8"]
 
@@ -106,7 +106,7 @@ def test_twin_without_the_condition_it_does(teams: Any) -> None:
     both = teams(iam.unconditional(policy("TokenAccess", A)))
     once = both.as_b()
     assert once.outcome("7", name="pay").result == RESULT
-    assert once.run_as("pay", "8", evil, "8") == both.pay("8") == "EVIL 8"
+    assert once.run("pay", "8", evil, "8") == both.pay("8") == "EVIL 8"
     rewrite(both.a)
     assert both.pay("7") == "EVIL"
     assert both.ran == ["7"]

@@ -69,7 +69,7 @@ def test_a_once_runs_on_it(tmp_path: Path) -> None:
         with closing(SqliteStore(path)) as store:
             once = Once(store=store, service="shop")
             with once.invocation(lambda_context()):
-                assert once.run_as("work", 5, work, 5) == 1
+                assert once.run("work", 5, work, 5) == 1
 
 
 def test_a_database_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:

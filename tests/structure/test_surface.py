@@ -106,7 +106,7 @@ def test_a_decorator_names_its_options(name: str) -> None:
 def test_no_public_name_of_once_is_left_out() -> None:
     """A new decorator has to be listed, or its options would not be pinned."""
     public: set[Any] = {name for name in dir(Once) if not name.startswith("_")}
-    with_signatures = {"begin", "execution", "run", "run_as", "route", "invocation", "current"} | {
+    with_signatures = {"begin", "execution", "run", "route", "invocation", "current"} | {
         "outcome",
         "aoutcome",
     }

@@ -65,7 +65,7 @@ def test_the_fixtures_stand_in_for_the_world(pytester: pytest.Pytester) -> None:
         assert shop.charged == [5, 6]
         assert_ran_once(once_store, 5)
         assert assert_completed(shop.once, 5).created == began
-        assert Once(service="made here").run_as("n", "k", lambda: 7) == 7
+        assert Once(service="made here").run("n", "k", lambda: 7) == 7
         assert_completed(once_store, "k", result=7)
 
 
@@ -108,7 +108,7 @@ def test_without_the_fixtures_nothing_is_replaced(pytester: pytest.Pytester) -> 
     def test_after():
         assert shop.once._runtime.engine.store.table == "a-table-that-there-is-not"
         with pytest.raises(Misconfigured, match="no token table"):
-            Once().run_as("n", "k", lambda: 5)
+            Once().run("n", "k", lambda: 5)
     """
     run(pytester, shop=SHOP, test_shop=tests).assert_outcomes(passed=2)
 
@@ -162,11 +162,11 @@ def test_stages_are_laid_over_each_other() -> None:
     theirs, mine, clock, other = MemoryStore(), MemoryStore(), FakeClock(), FakeClock()
     once = Once(service="shop")
     with overridden(store=theirs), overridden(clock=clock):
-        once.run_as("n", "1", lambda: None)
+        once.run("n", "1", lambda: None)
         with using(once, mine, other):
             other.advance(60)
-            once.run_as("n", "2", lambda: None)
-        once.run_as("n", "3", lambda: None)
+            once.run("n", "2", lambda: None)
+        once.run("n", "3", lambda: None)
     assert [row.created for row in theirs.records.values()] == [clock.now()] * 2
     assert [row.created for row in mine.records.values()] == [other.now()]
     assert Runtime.overrides is None

@@ -86,7 +86,7 @@ def test_using_gives_back_the_store_it_was_given() -> None:
     """And the clock tells the time of its rows."""
     once, mine, clock = Once(service="shop"), MemoryStore(), FakeClock()
     with using(once, mine, clock) as store:
-        once.run_as("n", "5", lambda: None)
+        once.run("n", "5", lambda: None)
     assert store is mine
     assert [record.created for record in mine.records.values()] == [clock.now()]
 
@@ -200,5 +200,5 @@ def test_an_empty_store_of_a_block_is_used() -> None:
     store, other = Sized(), MemoryStore()
     once = Once(service="shop", store=other)
     with using(once, store):
-        once.run("5", _book, 5)
+        once.run("book", "5", _book, 5)
     assert (len(store), other.records) == (1, {})
