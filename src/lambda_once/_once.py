@@ -488,13 +488,12 @@ class Once:
         settings = self._settings(options, where)
 
         def decorate(f: Any) -> Any:
-            check_decorated(name, f, settings.name)
+            check_decorated(name, f)
             if self._require_key:
                 check_key(name, title(f), settings, where)
             load()
             decorated = make(self._runtime, f, settings)
-            if not callable(settings.name):
-                self._runtime.names.add(decorated, decorated.__once__.name)
+            self._runtime.names.add(decorated, settings.name)
             return decorated
 
         return decorate if function is None else decorate(function)

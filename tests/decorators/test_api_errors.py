@@ -60,7 +60,7 @@ def test_another_body_under_one_key_is_422(rig: Rig) -> None:
 def test_a_malformed_key_is_400(rig: Rig, key: str) -> None:
     """A key of 0 or 256 characters, or with control characters, is refused under every without_key."""
     for without_key in ("hash", "reject", "run"):
-        shop = Shop(rig, without_key=without_key)
+        shop = Shop(rig, without_key=without_key, name=without_key)
         answer = shop.ask(rest(headers={KEY: [key]}))
         assert status(answer) == 400
         assert KEY in json.loads(answer["body"])["detail"]

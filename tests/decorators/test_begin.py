@@ -171,18 +171,11 @@ def test_an_async_block_leaves_by_on_error(rig: Rig) -> None:
     assert rig.row().state is State.RELEASED
 
 
-def test_the_default_name_is_the_callers(rig: Rig) -> None:
-    """Two functions that begin under one key do not share its token."""
-
-    def create() -> bool:
-        with rig.once.begin("k", name="work") as attempt:
-            return attempt.replayed
-
-    def cancel() -> bool:
-        with rig.once.begin("k", name="work") as attempt:
-            return attempt.replayed
-
-    assert [create(), cancel(), create(), cancel()] == [False, False, True, True]
+@in_memory
+def test_a_block_needs_a_name(rig: Rig) -> None:
+    """A default would be shared by two blocks of one function."""
+    with pytest.raises(Misconfigured, match="pass name="):
+        rig.once.begin("k")  # type: ignore[call-arg]
 
 
 def test_run_runs_once(rig: Rig) -> None:

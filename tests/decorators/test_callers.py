@@ -668,7 +668,7 @@ def test_unscoped_is_said_once_an_environment(
     rig: Rig, capsys: pytest.CaptureFixture[str], event: Json, *, warned: bool
 ) -> None:
     """Where nothing, or only an application, names the caller, or where nothing proves the name."""
-    tills = [Till(rig), Till(rig)]
+    tills = [Till(rig, name=name) for name in ("first", "second")]
     for till in tills:
         till.ask(event)
         till.ask(event)

@@ -115,7 +115,7 @@ def test_another_decorator_names_the_right_one(rig: Rig, row: Row) -> None:
     decorators = {each.decorator for each in SOURCES} | {"event", "api_gateway"}
     events: list[Any] = [row.build("a"), *([pipes_event(row.build("a"))] if row in PIPED else [])]
     for other in sorted(decorators - {row.decorator}):
-        handler: Any = getattr(rig.once, other)(collecting([]))
+        handler: Any = getattr(rig.once, other)(name=other)(collecting([]))
         for event in events:
             with pytest.raises(
                 Misconfigured, match=f"once.{other} received .* Use once.{row.decorator} for it"
@@ -129,7 +129,7 @@ def test_another_decorator_names_the_right_one(rig: Rig, row: Row) -> None:
         mixed.append({"Records": [*own.build("a")["Records"], *row.build("a")["Records"]]})
     for event in mixed:
         with pytest.raises(Misconfigured, match=f"Use once.{row.decorator} for it"):
-            getattr(rig.once, own.decorator)(collecting([]))(event, rig.context())
+            getattr(rig.new(), own.decorator)(collecting([]))(event, rig.context())
     assert rig.rows() == []
 
 

@@ -322,7 +322,7 @@ def test_another_payload(shop: Shop) -> None:
 
 
 def test_scope_name_and_keep(shop: Shop) -> None:
-    """They are as in `begin`; the default name is that of the handler."""
+    """They are as in `begin`."""
 
     def handle(event: Any, context: DurableContext) -> None:
         with shop.rig.once.execution(
@@ -335,8 +335,7 @@ def test_scope_name_and_keep(shop: Shop) -> None:
     with executions(handle) as of:
         assert of.run("first").error is None
     row = shop.rig.row()
-    assert row.token.startswith("shop/tests.decorators.test_execution_ends.test_scope_name_and_keep")
-    assert row.token.endswith("/acme/5")
+    assert row.token == "shop/work/acme/5"
     assert row.ttl == int((row.created + HOUR).timestamp())
 
 

@@ -530,7 +530,7 @@ ASKS = "; from lambda_once.explain.explanation import explain; explain(f.__once_
 def test_a_cold_start_does_not_pay(rig: Rig, ask: str, loaded: object) -> None:
     """What explains is imported when somebody asks, and not before."""
     program = (
-        "import sys; from lambda_once import Once; once = Once(); f = once.function(lambda x: x)"
+        "import sys; from lambda_once import Once; once = Once(); f = once.function(name='f')(lambda x: x)"
         f"{ask}; print('lambda_once.explain.explanation' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

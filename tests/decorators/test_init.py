@@ -157,7 +157,7 @@ def test_a_failure_is_raised_at_first_use(monkeypatch: pytest.MonkeyPatch) -> No
     """The handler's module was imported all the same."""
     _in(monkeypatch, LAMBDA | {"LAMBDA_ONCE_CLIENT": "fast"})
     once = Once(table="tokens")
-    handler = once.function(key="id")(lambda id: id)  # noqa: A006  (the name that the key selects)
+    handler = once.function(key="id", name="work")(lambda id: id)  # noqa: A006  (the name that the key selects)
     with once.invocation(lambda_context()), pytest.raises(Misconfigured, match="LAMBDA_ONCE_CLIENT=fast"):
         handler(1)
 

@@ -170,7 +170,7 @@ def test_headers_may_be_a_scope(rig: Rig) -> None:
     for name in ("acme", "ajax", "acme"):
         handler(kafka_event({"orderId": 5}, headers={"tenant": name}), rig.context())
     assert len(seen) == 2
-    by_topic = rig.once.kafka(key="orderId", scope="topic")(worker(seen, set()))
+    by_topic = rig.once.kafka(key="orderId", scope="topic", name="by topic")(worker(seen, set()))
     by_topic(kafka_event({"orderId": 5}), rig.context())
     assert rig.rows()[-1].token.endswith("/orders/5")
 
@@ -182,15 +182,15 @@ def test_headers_may_be_a_scope(rig: Rig) -> None:
 def test_a_tombstone_is_a_record_like_others(rig: Rig) -> None:
     """Its payload is None: it runs once, a key= finds nothing in it, and it fits no model."""
     seen: list[object] = []
-    handler = rig.once.kafka(lambda record: seen.append(record.value))
+    handler = rig.once.kafka(name="work")(lambda record: seen.append(record.value))
     event = kafka_event(None)
     handler(event, rig.context())
     handler(event, rig.context())
     assert seen == [None]
     with pytest.raises(KeyMissing):
-        rig.once.kafka(key="orderId")(lambda _record: None)(event, rig.context())
+        rig.once.kafka(key="orderId", name="keyed")(lambda _record: None)(event, rig.context())
     with pytest.raises(KeyMissing, match="not a valid Order"):
-        rig.once.kafka(model=Order)(lambda _order: None)(event, rig.context())
+        rig.once.kafka(model=Order, name="typed")(lambda _order: None)(event, rig.context())
 
 
 # -- bad input

@@ -85,7 +85,7 @@ def test_protobuf_is_decoded(rig: Rig) -> None:
     """The schema is the message class, as in Powertools."""
     seen: list[object] = []
     schema = SchemaConfig(value_schema_type="PROTOBUF", value_schema=ProtobufValue)
-    handler = rig.once.kafka(schema=schema, key="@")(lambda record: seen.append(record.value))
+    handler = rig.once.kafka(schema=schema, key="@", name="work")(lambda record: seen.append(record.value))
     handler(kafka_event(ProtobufValue(string_value="order-5").SerializeToString()), rig.context())
     handler(
         kafka_event(ProtobufValue(string_value="order-5").SerializeToString(), first_offset=1), rig.context()
@@ -97,7 +97,9 @@ def test_protobuf_is_decoded(rig: Rig) -> None:
 def test_a_key_sees_the_decoded_value(rig: Rig) -> None:
     """key=, ignore= and the fingerprint are over the value by its schema."""
     seen: list[object] = []
-    handler = rig.once.kafka(schema=AVRO, key="orderId")(lambda record: seen.append(record.value))
+    handler = rig.once.kafka(schema=AVRO, key="orderId", name="work")(
+        lambda record: seen.append(record.value)
+    )
     handler(kafka_event(avro(TEA)), rig.context())
     handler(kafka_event(avro(TEA), first_offset=1), rig.context())
     assert seen == [TEA]
@@ -111,7 +113,9 @@ def test_a_serializer_of_the_schema_is_obeyed(rig: Rig, made: Any) -> None:
     """With value_output_serializer the record's value is of that type; key= sees its fields."""
     seen: list[object] = []
     schema = SchemaConfig(value_schema_type="AVRO", value_schema=ORDER, value_output_serializer=made)
-    handler = rig.once.kafka(schema=schema, key="orderId")(lambda record: seen.append(record.value))
+    handler = rig.once.kafka(schema=schema, key="orderId", name="work")(
+        lambda record: seen.append(record.value)
+    )
     handler(kafka_event(avro(TEA)), rig.context())
     handler(kafka_event(avro(TEA), first_offset=1), rig.context())
     assert seen == [made(**TEA)]
@@ -139,7 +143,7 @@ def test_the_default_key_compares_what_was_sent(rig: Rig) -> None:
     event = kafka_event(avro(TEA))
     later = SchemaConfig(value_schema_type="AVRO", value_schema=json.dumps(wider))
     for schema in (AVRO, later):
-        handler = rig.once.kafka(schema=schema, name="orders")(lambda record: seen.append(record.value))
+        handler = rig.new().kafka(schema=schema, name="orders")(lambda record: seen.append(record.value))
         handler(event, rig.context())
     assert len(seen) == 1
 
@@ -194,7 +198,7 @@ def test_a_value_that_is_no_base64_is_refused(rig: Rig) -> None:
     value = event["records"]["orders-0"][0]["value"]
     event["records"]["orders-0"][0]["value"] = f"%{value}"
     with pytest.raises(KeyMissing, match="is not base64"):
-        rig.once.kafka(schema=AVRO)(lambda _record: None)(event, rig.context())
+        rig.once.kafka(schema=AVRO, name="work")(lambda _record: None)(event, rig.context())
 
 
 @in_memory
@@ -206,7 +210,7 @@ def test_a_serializer_that_raises_fails_its_record(rig: Rig) -> None:
 
     schema = SchemaConfig(value_schema_type="JSON", value_output_serializer=broken)
     with pytest.raises(KeyMissing, match=r"does not fit its schema \(ZeroDivisionError\)"):
-        rig.once.kafka(schema=schema)(lambda _record: None)(kafka_event(TEA), rig.context())
+        rig.once.kafka(schema=schema, name="work")(lambda _record: None)(kafka_event(TEA), rig.context())
 
 
 # -- when decorated
@@ -242,7 +246,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_consumer_of_powertools_outside_is_refused(rig: Rig) -> None:
     """Its schema would be lost, so the message says where it belongs; without a schema it does no harm."""
     seen: list[object] = []
-    handler: Any = rig.once.kafka(lambda record: seen.append(record.decoded_value))
+    handler: Any = rig.once.kafka(name="work")(lambda record: seen.append(record.decoded_value))
     with pytest.raises(Misconfigured, match=r"pass its schema_config to once\.kafka as schema="):
         kafka_consumer(schema_config=AVRO)(handler)(kafka_event(avro(TEA)), rig.context())
     handler(ConsumerRecords(kafka_event("x")), rig.context())

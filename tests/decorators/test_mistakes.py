@@ -650,7 +650,7 @@ def test_a_missing_service_is_logged_once(
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", environment)
     made = Once(store=MemoryStore(), service=argument, logger=logging.getLogger("made"))
     for key in ("a", "b"):
-        made.run(key, len, [])
+        made.run("len", key, len, [])
     lines = [line for line in caplog.records if line.message == "once.no_service"]
     assert len(lines) == warnings
     assert all("POWERTOOLS_SERVICE_NAME" in line.__dict__["reason"] for line in lines)

@@ -109,7 +109,7 @@ def test_a_key_counts_in_every_queue(rig: Rig) -> None:
     handler(rabbitmq_event({"orderId": 5}, message_ids=["2"], queue="returns"), rig.context())
     handler(activemq_event({"orderId": 5}), rig.context())
     assert len(seen) == 1
-    scoped = rig.once.mq(key="orderId", scope="eventSourceKey")(worker(seen, set()))
+    scoped = rig.once.mq(key="orderId", scope="eventSourceKey", name="scoped")(worker(seen, set()))
     scoped(rabbitmq_event({"orderId": 5}), rig.context())
     scoped(rabbitmq_event({"orderId": 5}, queue="returns"), rig.context())
     assert len(seen) == 3
@@ -173,7 +173,7 @@ def test_messages_in_another_shape_are_refused(rig: Rig, event: Any) -> None:
 def test_a_message_stands_for_its_data_in_a_function(rig: Rig, build: Any, kind: Any) -> None:
     """As a message of SQS does: a redelivery, which has another flag and time, is the same call."""
     seen: list[str] = []
-    work = rig.once.function(lambda message: seen.append(message.decoded_data))
+    work = rig.once.function(name="work")(lambda message: seen.append(message.decoded_data))
     keyed = rig.once.function(key="message.orderId", name="k")(
         lambda message: seen.append(message.decoded_data)
     )

@@ -69,7 +69,7 @@ def handler_of(once: Once, form: str, work: Callable[[], object] = lambda: None)
         work()
         return "paid"
 
-    @once.event(key="order", name="charge")
+    @once.event(key="order", name=plain)
     async def asynchronous(event: dict[str, Any]) -> str:
         await asyncio.to_thread(work)
         return "paid"

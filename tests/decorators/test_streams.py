@@ -222,7 +222,7 @@ def test_a_batch_of_several_windows(rig: Rig) -> None:
 
 def test_a_window_costs_two_round_trips(counted: Counted) -> None:
     """One for the tokens of 25 records and one for their completions, or for what completed them before."""
-    handler = counted.rig.once.kinesis(lambda _record: None)
+    handler = counted.rig.once.kinesis(name="work")(lambda _record: None)
     event = kinesis_event(*map(str, range(50)))
     handler(event, counted.rig.context())
     assert counted.calls() == ["BatchExecuteStatement"] * 4
@@ -351,7 +351,7 @@ def test_what_is_released_for_a_wait_is_acquired_again(rig: Rig) -> None:
         killed(first, rig.context("request-1", seconds=10))
     seen: list[str] = []
 
-    @rig.once.kinesis(name="work")
+    @rig.once.kinesis(name=killed)
     async def handler(record: KinesisStreamRecord) -> None:
         seen.append(record.kinesis.data_as_text())
 
@@ -443,7 +443,7 @@ def test_what_can_never_succeed(rig: Rig) -> None:
 def test_without_on_give_up_it_stops_the_order(rig: Rig) -> None:
     """Like any failure, at every delivery."""
     seen: list[str] = []
-    handler = rig.once.kinesis(key="id")(lambda record: seen.append(record.event_id))
+    handler = rig.once.kinesis(key="id", name="work")(lambda record: seen.append(record.event_id))
     handler(kinesis_event({"id": 1}), rig.context())
     for request in ("request-2", "request-3"):
         with pytest.raises(KeyReused):
@@ -653,7 +653,7 @@ def test_key_model_and_scope(rig: Rig) -> None:
 def test_binary_data_is_keyed(rig: Rig) -> None:
     """By its eventID; a callable key= may read it."""
     event = kinesis_event(b"\x00\xff", b"\x00\xfe")
-    rig.once.kinesis(lambda _record: None)(event, rig.context())
+    rig.once.kinesis(name="work")(lambda _record: None)(event, rig.context())
     by_data = rig.once.kinesis(key=lambda record: record.kinesis.data_as_bytes()[1], name="data")
     by_data(lambda _record: None)(event, rig.context())
     assert [row.token for row in rig.rows()][2:] == ["shop/data/255", "shop/data/254"]
@@ -753,7 +753,7 @@ def test_a_record_in_a_function_is_its_data_within_its_id(
 ) -> None:
     """Equal records are separate calls, another role makes no other one, and key= selects from the data."""
     seen: list[str] = []
-    work = rig.once.function(lambda record: seen.append(record.event_id))
+    work = rig.once.function(name="work")(lambda record: seen.append(record.event_id))
     keyed = rig.once.function(key=key, name="keyed")(lambda record: seen.append(f"of {record.event_id}"))
     one, other = build()["Records"]
     again = one | {"invokeIdentityArn": "arn:aws:iam::123456789012:role/renamed", "eventVersion": "2"}

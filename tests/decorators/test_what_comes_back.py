@@ -52,7 +52,7 @@ def function(rig: Rig, annotation: Any, result: Any, **options: Any) -> Callable
         return result
 
     work.__annotations__["return"] = annotation
-    protected = rig.once.function(name="work", **options)(work)
+    protected = rig.once.function(**{"name": "work"} | options)(work)
     return lambda: protected("o-1")
 
 
@@ -170,7 +170,7 @@ def test_returns_converts_for_everyone(rig: Rig) -> None:
     """A dict for a dataclass: the first caller gets the dataclass, too."""
     call = function(rig, Any, {"id": "o-1", "cents": 5}, returns=Paid)
     assert call() == call() == Paid("o-1", 5)
-    other = function(rig, Any, Refunded("o-1", 5), returns=Paid | Refunded, key="order")
+    other = function(rig, Any, Refunded("o-1", 5), returns=Paid | Refunded, key="order", name="other")
     assert other() == Refunded("o-1", 5)
     with pytest.raises(ResultUnavailable):
         other()
@@ -327,7 +327,7 @@ def test_who_asks_for_a_records_result_is_told(rig: Rig) -> None:
     def charge(record: Any) -> object:
         return object()
 
-    @rig.once.function(name="charge", key="id")
+    @rig.once.function(name=charge, key="id")
     def ask(id: int) -> None:  # noqa: A002  (the key's name)
         raise AssertionError
 

@@ -48,9 +48,15 @@ def name_in_token(name: Name, default: str) -> str:
     if isinstance(name, str):
         return name
     if name is not None:
-        return str(name.__once__.name)  # type: ignore[attr-defined]  (`check_shared` has found it)
+        return token_name(name)
     function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
     return f"{function}.{default}" if function else default
+
+
+def token_name(decorated: AnyFunction) -> str:
+    """Return the second part of the tokens of *decorated*, what one of our decorators has returned."""
+    name: str = decorated.__once__.name  # type: ignore[attr-defined]
+    return name
 
 
 def check_shared(name: Name, runtime: object) -> None:
@@ -62,7 +68,7 @@ def check_shared(name: Name, runtime: object) -> None:
         )
 
 
-def without_name(function: AnyFunction) -> str | None:
+def _without_name(function: AnyFunction) -> str | None:
     """Return what *function* is if it has no default name, such as "a lambda"; None: it has one."""
     inner = _innermost(function)
     last = str(getattr(inner, "__qualname__", "")).rpartition(".")[2]
@@ -112,7 +118,7 @@ def _succeeds(new: AnyFunction, old: AnyFunction) -> bool:
         and (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
         and one.__code__ is not other.__code__
         and _NESTED not in one.__qualname__
-        and without_name(one) is None
+        and _without_name(one) is None
     )
 
 
@@ -151,8 +157,18 @@ class Names:
         self._lock = threading.RLock()  # collecting garbage may run a finaliser that decorates
         self._known: WeakKeyDictionary[AnyFunction, _Known] = WeakKeyDictionary()
 
-    def add(self, decorated: AnyFunction, name: str) -> None:
-        """Note that *decorated* has *name*. Raises `Misconfigured` if other work that is alive has it."""
+    def add(self, decorated: AnyFunction, name: Name) -> None:
+        """
+        Note that *decorated* was decorated with ``name=`` *name*.
+
+        Raises `Misconfigured` if it has no name, or if other work that is alive has that name.
+        """
+        if callable(name):
+            return
+        nameless = _without_name(decorated)
+        if name is None and nameless is not None:
+            raise Misconfigured(f"{nameless} has no name of its own: pass name=, or write a def")
+        name = token_name(decorated)
         with self._lock:
             if self._other(decorated, name) is not None:
                 gc.collect()
@@ -203,8 +219,8 @@ class Names:
 def _conflict(new: AnyFunction, old: AnyFunction, name: str) -> str:
     message = (
         f"{_shown(old)} and {_shown(new)} have one name, {name!r}: for an equal key only the first of them "
-        f"would run. Give each a name= of its own, or pass name={getattr(old, '__name__', 'the first')}, the "
-        "decorated function, to share it on purpose"
+        "would run. Give each a name= of its own; to share one on purpose, pass the decorated function as "
+        "the name= of the other"
     )
     found = _def_of(old)
     if found is not None and _NESTED in found.__qualname__:

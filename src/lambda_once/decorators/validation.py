@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.durable import check_function
 from lambda_once.core.signatures import accepts, is_async, model_of, signature_of, title
-from lambda_once.decorators.names import Name, without_name
 from lambda_once.errors import Misconfigured
 from lambda_once.settings import Where
 
@@ -113,8 +112,8 @@ def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
 # -- functions
 
 
-def check_decorated(decorator: str, function: object, name: Name) -> None:
-    """Check that *decorator* can be applied to *function*; *name* is ``name=``. Raises `Misconfigured`."""
+def check_decorated(decorator: str, function: object) -> None:
+    """Check that *decorator* can be applied to *function*. Raises `Misconfigured`."""
     if isinstance(function, staticmethod | classmethod):
         outer = f"@{type(function).__name__}"
         raise Misconfigured(f"put {outer} above @{decorator}, not below: {title(function.__func__)}")
@@ -131,9 +130,6 @@ def check_decorated(decorator: str, function: object, name: Name) -> None:
             "The inner one would find the token in progress, and nothing would ever run"
         )
     check_function(title(function), function)
-    nameless = without_name(function) if name is None else None
-    if nameless is not None:
-        raise Misconfigured(f"{nameless} has no name of its own: pass name=, or write a def")
 
 
 def check_key(decorator: str, function: str, settings: Settings, where: Where) -> None:
