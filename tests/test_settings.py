@@ -176,13 +176,13 @@ def test_shards_are_a_number(monkeypatch: pytest.MonkeyPatch, shards: str) -> No
     with pytest.raises(
         Misconfigured, match=f"LAMBDA_ONCE_STATUS_SHARDS is '?{re.escape(shards)}'?: .* 1 to 100"
     ):
-        Once(table="tokens").run("k", len, [1])
+        Once(table="tokens").run("len", "k", len, [1])
 
 
 def test_what_tells_no_parameters_is_refused() -> None:
     """A builtin without a signature cannot have its arguments counted."""
     with pytest.raises(Misconfigured, match="wrap it in a function"):
-        Once(table="tokens").run("k", int)
+        Once(table="tokens").run("int", "k", int)
 
 
 def test_the_table_may_be_named_late(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -333,7 +333,6 @@ class Gateway:
 
 async def awaited() -> None:
     assert_type(await function_async(Order(id="5")), Receipt)
-    assert_type(await once.run("function_async", "k", function_async, Order(id="5")), Receipt)
     assert_type(await once.run("mail", "k", function_async, Order(id="5")), Receipt)
     assert_type(await once.run("mail", "k", Gateway().asend, "bob"), Receipt)
     assert_type(await once.run("mail", "k", partial(function_async, Order(id="5"))), Receipt)
@@ -350,8 +349,8 @@ def create(order: Order, *, note: str = "") -> Receipt:
     return Receipt(order=order.id + note)
 
 
-assert_type(once.run("create", "k", create, Order(id="5"), note="x"), Receipt)
 once.run("create", "k", create, "5")  # type: ignore[arg-type]
+once.run("k", create, "5")  # type: ignore[arg-type]
 assert_type(once.run("mail", "k", create, Order(id="5"), note="x"), Receipt)
 assert_type(once.run("mail", 5, Gateway().send, "bob", copy=True), Receipt)
 assert_type(once.run("mail", "k", partial(create, Order(id="5")), note="x"), Receipt)
@@ -362,6 +361,9 @@ once.run(5, "k", create, Order(id="5"))  # type: ignore[arg-type]
 once.run("mail", create, Order(id="5"))  # type: ignore[arg-type]
 once.run(name="mail", key="k", function=create)  # type: ignore[call-arg]
 
+once.begin("k")  # type: ignore[call-arg]
+once.begin("k", name=create)
+once.begin("k", name=5)  # type: ignore[arg-type]
 with once.begin("order/create/12345", name="orders", scope="acme", payload=event) as begun:
     assert_type(begun, Attempt | Replayed)
     if not begun.replayed:

@@ -132,9 +132,9 @@ def test_the_parts_of_a_result_are_sent_once(
 
     counted.wire.fates_of[PARTS] = [sent, THROTTLED, sent, THROTTLED, sent, *[sent] * 6]
     if in_batch:
-        rig.once.sqs(lambda _record: None)(records("a", "b"), rig.context())
+        rig.once.sqs(name="work")(lambda _record: None)(records("a", "b"), rig.context())
     else:
-        rig.once.event(lambda event: event)({"order": 5}, rig.context())
+        rig.once.event(name="work")(lambda event: event)({"order": 5}, rig.context())
     assert rig.states() == [State.COMPLETE] * (2 if in_batch else 1)
     assert sorted(parts) == sorted("012" * (2 if in_batch else 1))
 

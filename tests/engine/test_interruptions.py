@@ -180,7 +180,7 @@ def test_a_completion_that_is_interrupted_is_sent_again(when: str) -> None:
     rig = Rig()
     _interrupted(rig, **{when: 1})
     with pytest.raises(KeyboardInterrupt):
-        rig.once.event(lambda event: event)({"order": 5}, rig.context())
+        rig.once.event(name="work")(lambda event: event)({"order": 5}, rig.context())
     assert rig.row().state is State.COMPLETE
     assert Event.COMPLETED.value in rig.events()
 
@@ -190,7 +190,7 @@ def test_who_interrupts_twice_means_it() -> None:
     rig = Rig()
     _interrupted(rig, before=2)
     with pytest.raises(KeyboardInterrupt):
-        rig.once.event(lambda event: event)({"order": 5}, rig.context())
+        rig.once.event(name="work")(lambda event: event)({"order": 5}, rig.context())
     assert rig.row().state is State.IN_PROGRESS
 
 
@@ -277,7 +277,7 @@ def _interrupted_while_it_writes(monkeypatch: pytest.MonkeyPatch, method: str, l
 
     monkeypatch.setattr(Pipeline, method, interrupted)
     with pytest.raises(KeyboardInterrupt):
-        rig.once.sqs(lambda _record: None)(records(*BODIES), rig.context())
+        rig.once.sqs(name="work")(lambda _record: None)(records(*BODIES), rig.context())
     assert (left, {*writers}) == ([], {threading.current_thread()})
     assert rig.states() == [State.COMPLETE] * len(BODIES)
     assert rig.events().count(Event.COMPLETED.value) == len(BODIES)

@@ -84,7 +84,7 @@ def test_a_sibling_is_no_retry() -> None:
 def test_a_polled_source_never_waits_for_itself() -> None:
     """A poller delivers again under a new request id; where the id is the same it is no retry of Lambda's."""
     rig = Rig()
-    handler = rig.once.sqs(lambda _record: None)
+    handler = rig.once.sqs(name="work")(lambda _record: None)
     with rig.crash():
         handler(records("a"), rig.context(REQUEST, seconds=10))
     rig.clock.advance(1)
@@ -93,7 +93,7 @@ def test_a_polled_source_never_waits_for_itself() -> None:
 
 
 def _is_told_at_once_under_hold(rig: Rig) -> None:
-    handler = rig.once.event(on_lapse="hold")(lambda event: event)
+    handler = rig.once.event(on_lapse="hold", name="work")(lambda event: event)
     with rig.crash():
         handler(eventbridge({"order": 5}), rig.context(REQUEST, seconds=10))
     rig.clock.advance(1)

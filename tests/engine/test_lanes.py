@@ -187,7 +187,7 @@ def _interrupted_before_a_duplicate() -> None:
 
     rig.once = rig.new()
     rig.once._runtime.reporter._hooks = (hook,)
-    handler = rig.once.sqs(key=lambda record: record.body)(lambda _record: None)
+    handler = rig.once.sqs(key=lambda record: record.body, name="work")(lambda _record: None)
     handler(records("b"), rig.context())
     armed.append(True)
     context = rig.context("request-2")
@@ -240,7 +240,7 @@ def _ahead(*, is_async: bool) -> tuple[Rig, list[int]]:
     async def awaited(record: SQSRecord) -> None:
         count()
 
-    plain = rig.once.sqs(key=lambda record: record.body)(lambda _record: count())
+    plain = rig.once.sqs(key=lambda record: record.body, name="work")(lambda _record: count())
     handler = awaited if is_async else plain
     assert handler(records(*map(str, range(250))), rig.context()) == ALL_WELL
     assert rig.states() == [State.COMPLETE] * 250

@@ -119,7 +119,7 @@ def test_equal_records(group: Callable[[int], str]) -> None:
 
     def works(count: int) -> Callable[[], object]:
         rig = Rig()
-        handler = rig.once.sqs(key=lambda record: record.body)(lambda _record: None)
+        handler = rig.once.sqs(key=lambda record: record.body, name="work")(lambda _record: None)
         records = [fifo_record("same", group=group(n), id_=str(n)) for n in range(count)]
         return lambda: handler(batch(*records), rig.context())
 
@@ -131,7 +131,7 @@ def test_a_standard_queue() -> None:
 
     def works(count: int) -> Callable[[], object]:
         rig = Rig()
-        handler = rig.once.sqs(key=lambda record: record.body)(lambda _record: None)
+        handler = rig.once.sqs(key=lambda record: record.body, name="work")(lambda _record: None)
         event = records(*map(str, range(count)))
         return lambda: handler(event, rig.context())
 

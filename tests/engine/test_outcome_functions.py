@@ -80,7 +80,7 @@ Way = Callable[[Rig, Order, dict[str, Any]], Callable[[], Any]]
 
 
 def _protected(once: Once, does: Callable[[], Any], options: dict[str, Any]) -> Callable[[int], Any]:
-    @once.function(key="n", name="charge", **options)
+    @once.function(**{"key": "n", "name": "charge"} | options)
     def work(n: int) -> Any:
         return does()
 
@@ -142,7 +142,7 @@ def probed(rig: Rig, order: Order, options: dict[str, Any]) -> Callable[[], Any]
     """Return what finds a killed attempt, whose probe knows that it charged."""
     options = {"on_lapse": lambda *_: Done(dict(RESULT)), **options}
     work = _protected(order.once, order.charge, options)
-    plain = _protected(order.once, order.charge, {})
+    plain = _protected(order.once, order.charge, {"name": work})
     with rig.crash():
         plain(5)
     rig.clock.advance(1000)

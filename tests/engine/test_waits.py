@@ -107,7 +107,7 @@ def test_nothing_waits_on_the_thread_of_a_running_loop() -> None:
 def test_a_cached_outcome_lives_five_minutes() -> None:
     """An operator's decision is seen by then, however often the entry was used meanwhile."""
     rig = Rig()
-    work = rig.once.function(cache=10)(lambda order: order)
+    work = rig.once.function(cache=10, name="work")(lambda order: order)
     asked = [rig.store.acquisitions]
     for seconds in (0, 299, 1, 0):
         rig.clock.advance(seconds)
@@ -152,6 +152,6 @@ def test_a_context_that_cannot_say_what_remains(remaining: Any) -> None:
         get_remaining_time_in_millis = staticmethod(remaining) if callable(remaining) else remaining
 
     rig = Rig()
-    handler: Any = rig.once.event(lambda event: event)
+    handler: Any = rig.once.event(name="work")(lambda event: event)
     assert handler({"order": 5}, Context()) == {"order": 5}
     assert "once.no_lambda_context" in rig.events() or rig.row().state is State.COMPLETE

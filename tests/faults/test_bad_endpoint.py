@@ -130,7 +130,7 @@ def test_a_doubled_client_is_believed() -> None:
     """What a test's double answers came by no wire, and has no headers."""
     client = tables.client()
     client.meta.events.register_first("before-call.dynamodb", _doubled)
-    assert Layers(client).once().run("k", len, [1]) == 1
+    assert Layers(client).once().run("len", "k", len, [1]) == 1
 
 
 def test_an_empty_answer_of_a_double_grants_nothing() -> None:

@@ -85,11 +85,11 @@ def _works(ending: Ending, last: int, apart: int) -> tuple[Callable[..., Any], A
 
 def _blocks(once: Once, work: Any, *, is_async: bool, **options: Any) -> Handler:
     def block(key: str) -> None:
-        with once.begin(key, name="work", **options):
+        with once.begin(key, **options):
             work()
 
     async def block_async(key: str) -> None:
-        async with once.begin(key, name="work", **options):
+        async with once.begin(key, **options):
             await work()
 
     return _each(once, block_async if is_async else block)
@@ -300,7 +300,7 @@ def _large(many: int, remaining: int, table: Table, *, is_async: bool, turns: in
         def plain(_record: Any) -> None:
             ending.work(20)
 
-        @once.sqs(name="charge", raise_on_entire_batch_failure=False, concurrency=2)
+        @once.sqs(name=plain, raise_on_entire_batch_failure=False, concurrency=2)
         async def awaited(_record: Any) -> None:
             await ending.work_async(20)
 

@@ -7,53 +7,31 @@ from typing import Any
 
 import pytest
 
-from lambda_once import MemoryStore, Misconfigured, Once, _once
-from lambda_once.decorators import validation
-from lambda_once.decorators.names import Receivers
+from lambda_once import MemoryStore, Misconfigured, Once
+from lambda_once.decorators import names
+from lambda_once.decorators.names import Names, Receivers
 from lambda_once.observability.events import Event
 from lambda_once.testing import lambda_context, sqs_event
 
-
-class Gateway:
-    """One of several that send something."""
-
-    def __init__(self, kind: str, done: list[str]) -> None:
-        self.kind = kind
-        self.done = done
-
-    def send(self, order: str) -> str:
-        self.done.append(f"{self.kind} {order}")
-        return self.kind
+Handlers = Callable[[Once, list[str]], list[Callable[..., Any]]]
 
 
-def _two_effects() -> list[str]:
-    """Return what a handler of two effects of one name has done when its message is gone."""
-    once, done = Once(store=MemoryStore(), service="shop"), list[str]()
-    mail, text = Gateway("mail", done), Gateway("text", done)
+def _of_one_name(once: Once, done: list[str]) -> list[Callable[..., Any]]:
+    """Two functions of one module, whose name was copied."""
 
-    @once.sqs(key="orderId", raise_on_entire_batch_failure=False)
-    def notify(record: Any) -> None:
-        for each in (mail, text):
-            once.run("send", record.json_body["orderId"], each.send, record.json_body["orderId"])
+    @once.sqs(key="orderId", name="orders")
+    def ship(record: Any) -> None:
+        done.append("shipped")
 
-    gone = notify(sqs_event({"orderId": "o-1"}), lambda_context()) == {"batchItemFailures": []}
-    return done if gone else ["the message is still there"]
+    @once.sqs(key="orderId", name="orders")
+    def bill(record: Any) -> None:
+        done.append("billed")
 
-
-def test_effects_of_one_name_are_refused() -> None:
-    """Before anything is done: the message fails, until the effects have names."""
-    assert _two_effects() == ["the message is still there"]
+    return [ship, bill]
 
 
-def test_twin_without_the_check_the_second_effect_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message is deleted, and the text was never sent."""
-    monkeypatch.setattr(_once, "check_own_name", lambda _: None)
-    assert _two_effects() == ["mail o-1"]
-
-
-def _two_subscribers() -> list[str]:
-    """Return what two handlers that one factory made have done for one message."""
-    once, done = Once(store=MemoryStore(), service="shop"), list[str]()
+def _of_a_factory(once: Once, done: list[str]) -> list[Callable[..., Any]]:
+    """Two functions that one factory makes."""
 
     def subscriber(target: str) -> Callable[..., Any]:
         @once.sqs(key="orderId")
@@ -62,22 +40,40 @@ def _two_subscribers() -> list[str]:
 
         return deliver
 
-    mail, erp = subscriber("mail"), subscriber("erp")
-    for each in (mail, erp):
+    return [subscriber("mail"), subscriber("erp")]
+
+
+def _done(handlers: Handlers) -> list[str]:
+    """Return what *handlers* have done for one message, which both take for done."""
+    once, done = Once(store=MemoryStore(), service="shop"), list[str]()
+    for each in handlers(once, done):
         assert each(sqs_event({"orderId": "o-1"}), lambda_context()) == {"batchItemFailures": []}
     return done
 
 
-def test_functions_of_a_factory_are_refused() -> None:
-    """When they are decorated: no message is delivered to either."""
-    with pytest.raises(Misconfigured, match="Pass name="):
-        _two_subscribers()
+@pytest.mark.parametrize("handlers", [_of_one_name, _of_a_factory])
+def test_a_second_function_of_one_name_is_refused(handlers: Handlers) -> None:
+    """When it is decorated: no message is delivered to either."""
+    with pytest.raises(Misconfigured, match="have one name"):
+        _done(handlers)
 
 
-def test_twin_without_the_check_the_second_function_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And says that it succeeded."""
-    monkeypatch.setattr(validation, "check_not_by_value", lambda _: None)
-    assert _two_subscribers() == ["mail"]
+@pytest.mark.parametrize(("handlers", "first"), [(_of_one_name, "shipped"), (_of_a_factory, "mail")])
+def test_twin_that_knows_no_names(monkeypatch: pytest.MonkeyPatch, handlers: Handlers, first: str) -> None:
+    """The second one does nothing, and says that it succeeded."""
+    monkeypatch.setattr(Names, "add", lambda *_: None)
+    assert _done(handlers) == [first]
+
+
+def test_twin_that_takes_one_def_for_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a factory makes is equal code, and other work."""
+
+    def code(function: Any) -> object:
+        found = names._def_of(function)
+        return None if found is None else found.__code__
+
+    monkeypatch.setattr(names, "_is_same_work", lambda one, other: code(one) == code(other))
+    assert _done(_of_a_factory) == ["mail"]
 
 
 def _two_classes(caplog: pytest.LogCaptureFixture) -> bool:

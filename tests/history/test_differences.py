@@ -226,5 +226,5 @@ def test_without_the_remaining_time(shop: Shop) -> None:
     assert "in_progress_expiration" not in record
     seen: list[Any] = []
     once = once_of(shop)
-    once.function(key="order")(lambda order: seen.append([order, once.current().lease]))(1)
+    once.function(key="order", name="work")(lambda order: seen.append([order, once.current().lease]))(1)
     assert seen[0][1] is not None

@@ -230,10 +230,10 @@ def _(two: Two) -> None:
     found = alike(two.handlers(once.event(key=key, fingerprint=False), **config), *events)
     assert found == ["run 1", "run 1", "run 2"]
     requests = [api_event(body={"id": n, "at": m}) for n, m in ((1, 1), (1, 2), (2, 1))]
-    sides = two.handlers(once.api_gateway(key="id", fingerprint=False), **config)
+    sides = two.handlers(once.api_gateway(key="id", fingerprint=False, name="requests"), **config)
     assert alike(sides, *requests) == ["run 1", "run 1", "run 2"]
     worked: list[str] = []
-    new = once.sqs(key="id", fingerprint=False)(_noting(worked))
+    new = once.sqs(key="id", fingerprint=False, name="records")(_noting(worked))
     old = two.shop.old_records(lambda record: record.message_id, event_key_jmespath=key)
     records = [sqs_record({"id": n}, id_=id_) for n, id_ in ((1, "m-1"), (1, "m-2"), (2, "m-3"))]
     for each in records:
@@ -303,7 +303,9 @@ def _(two: Two) -> None:
         return handler
 
     request = api_event(body={"a": 1})
-    over_http = two.handlers(two.once.api_gateway(without_key="run"), event_key_jmespath="headers.key")
+    over_http = two.handlers(
+        two.once.api_gateway(without_key="run", name="requests"), event_key_jmespath="headers.key"
+    )
     with_function = two.handlers(optional, event_key_jmespath="id")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "No idempotency key")

@@ -305,7 +305,7 @@ def test_requests_need_a_word(shop: Shop) -> None:
     once = shop.once(history=shop.history(key=BY_HEADER))
     for options in ({}, {"caller": False}, {"caller": "headers.user"}):
         with pytest.raises(Misconfigured, match=r"across_callers=True"):
-            once.api_gateway(**options)(lambda event: event)
+            once.api_gateway(**options, name="work")(lambda event: event)
 
 
 def test_what_across_callers_means(shop: Shop) -> None:

@@ -234,7 +234,7 @@ def environments() -> None:
     sign_in = shop.once.api_gateway(name="sign in")(_sets_a_cookie)
     sign_in(api_event("POST", "/sessions", {"code": 1}), shop.rig.context())
     nameless = Once(store=shop.rig.store, logger=_logger())
-    nameless.run("k", len, [])
+    nameless.run("len", "k", len, [])
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("POWERTOOLS_IDEMPOTENCY_DISABLED", "1")
         shop = Shop()
@@ -244,18 +244,8 @@ def environments() -> None:
 
 
 def names() -> None:
-    """Two functions that a factory made, and a method of two classes."""
+    """A method of two classes."""
     shop = Shop()
-
-    def make(target: list[str]) -> Callable[[object], list[str]]:
-        @shop.once.function
-        def deliver(order: object) -> list[str]:
-            return target
-
-        return deliver
-
-    for each in ("mail", "erp"):
-        make([each])(1)
 
     class Base:
         @shop.once.function(key="order")
@@ -282,7 +272,7 @@ def clients() -> None:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("AWS_USE_FIPS_ENDPOINT", "true")
         lean = Once(table="tokens", client="lean", service=SERVICE, logger=_logger())
-        lean.run("k", len, [])
+        lean.run("len", "k", len, [])
 
 
 # ------------------------------------------------------------------ patterns, the watchdog

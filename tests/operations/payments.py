@@ -54,7 +54,6 @@ class Payments:
 
         settings: dict[str, Any] = {
             "key": "paymentId",
-            "name": "charge",
             "lease": timedelta(seconds=LEASE),
             "on_error": {Timeout: HOLD, Declined: STORE},
         }
@@ -63,11 +62,11 @@ class Payments:
             self.asked.append(payment)
             return self.provider(payment)
 
-        @self._once.event(**settings)
+        @self._once.event(name="charge", **settings)
         def charged_at_once(event: dict[str, Any]) -> Any:
             return charge(event["paymentId"])
 
-        @self._once.sqs(**settings)
+        @self._once.sqs(name=charged_at_once, **settings)
         def charged_by_message(record: Any) -> Any:
             return charge(json.loads(record.body)["paymentId"])
 

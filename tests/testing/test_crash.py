@@ -85,21 +85,21 @@ class Shop:
 
 def by_sqs(shop: Shop) -> Callable[[], Any]:
     """A batch of one."""
-    handler = shop.once.sqs(key="id")(lambda record: shop.do(record.json_body["id"]))
+    handler = shop.once.sqs(key="id", name="work")(lambda record: shop.do(record.json_body["id"]))
     event = sqs_event({"id": "k"})
     return lambda: handler(event, lambda_context())
 
 
 def by_sns(shop: Shop) -> Callable[[], Any]:
     """A notification."""
-    handler = shop.once.sns(key="id")(lambda _: shop.do("k"))
+    handler = shop.once.sns(key="id", name="work")(lambda _: shop.do("k"))
     event = sns_event({"id": "k"})
     return lambda: handler(event, lambda_context())
 
 
 def by_event(shop: Shop) -> Callable[[], Any]:
     """A direct invocation."""
-    handler = shop.once.event(key="id")(lambda event: shop.do(event["id"]))
+    handler = shop.once.event(key="id", name="work")(lambda event: shop.do(event["id"]))
     return lambda: handler({"id": "k"}, lambda_context())
 
 
@@ -115,7 +115,7 @@ def by_async_event(shop: Shop) -> Callable[[], Any]:
 
 def by_api(shop: Shop) -> Callable[[], Any]:
     """A request."""
-    handler = shop.once.api_gateway(lambda _: shop.do("k"))
+    handler = shop.once.api_gateway(name="work")(lambda _: shop.do("k"))
     event = api_event(body={"item": "tea"}, headers={"Idempotency-Key": "k"})
     return lambda: handler(event, lambda_context())
 
@@ -233,7 +233,7 @@ def _batch(shop: Shop, *, coroutine: bool = False, **options: Any) -> Callable[[
         return shop.do(record.json_body["id"])
 
     work = later if coroutine else (lambda record: shop.do(record.json_body["id"]))
-    handler: Any = shop.once.sqs(key="id", **options)(work)
+    handler: Any = shop.once.sqs(key="id", name="work", **options)(work)
     return lambda event: handler(event, lambda_context())
 
 

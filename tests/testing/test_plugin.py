@@ -46,7 +46,7 @@ def run(pytester: pytest.Pytester, **files: str) -> pytest.RunResult:
 
 
 def test_the_fixtures_stand_in_for_the_world(pytester: pytest.Pytester) -> None:
-    """A module-level Once, one of the test's own, and contexts; nothing leaks into the next test."""
+    """A module-level Once, one of the test's own, names and contexts; nothing leaks into the next test."""
     tests = """
     from datetime import timedelta
 
@@ -56,8 +56,15 @@ def test_the_fixtures_stand_in_for_the_world(pytester: pytest.Pytester) -> None:
     from lambda_once import Once
     from lambda_once.testing import assert_completed, assert_no_token, assert_ran_once, sqs_event
 
+    kept = []
+
+
+    def made(target):
+        kept.append(shop.once.event(name="deliver")(lambda event: target))
+
 
     def test_first(once_store, fake_clock, lambda_context):
+        made("mail")
         event = sqs_event({"orderId": 5}, {"orderId": 6})
         began = fake_clock.now()
         for _ in range(2):
@@ -71,6 +78,7 @@ def test_the_fixtures_stand_in_for_the_world(pytester: pytest.Pytester) -> None:
 
     def test_next(once_store, fake_clock, lambda_context):
         assert_no_token(once_store)
+        made("erp")
         shop.charge(sqs_event({"orderId": 5}), lambda_context)
         assert shop.charged == [5, 6, 5]
         fake_clock.advance(14 * 24 * 3600)

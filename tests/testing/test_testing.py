@@ -191,7 +191,7 @@ def _book(order: int) -> int:
 def test_an_empty_store_of_its_own_is_used() -> None:
     """A store that counts as false is a store: Once looks for no table."""
     store = Sized()
-    Once(service="shop", store=store).run("5", _book, 5)
+    Once(service="shop", store=store).run("book", "5", _book, 5)
     assert len(store) == 1
 
 

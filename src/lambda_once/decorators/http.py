@@ -18,7 +18,7 @@ from lambda_once.decorators.handlers import (
     with_context,
 )
 from lambda_once.decorators.identify import Identifier
-from lambda_once.decorators.names import name_in_token, name_of
+from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Receiver
@@ -86,7 +86,7 @@ class HttpIdentifier:
     @property
     def name(self) -> str:
         """The name in the token."""
-        return name_in_token(self._settings.name, self._default_name)
+        return Identifier(self.runtime, self._settings, self._codec, self._default_name).name
 
     @property
     def caller_selector(self) -> Selector | Literal[False]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, plain
@@ -11,7 +12,7 @@ from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
-from lambda_once.decorators.names import name_in_token
+from lambda_once.decorators.names import token_name
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
@@ -42,8 +43,12 @@ class Identifier(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name in the token."""
-        return name_in_token(self.settings.name, self.default_name)
+        """The name in the token. Two functions of one name in two Lambdas share no tokens by accident."""
+        name = self.settings.name
+        if name is None:
+            function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
+            return f"{function}.{self.default_name}" if function else self.default_name
+        return name if isinstance(name, str) else token_name(name)
 
     def call(
         self,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import inspect
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,21 +35,6 @@ _NAMELESS: Final = {"<lambda>": "a lambda", "_": "a function called _"}
 def name_of(function: AnyFunction) -> str:
     """Return ``module.qualname``."""
     return f"{function.__module__}.{getattr(function, '__qualname__', '')}"
-
-
-def name_in_token(name: Name, default: str) -> str:
-    """
-    Return the second part of the token of work with ``name=`` *name*, or with the name *default*.
-
-    A default name begins with the Lambda function's, so two functions of one name in two Lambdas share no
-    tokens by accident.
-    """
-    if isinstance(name, str):
-        return name
-    if name is not None:
-        return token_name(name)
-    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
-    return f"{function}.{default}" if function else default
 
 
 def token_name(decorated: AnyFunction) -> str:
@@ -82,7 +66,8 @@ def _without_name(function: AnyFunction) -> str | None:
 
 def _innermost(function: AnyFunction) -> AnyFunction:
     """Return what decorators have wrapped. A partial or bound method is itself: it holds an argument."""
-    return inspect.unwrap(function, stop=lambda each: isinstance(each, partial | MethodType))
+    inner: AnyFunction = inspect.unwrap(function, stop=lambda each: isinstance(each, partial | MethodType))
+    return inner
 
 
 def _def_of(function: AnyFunction) -> FunctionType | None:
@@ -106,7 +91,10 @@ def _is_same_work(one: AnyFunction, other: AnyFunction) -> bool:
     first, second = _def_of(one), _def_of(other)
     if first is None or second is None or first.__code__ is second.__code__:
         return False
-    return first.__code__ == second.__code__ and first.__code__.co_filename == second.__code__.co_filename
+    if first.__code__ != second.__code__:
+        return False
+    is_of_one_file = first.__code__.co_filename == second.__code__.co_filename
+    return is_of_one_file or first.__globals__ is second.__globals__  # IPython counts its cells' runs in it
 
 
 def _succeeds(new: AnyFunction, old: AnyFunction) -> bool:

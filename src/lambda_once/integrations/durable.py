@@ -188,7 +188,7 @@ def execution(
     payload: object,
 ) -> Execution:
     """
-    Return the context manager of `Once.execution`, called in the frame *caller*, its default name.
+    Return the context manager of `Once.execution`, called in the frame *caller*.
 
     Options that would wait inside a step, or cache in one environment, are off.
     """
