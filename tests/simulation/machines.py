@@ -103,7 +103,6 @@ class Works:
         once = Once(table=TABLE, client=self._network.client(), service="shop", hooks=[self._outcomes.hook])
         once._runtime.clock = MachineClock(self._scheduler, skew)
         options: dict[str, Any] = {
-            "name": "charge",
             "key": "order",
             "keep": timedelta(seconds=scenario.keep),
             "lease": None if scenario.lease is None else timedelta(milliseconds=scenario.lease),
@@ -113,26 +112,26 @@ class Works:
             "cache": scenario.cache,
             "history": history_of(scenario, self._network) if scenario.expires else None,
         }
+        if scenario.lanes:
+            return Machine(name, skew, on_lapse, *self._lanes(once, options))
 
-        @once.event(**options)
+        @once.event(name="charge", **options)
         def single(event: dict[str, Any]) -> Any:
             return self._work(once, str(event["amount"]))
 
-        @once.sqs(**options)
+        @once.sqs(name=single, **options)
         def batch(record: Any) -> Any:
             self.starting(record.message_id)
             return self._work(once, str(record.json_body["amount"]))
 
-        if scenario.lanes:
-            single, batch = self._lanes(once, options)
         return Machine(name, skew, on_lapse, single, batch)
 
     def _lanes(self, once: Once, options: dict[str, Any]) -> tuple[Any, Any]:
-        @once.event(**options)
+        @once.event(name="charge", **options)
         async def single(event: dict[str, Any]) -> Any:
             return await self._awaited(once, str(event["amount"]))
 
-        @once.sqs(**options, concurrency=self._scenario.lanes)
+        @once.sqs(name=single, **options, concurrency=self._scenario.lanes)
         async def batch(record: Any) -> Any:
             self.starting(record.message_id)
             return await self._awaited(once, str(record.json_body["amount"]))

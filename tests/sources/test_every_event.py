@@ -218,7 +218,7 @@ def test_a_leaf_of_a_record_counts_in_a_function_only_if_it_identifies_the_work(
     kind: Any, record: Any, counts: str
 ) -> None:
     """A record that is the argument of `once.function` is another call by the fields of its table only."""
-    work = Once(store=MemoryStore(), service="shop").function(lambda record: record)
+    work = Once(store=MemoryStore(), service="shop").function(name="work")(lambda record: record)
     before = _identities(work, {"args": [kind(record)]})
     for way in _leaves(record):
         named = ".".join(map(str, way))
