@@ -82,7 +82,9 @@ def _under(*path: str) -> Callable[[Event], bool]:
 
 def _is_cloudformation(event: Event) -> bool:
     known = event.get("RequestType") in ("Create", "Update", "Delete")
-    return known and _has("StackId", "RequestId", "ResponseURL")(event)
+    return (
+        known and _has("StackId", "RequestId")(event) and "ResponseURL" in event
+    )  # a parser's URL is no text
 
 
 def is_tumbling_window(event: object) -> bool:
