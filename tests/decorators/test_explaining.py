@@ -508,7 +508,7 @@ def test_hashes_are_compared_by_field(rig: Rig) -> None:
         return [part.name for part in found.parts]
 
     assert parts(BODY, BODY | {"amount": 2}) == ["amount"]
-    assert parts("one", "two") == ["the payload"]
+    assert parts("one", "two") == ["body"]
 
 
 def test_batches_are_compared_one_by_one(rig: Rig) -> None:

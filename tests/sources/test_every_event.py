@@ -221,7 +221,7 @@ _OF_FUNCTION: dict[str, tuple[Any, Any, Any, str]] = {
             SqsRecordModel,
             FIFO | {"messageAttributes": {"a": {"dataType": "String", "stringValue": "b"}}},
         ),
-        r"eventSource|eventSourceARN|body(\..*)?|attributes\.Message(Group|Deduplication)Id",
+        r"eventSource|body(\..*)?|attributes\.Message(Group|Deduplication)Id",
     ),
     "sns": (
         *(SNSEventRecord, SnsRecordModel, EVENTS["sns-notice.json"]["Records"][0]),

@@ -64,7 +64,7 @@ def argument_of(value: object) -> Argument | None:
     if unit is not None:
         key = unit.key if NOTHING in (unit.key, unit.within) else [unit.within, unit.key]
         view = NOTHING if is_data_class else value
-        return Argument(unit.payload, unit.content, key, unit.attributes, view)
+        return Argument(unit.payload, unit.content, key, unit.attributes, view, unit.unread)
     view = NOTHING if is_data_class or sent is value else value
     match named_source(sent):
         case Source.S3 if "s3" in sent:

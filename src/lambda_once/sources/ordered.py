@@ -124,9 +124,13 @@ def _kinesis_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
             "is aggregated by the Kinesis Producer Library, so it holds several records; turn off "
             "AggregationEnabled, or split it in a handler of your own with once.run for each"
         )
+    unread = None
+    if isinstance(payload, bytes) and payload.startswith(_KPL_MAGIC):
+        unread = f"Record {event_id} begins like one of the Kinesis Producer Library, without its checksum."
     # A consumer with enhanced fan-out has an ARN of its own, below the stream's.
     key = f"{arn.partition('/consumer/')[0]}/{event_id}"
-    return Unit(payload, raw, record, event_id, itself, key, parsed=not isinstance(payload, bytes))
+    parsed = not isinstance(payload, bytes)
+    return Unit(payload, raw, record, event_id, itself, key, parsed=parsed, unread=unread)
 
 
 def _is_aggregated(data: bytes) -> bool:
