@@ -102,11 +102,12 @@ def test_a_batch_processor_around_a_function(once: Once, key: str | None, model:
     """A redelivered record is the same work, whatever BatchProcessor makes of it."""
     charged: list[int] = []
     processor = BatchProcessor(event_type=EventType.SQS, model=model, raise_on_entire_batch_failure=False)
-    options = {} if key is None else {"key": key if model else "record.id"}
+    options: Any = {} if key is None else {"key": key if model else "record.id"}
 
-    @once.function(name="charge", **options)
-    def charge(record: Any) -> None:
+    def work(record: Any) -> None:
         charged.append(record.body.id if model else record.json_body["id"])
+
+    charge: Any = once.function(name="charge", **options)(work)
 
     def handler(event: Event, context: Any) -> object:
         with once.invocation(context):
@@ -343,7 +344,7 @@ def test_a_parsed_event_of_eventbridge_counts_as_a_raw_one(once: Once, model: An
 def test_a_parsed_resource_counts_as_a_raw_one(once: Once) -> None:
     """A custom resource of CloudFormation is known by stack and request."""
     ran: list[Any] = []
-    work = once.event(name="a")(lambda event, _context: ran.append(event))
+    work: Any = once.event(name="a")(lambda event, _context: ran.append(event))
     handler: Any = event_parser(model=CloudFormationCustomResourceCreateModel)(work)
     event = KEYED["cloudformation"]
     for each in (event, event | {"ResponseURL": "https://example.com/other"}):
@@ -359,7 +360,8 @@ def test_each_record_of_s3_comes_in_the_form_of_its_event(once: Once, keys: Any,
 
     def handler(event: Any, context: Any) -> None:
         assert isinstance(event, S3Event if form == "data class" else S3Model)
-        seen.append(event.object_key if form == "data class" else event.Records[0].s3.object.key)
+        found: Any = event
+        seen.append(found.object_key if form == "data class" else found.Records[0].s3.object.key)
 
     outer: Any = event_source(data_class=S3Event) if form == "data class" else event_parser(model=S3Model)
     work: Any = outer(once.event(name="work")(handler))
@@ -392,11 +394,12 @@ def test_created_and_deleted_are_two_messages(once: Once, source: str, key: str 
     seen: list[str] = []
     options: Any = {"raise_on_entire_batch_failure": False} if source == "sqs" else {}
 
-    @getattr(once, source)(name="sync", **options, **({"key": key} if key else {}))
-    def sync(record: Any) -> None:
+    def work(record: Any) -> None:
         attributes = record.message_attributes if source == "sqs" else record.sns.message_attributes
         kind = attributes["eventType"]
         seen.append(kind.string_value if source == "sqs" else kind.value)
+
+    sync: Any = getattr(once, source)(name="sync", **options, **({"key": key} if key else {}))(work)
 
     def send(kind: str) -> Any:
         if source == "sqs":
@@ -455,12 +458,13 @@ def test_one_write_of_an_object_is_one_work(once: Once, door: str) -> None:
     def written(_subject: Any, context: Any = None) -> None:
         ran.append(1)
 
-    work: Any = {
+    doors: dict[str, Any] = {
         "event": once.event(name="a"),
         "model": lambda f: event_parser(model=S3EventNotificationEventBridgeModel)(once.event(name="b")(f)),
         "function": once.function(name="c"),
         "sqs": once.sqs(name="d"),
-    }[door](written)
+    }
+    work = doors[door](written)
 
     def send(event: Event) -> None:
         work(sqs_event(event) if door == "sqs" else event, lambda_context())

@@ -111,7 +111,8 @@ def test_a_service_whose_answer_must_not_be_replayed_is_refused(name: str) -> No
 def test_a_function_is_no_way_around(name: str) -> None:
     """once.function refuses these events, too, unless key= and fingerprint= say what identifies them."""
     once = Once(store=MemoryStore(), service="shop")
-    for n, options in enumerate(({}, {"key": lambda _event: "mine"})):
+    ways: list[Any] = [{}, {"key": lambda _event: "mine"}]
+    for n, options in enumerate(ways):
         work: Any = once.function(name=f"work {n}", **options)(_never)
         with pytest.raises(Misconfigured, match=r"once\.function received an event of .*Nothing ran"):
             work(REFUSED[name])

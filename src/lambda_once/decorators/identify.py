@@ -180,7 +180,7 @@ class Identifier(NamedTuple):
             raise Misconfigured(unit.needs_key)
         content = payload if unit.content is itself else unit.content(payload)
         within = {} if unit.within is NOTHING else {"within": unit.within}
-        attributes = self._attributes(unit, key_from)
+        attributes = self._attributes(unit, key_from) if unit.attributes else {}
         return of_payload(content, {**within, ATTRIBUTES: attributes} if attributes else within)
 
     def _viewed(self, unit: Unit, payload: object) -> object:
@@ -192,7 +192,7 @@ class Identifier(NamedTuple):
         if key_from is not KeyFrom.OPTION and (key_from is KeyFrom.SOURCE or unit.within is not NOTHING):
             return {}
         ignored = [path for path in self.settings.ignore if path.startswith(ATTRIBUTES)]
-        if ATTRIBUTES in ignored or not unit.attributes:
+        if ATTRIBUTES in ignored:
             return {}
         return {name: form for name, form in unit.attributes.items() if f"{ATTRIBUTES}.{name}" not in ignored}
 
@@ -221,7 +221,7 @@ class Identifier(NamedTuple):
     def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
         assembled, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
-        attributes = self._attributes(unit, key_from)
+        attributes = self._attributes(unit, key_from) if unit.attributes else {}
         if attributes:
             parts = whole if assembled and isinstance(whole, dict) else {"body": whole}
             whole, assembled = {**parts, ATTRIBUTES: attributes}, True

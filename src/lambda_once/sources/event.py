@@ -82,7 +82,7 @@ def _alone(event: Any, one: dict[str, Any], n: int) -> tuple[dict[str, Any], Any
     return one, event.model_copy(update={"Records": [event.Records[n]]})
 
 
-def _as_given(unit: Unit, given: object) -> Unit:
+def _as_given(unit: Unit, given: Any) -> Unit:
     """Return *unit* for a function that gets *given*, which expressions see, if a parser made it."""
     if isinstance(given, dict) or unit.payload is given:
         return unit

@@ -271,8 +271,9 @@ def _opened(raw: Raw, body: object, name: str, attributes: object) -> Body:
         opened = open_body(body)
     except BadData as error:
         raise BadData(f"has a {name} that {error}") from None
-    own = counted(attributes)
-    return opened._replace(attributes={**own, **opened.attributes}) if own else opened
+    if not attributes:
+        return opened
+    return opened._replace(attributes={**counted(attributes), **opened.attributes})
 
 
 SQS: Final = RecordSource(

@@ -90,7 +90,7 @@ def as_sent(value: object) -> dict[str, Any] | None:
     if isinstance(raw, dict):
         return raw
     dump: Any = getattr(value, "model_dump", None)
-    return Parsed(dump(by_alias=True)) if _is_model_of_aws(type(value)) else None
+    return Parsed(dump(by_alias=True)) if _is_model_of_aws(type(value)) else None  # type: ignore[arg-type]  # a type is hashable
 
 
 @lru_cache(maxsize=256)
