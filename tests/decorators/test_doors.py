@@ -149,6 +149,23 @@ def test_an_attribute_of_a_function_s_record_under_a_key(once: Once, form: str) 
         loose(second)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_record_as_payload_of_a_block(once: Once, form: str) -> None:
+    """once.begin compares it as once.function does."""
+    event = sqs_event({"id": 1})
+
+    def work(event: Event, **options: Any) -> None:
+        with once.begin(1, name="work", payload=FORMS[form](event["Records"][0]), **options):
+            pass
+
+    work(event)
+    work(redelivered(event))
+    for other in (sqs_event({"id": 2}), with_attribute(event, "deleted")):
+        with pytest.raises(KeyReused):
+            work(other)
+    work(with_attribute(event, "deleted"), ignore=("@attributes",))
+
+
 def test_a_key_sees_what_the_function_sees(once: Once) -> None:
     """A dict and a model as they are; a data class as the body."""
     record = sqs_event({"id": 7}, message_ids=["m-1"])["Records"][0]

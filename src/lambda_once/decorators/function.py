@@ -33,8 +33,8 @@ from lambda_once.engine.places import place_of_call, place_of_def
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import KeyMissing, Misconfigured
-from lambda_once.sources.arguments import Arguments, argument_of
-from lambda_once.sources.unit import Unit, itself
+from lambda_once.sources.arguments import Argument, Arguments, argument_of
+from lambda_once.sources.unit import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,6 +249,17 @@ def unit_of_key(key: object, scope: object, payload: object) -> Unit:
     for what, value in (("key", key), ("scope", scope)):
         if not (is_nothing(value) or is_whole(value)):
             raise KeyMissing(f"a part of the {what} is missing: give {what}= values that are always present")
+    found = argument_of(payload) or Argument(payload)
     return Unit(
-        payload, {}, payload, None, itself, key=key, parsed=False, scope=() if scope is None else (scope,)
+        found.payload,
+        {},
+        payload,
+        None,
+        found.content,
+        key=key,
+        parsed=False,
+        scope=() if scope is None else (scope,),
+        attributes=found.attributes,
+        view=found.view,
+        is_keyed=True,
     )

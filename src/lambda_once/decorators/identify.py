@@ -162,7 +162,7 @@ class Identifier(NamedTuple):
         return Identification(key_from, payload, key, scope, found, hashed, fingerprint, fields, presented)
 
     def _key_from(self, unit: Unit) -> KeyFrom:
-        if self.settings.key is not None:
+        if self.settings.key is not None or unit.is_keyed:
             return KeyFrom.OPTION
         return KeyFrom.HASH if unit.key is NOTHING else KeyFrom.SOURCE
 
@@ -174,7 +174,7 @@ class Identifier(NamedTuple):
             return select(selector, self._viewed(unit, payload))
         if selector is not None:
             return select_from(selector, (argument,), {})
-        if key_from is KeyFrom.SOURCE:
+        if key_from is not KeyFrom.HASH:
             return unit.key if unit.within is NOTHING else [unit.within, unit.key]
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)

@@ -232,7 +232,7 @@ SERVICES: Final[tuple[Service, ...]] = (
         counts=("invokingEvent", "ruleParameters", "configRuleName"),
         asynchronous=True,
     ),
-    Service("CloudWatch Logs", _under("awslogs", "data"), asynchronous=True),
+    Service("CloudWatch Logs", lambda event: at(event, "awslogs", "data") is not None, asynchronous=True),
     Service("Amazon Lex", _is_lex),
     Service("Amazon Connect", _is_connect),
     Service("AWS IoT", _is_iot, asynchronous=True),
