@@ -127,6 +127,8 @@ def balanced(subject: str) -> Json:
     return {**event, "headers": {**event["headers"], **name}}
 
 
+API = {"principalId": "api-caller"}
+"""What an authorizer returns for everybody."""
 OPEN = {"store_status": (401,)}
 """The handler's answer is stored, whoever asks."""
 
@@ -195,6 +197,18 @@ SECOND: list[tuple[str, Json, Json, dict[str, Any], str]] = [
         {},
         REFUSED,
     ),
+    *(
+        (f"constant principal, {name}", authorized(API, **first), authorized(API, **second), OPEN, REFUSED)
+        for name, first, second in (
+            ("left out", {"authorization": "Bearer 1"}, {}),
+            ("left empty", {"authorization": "Bearer 1"}, {"authorization": "Bearer "}),
+            ("none at first", {}, {"authorization": "Bearer 1"}),
+            ("API key left out", {"x-api-key": "a"}, {}),
+            ("another API key", {"x-api-key": "a"}, {"x-api-key": "b"}),
+        )
+    ),
+    ("constant principal, JWT left out", authorized(API, authorization=FORGED), authorized(API), OPEN, RUNS),
+    ("constant principal, nothing twice", authorized(API), authorized(API), OPEN, REPLAYED),
     # An application joins, and names no user; a load balancer's headers of certificates are believed.
     (
         "certificate, renewed",

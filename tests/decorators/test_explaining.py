@@ -273,7 +273,7 @@ def test_explain_a_refused_request(rig: Rig, options: Any, event: Any, message: 
         ({}, sent(x_api_key="s3cret"), "x-api-key", "SHA-256 of x-api-key", True),
         ({}, http(cookies=["session=s3cret"]), "the cookies", "SHA-256 of the cookies", False),
         ({"key": "orderId"}, http(cookies=["session=s3cret"]), "the cookies", None, False),
-        ({}, http(authorizer={"lambda": {"principalId": "alice"}}), "Lambda authorizer", "SHA-256 of", False),
+        ({}, http(authorizer={"lambda": {"principalId": "alice"}}), "Lambda authorizer", "SHA-256 of", True),
         (
             {"caller": "cookies.session"},
             http(cookies=["session=s3cret"]),

@@ -5,7 +5,7 @@ Theory of operation. A replay is answered before any check that the handler make
 only to the caller that it was made for (guarantee 9). The first rule that finds something names the caller:
 
     1  what the gateway verified       joins the token; nothing is compared, but for the next line
-       a Lambda authorizer's principal may be a constant: an opaque or Basic credential beside it is compared
+       a Lambda authorizer's principal may be a constant: what is sent beside it is compared, also nothing
     2  a load balancer's user          joins; nothing proves it, so no response is returned
     3  the request's own credential    its stable name joins; the whole credential is compared (`Presented`)
     4  its cookies                     join if the request is keyed by hash; nothing is compared
@@ -171,7 +171,7 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
     authorization = _authorization(headers)
     authorizer = context_of(context) if _member(context, "authorizer") else None
     if authorizer is not None and authorizer.principal is not None:
-        return _of_authorizer(authorizer, beside, authorization)
+        return _of_authorizer(authorizer, beside, authorization or (None if key_id else _api_key(headers)))
     verified = _verified(context) or _of_lattice(event, headers)
     if verified is not None:
         return _caller([*beside, verified], [*beside, verified], None)
@@ -189,21 +189,23 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
 
 
 def _of_authorizer(
-    authorizer: AuthorizerContext, beside: Sequence[Name], authorization: _Credential | None
+    authorizer: AuthorizerContext, beside: Sequence[Name], credential: _Credential | None
 ) -> Caller:
     """
-    Return the caller that *authorizer* names.
+    Return the caller that *authorizer* names, beside whose principal *credential* was sent.
 
-    Its principal is often a constant, so Authorization tells users apart, too. Of a JWT that is the name, for
-    the authorizer has seen it; all else is compared.
+    The principal is often a constant, so the credential tells users apart, too. Of a JWT that is the name,
+    for the authorizer has seen it; all else is compared. So is its absence: the authorizer may let some users
+    pass by a header of its own, and they have nothing to do with those who send a credential.
     """
     names = [*beside, Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))]
-    if authorization is None:
-        return _caller(names, names, None)
-    joins = names if authorization.opaque else [*names, authorization.name]
-    if authorization.name.origin is Origin.CLAIMS:
-        return _caller(joins, joins, None)
-    return _caller([*names, authorization.name], joins, authorizer.presented(authorization.whole))
+    if credential is None:
+        return _caller(names, names, authorizer.presented(_NOTHING_BESIDE))
+    found = [*names, credential.name]
+    joins = names if credential.opaque else found
+    if credential.name.origin is Origin.CLAIMS:
+        return _caller(found, joins, None)
+    return _caller(found, joins, authorizer.presented(credential.whole))
 
 
 def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
@@ -356,6 +358,9 @@ class _Credential(NamedTuple):
 
 # Each request has another value (AWS SigV4 and SigV4a, RFC 5849, RFC 7616, Hawk, HTTP signatures).
 _SIGNING: Final = re.compile(r"aws4-.*|oauth|digest|hawk|hmac(-.*)?|signature", re.IGNORECASE)
+
+_NOTHING_BESIDE: Final = "nothing"
+"""What is compared if nothing was sent beside a principal; a credential begins with its origin and NUL."""
 
 _ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
 """
