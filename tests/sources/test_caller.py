@@ -169,7 +169,9 @@ WITHOUT: list[dict[str, str]] = [
     {"authorization": "bearer  "},
     {"authorization": "Bearer undefined"},
     {"authorization": "Basic"},
+    {"authorization": "Bearer NULL"},
     {"x-api-key": ""},
+    {"x-api-key": "undefined"},
     {"cookie": "a=b"},
 ]
 

@@ -369,8 +369,8 @@ Schemes whose credential has no comma: a comma means that the gateway has joined
 Alone such a scheme is no credential.
 """
 
-_NO_TOKEN: Final = frozenset({"", "null", "undefined"})
-"""What clients without a token may send in its place: JavaScript's texts for no value."""
+NO_VALUE: Final = frozenset({"", "null", "undefined"})
+"""In lower case, what clients send in a header if they have no value for it: JavaScript's texts for none."""
 
 
 def _authorization(headers: Values) -> _Credential | None:
@@ -384,7 +384,7 @@ def _authorization(headers: Values) -> _Credential | None:
 
 
 def _api_key(headers: Values) -> _Credential | None:
-    keys = tuple(key for key in headers.get("x-api-key", ()) if key)
+    keys = tuple(key for key in headers.get("x-api-key", ()) if key.strip().lower() not in NO_VALUE)
     return _opaque(Origin.API_KEY, *keys) if keys else None
 
 
@@ -395,7 +395,7 @@ def _authorizations(headers: Values) -> frozenset[tuple[str, str]]:
         for raw in headers.get("authorization", ())
         for scheme, text in [_split(raw)]
         for part in _joined(scheme, text)
-        if part.strip() not in _NO_TOKEN
+        if part.strip().lower() not in NO_VALUE
     )
 
 
