@@ -8,7 +8,7 @@ from http import HTTPMethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
-from lambda_once.core.keys import Selector, is_nothing, select, select_from
+from lambda_once.core.keys import Selector, labels_of, select, select_from
 from lambda_once.core.results import Unavailable
 from lambda_once.decorators.handlers import (
     apply_on_replay,
@@ -151,7 +151,7 @@ class HttpIdentifier:
         if hashed and settings.without_key == "run":
             return None
         if hashed and settings.without_key == "reject":
-            raise KeyMissing("the request has no Idempotency-Key header: send one")
+            raise KeyMissing("the request has no Idempotency-Key: send one")
         if settings.caller is None:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:
@@ -194,15 +194,13 @@ def _selected(
         return NO_CALLER
     try:
         if isinstance(selector, str):
-            return given(select(selector, source.seen_for_caller(request, event), "caller"))
-        found = select_from(selector, (event,), {}, "caller")
+            found = select(selector, source.seen_for_caller(request, event), "caller")
+            return given(found, are_parts=bool(labels_of(selector)))
+        return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
     except BadRequest:
         raise
     except KeyMissing as error:
         raise CallerMissing(str(error)) from None
-    if isinstance(found, dict) and all(map(is_nothing, found.values())):
-        raise CallerMissing("the caller is missing: caller= returned names, and no value of any")
-    return given(found)
 
 
 def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:

@@ -24,13 +24,16 @@ import binascii
 import json
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from enum import Enum
+from math import isnan
 from typing import Final, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
+from lambda_once.core.keys import is_nothing
 from lambda_once.core.lifecycle import Presented
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import CallerMissing, Misconfigured
 from lambda_once.sources.authorizer import AuthorizerContext, context_of
 from lambda_once.sources.envelopes import at_each
 from lambda_once.sources.unit import MalformedRequest
@@ -143,12 +146,50 @@ class Caller(NamedTuple):
         return _UNSCOPED if self.is_unscoped else None
 
 
+def _is_no_name(value: object) -> bool:
+    """Whether *value* names nobody; 0 is somebody's number."""
+    if isinstance(value, str | bytes):
+        return _is_invisible(value if isinstance(value, str) else value.decode(errors="replace"))
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return value is False or is_nothing(value) or (isinstance(value, float) and isnan(value))
+
+
+_VISIBLE: Final = re.compile(r"[!-~]")
+_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and a symbol that are drawn as nothing: fillers of Hangul, and Braille without dots."""
+
+
+def _is_invisible(text: str) -> bool:
+    """Whether *text* has only separators, controls, marks without a base, and what is drawn as nothing."""
+    if _VISIBLE.search(text):
+        return False
+    from unicodedata import category  # a large library, for names that are not ASCII
+
+    return all(each in _BLANK or category(each)[0] in "CMZ" for each in text)
+
+
 NO_CALLER: Final = Caller((Origin.OPTION,), (), None)
 """``caller=False``: callers are ignored."""
 
 
-def given(found: object) -> Caller:
-    """Return the caller that ``caller=`` selected. Raises `Misconfigured` for what has no canonical form."""
+def given(found: object, *, are_parts: bool = False) -> Caller:
+    """
+    Return the caller that ``caller=`` selected.
+
+    *are_parts*: the elements of a list were put together as parts of a name, and each has to name somebody.
+    Raises `CallerMissing` if it names nobody, `Misconfigured` for what has no canonical form.
+    """
+    parts: Iterable[object] = (found,)
+    if isinstance(found, list | tuple | set | frozenset):
+        parts = found
+    elif isinstance(found, Mapping):
+        parts = found.values()
+    nobody = [_is_no_name(part) for part in parts]
+    if all(nobody) or (are_parts and isinstance(found, list | tuple) and any(nobody)):
+        raise CallerMissing(
+            "the caller is missing: caller= selected null, false, NaN or text without a visible character"
+        )
     try:
         canonical(found)
     except NotCanonical as error:
