@@ -8,6 +8,7 @@ from http import HTTPMethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
+from lambda_once.core.fields import printable
 from lambda_once.core.keys import Selector, labels_of, select, select_from
 from lambda_once.core.results import Unavailable
 from lambda_once.decorators.handlers import (
@@ -103,6 +104,7 @@ class HttpIdentifier:
         """
         method = source.method_of(event)
         if not self.covers(method):
+            self._warn_if_keyed(event, kind, method, route)
             return None
         try:
             found = self.read(event, kind, method, invocation.request_id)
@@ -119,10 +121,22 @@ class HttpIdentifier:
         separate = warning is None and found.caller is not NO_CALLER
         if not found.hashed:
             return call if separate else call._replace(separate=False)
-        known = method if method in HTTPMethod.__members__ else "(any method)"  # a client's own text
-        at = (known, route or source.route_of(event) or "(any path)")
+        at = (_known(method), route or source.route_of(event) or "(any path)")
         kept = partial(self._stored_of, identifier, found.caller, at)
         return call._replace(separate=separate, stored_of=kept)
+
+    def _warn_if_keyed(self, event: Mapping[str, Any], kind: Kind, method: str, route: str | None) -> None:
+        """Report *event*, of a *method* that is not protected, if its client relies on a key."""
+        if self._settings.key is not None or self._runtime.disabled or not source.has_key(event):
+            return
+        known, at = _known(method), printable(route or source.route_of(event) or "(any path)")
+        named = f'"{method}", …' if known == method else "…"
+        reason = (
+            f"{known} {at}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
+            f"protect the method with methods={{{named}}}, or let clients send no key"
+        )
+        name = self.of_kind(kind).name
+        self._runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, name, of=(self, known, at))
 
     def _stored_of(
         self, identifier: Identifier, caller: Caller, at: tuple[str, str], response: object
@@ -184,6 +198,11 @@ class HttpIdentifier:
         if status < STORED_BELOW or status in self._settings.store_status:
             return None
         return ErrorResponse(status, response)
+
+
+def _known(method: str) -> str:
+    """Return *method*, or a text in place of one that a client has invented."""
+    return method if method in HTTPMethod.__members__ else "(any method)"
 
 
 def _selected(

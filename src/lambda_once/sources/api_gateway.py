@@ -265,6 +265,17 @@ def header_key(headers: Mapping[str, tuple[str, ...]]) -> str | None:
     return next(iter(keys), None)
 
 
+def has_key(event: Mapping[str, object]) -> bool:
+    """Whether *event*, an HTTP request, has a key, however malformed. Most have none, and that is quick."""
+    headers = event.get("multiValueHeaders") or event.get("headers")
+    if not isinstance(headers, Mapping) or KEY_HEADER.lower() not in map(str.lower, map(str, headers)):
+        return False
+    try:
+        return header_key(header_values(event)) is not None
+    except BadRequest:
+        return True
+
+
 def _unquoted(value: str) -> str | None:
     if not _PRINTABLE.fullmatch(value):
         _refuse("has characters that are not printable ASCII")
