@@ -706,6 +706,30 @@ def test_a_credential_beside_shows_no_fields_of_a_row_without_one(rig: Rig, vict
     assert "pin" not in answer["body"]
 
 
+@in_memory
+@pytest.mark.parametrize("with_key", [True, False])
+@pytest.mark.parametrize("v2", [True, False])
+@pytest.mark.parametrize("is_route", [True, False])
+def test_a_constant_principal_unlocks_nothing(rig: Rig, *, is_route: bool, v2: bool, with_key: bool) -> None:
+    """Handlers and routes, of both gateways, with a key and without: the first caller's credential does."""
+    key = {KEY: "1"} if with_key else {}
+
+    def by(**headers: str) -> Json:
+        sent_with = {**key, **{name.replace("_", "-"): text for name, text in headers.items()}}
+        if v2:
+            return http(headers=sent_with, authorizer={"lambda": API})
+        return rest_by(API, headers={name: [text] for name, text in sent_with.items()})
+
+    ask = routed(rig, {}) if is_route else handled(rig, {})
+    alice = by(authorization="Bearer alice")
+    assert not is_replay(ask(alice))
+    for other in (by(), by(authorization="Bearer"), by(authorization="Bearer bob"), by(x_api_key="k")):
+        assert problem(ask(other)) == (422, OTHER)
+    again = ask(alice)
+    marks = {**again.get("headers", {}), **again.get("multiValueHeaders", {})}
+    assert marks["Idempotent-Replayed"] in ("true", ["true"])
+
+
 def handled(rig: Rig, options: Any) -> Any:
     """A whole handler under the decorator."""
 

@@ -41,7 +41,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
 
 def handler(rig: Rig, **options: Any) -> Any:
     """A handler, and how to ask it."""
-    work = rig.once.api_gateway(name="h", **options)(lambda _event: {"statusCode": 200})
+    work: Any = rig.once.api_gateway(name="h", **options)(lambda _event: {"statusCode": 200})
     return lambda event: work(event, rig.context())
 
 
@@ -132,6 +132,6 @@ def test_a_route_is_named_by_its_template(told: Told, rig: Rig) -> None:
     for n in range(3):
         event = by(http(headers={KEY: "k"}, rawPath=f"/orders/{n}", routeKey="$default"), "GET")
         event["requestContext"]["http"]["path"] = event["rawPath"]
-        assert app.resolve(event, rig.context())["statusCode"] == 200  # type: ignore[arg-type]
+        assert app.resolve(event, rig.context())["statusCode"] == 200
     (reason,) = told()
     assert reason.startswith("GET /orders/{order_id}: ")

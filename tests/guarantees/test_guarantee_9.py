@@ -87,7 +87,7 @@ def _constant(store: Any) -> None:
         assert "secret of Bearer one" not in ask(other, principal="api")
 
 
-LEFT_OUT = (
+LEFT_OUT: tuple[tuple[dict[str, str], tuple[dict[str, str], ...]], ...] = (
     ({"authorization": "Bearer one"}, ({}, {"authorization": ""}, {"authorization": "Bearer"})),
     ({"authorization": "Bearer one", "x-api-key": "k"}, ({"x-api-key": "k"}, {})),
     ({"x-api-key": "one"}, ({}, {"x-api-key": ""}, {"x-api-key": "two"})),
