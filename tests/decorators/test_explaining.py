@@ -244,7 +244,8 @@ def test_explain_a_bad_record_beside_others(rig: Rig) -> None:
     ("options", "event", "message"),
     [
         ({"without_key": "reject"}, http(), "KeyMissing: the request has no Idempotency-Key"),
-        ({}, rest(headers={KEY: [""]}), "BadRequest: The header Idempotency-Key is empty."),
+        ({}, rest(headers={KEY: ["k" * 256]}), "BadRequest: The header Idempotency-Key has 256 characters"),
+        ({"without_key": "reject"}, rest(headers={KEY: ["null"]}), "KeyMissing: the request has no"),
         ({"key": "payment"}, http(), "KeyMissing: the key is missing"),
     ],
 )

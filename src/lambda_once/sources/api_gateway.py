@@ -267,8 +267,8 @@ def header_key(headers: Mapping[str, tuple[str, ...]]) -> str | None:
 
 def has_key(event: Mapping[str, object]) -> bool:
     """Whether *event*, an HTTP request, has a key, however malformed. Most have none, and that is quick."""
-    headers = event.get("multiValueHeaders") or event.get("headers")
-    if not isinstance(headers, Mapping) or KEY_HEADER.lower() not in map(str.lower, map(str, headers)):
+    names = (str(name).lower() for field in _HEADER_FIELDS for name, _ in _items(event.get(field)))
+    if KEY_HEADER.lower() not in names:
         return False
     try:
         return header_key(header_values(event)) is not None
