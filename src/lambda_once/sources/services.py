@@ -69,7 +69,7 @@ def service_of(event: object) -> Service | None:
     given = event[0] if isinstance(event, list) and event else event  # AppSync sends batches as lists
     if not isinstance(given, Mapping):
         return None
-    if _NAMES.isdisjoint(given):
+    if NAMES.isdisjoint(given):
         return None
     rows = (each for each in SERVICES if any(name in given for name in each.by))
     return next((each for each in rows if each.recognises(given)), None)
@@ -438,4 +438,5 @@ SERVICES: Final[tuple[Service, ...]] = (
     ),
 )
 
-_NAMES: Final = frozenset(name for service in SERVICES for name in service.by)
+NAMES: Final = frozenset(name for service in SERVICES for name in service.by)
+"""An event of a service has one of these fields."""
