@@ -9,14 +9,15 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Never, Unpack, overload
 
+from lambda_once.core.arguments import checked_flag
 from lambda_once.core.signatures import title
 from lambda_once.decorators.names import check_own_name
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (
+    check_concurrency,
     check_decorated,
     check_key,
     check_parts,
-    checked_flag,
     sound_hooks,
 )
 from lambda_once.engine.attempt import Attempt, current_attempt
@@ -25,6 +26,8 @@ from lambda_once.observability.reporter import Reporter, load
 from lambda_once.settings import Settings, Where, settings_of
 
 if TYPE_CHECKING:
+    from types import UnionType
+
     from aws_durable_execution_sdk_python.types import DurableContext
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
         R,
         ResultOptions,
         StreamDecorator,
+        TypeForm,
     )
     from lambda_once.core.clock import Clock
     from lambda_once.decorators.function import Begun
@@ -141,10 +145,30 @@ class Once:
         f: None = None,
         /,
         *,
-        model: type[M],
+        model: TypeForm,
+        key: str | Callable[[Any], object] = ...,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
+    @overload
+    def sqs(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M] | UnionType,
         key: str | Callable[[M], object] = ...,
         **options: Unpack[QueueOptions],
     ) -> OfRecords[M, PartialItemFailureResponse]: ...
+    @overload
+    def sqs(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        key: str | Callable[[M], object] = ...,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
     @overload
     def sqs(
         self,
@@ -289,6 +313,7 @@ class Once:
         """
         from lambda_once.integrations.event_handler import Route, middleware_of
 
+        checked_flag("async_resolver", async_resolver)
         if misplaced:
             raise Misconfigured(
                 "once.route returns a middleware and takes only options: "
@@ -499,6 +524,7 @@ class Once:
 
         def decorate(f: Any) -> Any:
             check_decorated(name, f, settings.name)
+            check_concurrency(f, options.get("concurrency"))
             if self._require_key:
                 check_key(name, title(f), settings, where)
             if settings.name is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -211,12 +212,12 @@ def test_what_cannot_be_written_counts_as_null() -> None:
     """Strange objects, cycles and numbers out of range: where they are, noted by the path of ``ignore=``."""
     cycle: dict[str, object] = {"amount": 1}
     cycle["self"] = cycle
+    too_early = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
     loop = "a builtins.dict that contains itself or is nested too deeply"
     for payload, text, noted in (
         ({"a": object(), "b": 1}, '{"a":null,"b":1}', ("a", "a builtins.object")),
         (cycle, '{"amount":1,"self":{"amount":1,"self":null}}', ("self.self", loop)),
-        ({"a": 10**5000}, '{"a":null}', ("a", "a builtins.int")),
-        ({"a": [1, 10**5000]}, '{"a":[1,null]}', ("a", "a builtins.int")),
+        ({"a": [1, too_early]}, '{"a":[1,null]}', ("a", "a datetime.datetime")),
         (object(), "null", ("", "a builtins.object")),
     ):
         found = printed(payload)

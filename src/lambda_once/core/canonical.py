@@ -253,20 +253,26 @@ def _canonical_leaf(value: object, path: Path) -> object:
         case set() | frozenset():
             return {f"{MARK}set": sorted(_walked(each, path) for each in value)}
         case _:
-            tag, text_of = _tag_of(type(value))
-            if tag is None:
+            tagged = _tagged(value)
+            if tagged is None:
                 raise NoForm.of(value, path)
-            return {f"{MARK}{tag}": text_of(value)}
+            return {f"{MARK}{tagged[0]}": tagged[1]}
+
+
+def _tagged(value: Any) -> tuple[str, str] | None:
+    """Return the tag of *value* and its text; None if its type has none."""
+    kind: Any = type(value)
+    found = _tag_of(kind)
+    return None if found is None else (found[0], found[1](value))
 
 
 @lru_cache(maxsize=256)
-def _tag_of(kind: type) -> tuple[str | None, Callable[[object], str]]:
-    """Return the tag of *kind*, None if it has none, and what returns its text: a subclass may mask it."""
+def _tag_of(kind: Any) -> tuple[str, Callable[[object], str]] | None:
     for base in kind.__mro__:
         tag = _TAGS.get(f"{base.__module__}.{base.__qualname__}")
         if tag is not None:
-            return tag, base.__str__
-    return None, str
+            return tag, base.__str__  # a subclass may mask its text
+    return None
 
 
 def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
@@ -461,8 +467,8 @@ def _plain_leaf(value: object, path: Path) -> object:
         case Raised():
             raise value.error
         case _:
-            tag, text_of = _tag_of(type(value))
-            return value if tag is None else text_of(value)
+            tagged = _tagged(value)
+            return value if tagged is None else tagged[1]
 
 
 def _plain_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:

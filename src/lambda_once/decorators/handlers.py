@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.durable import SDK, check_event
-from lambda_once.core.signatures import signature_of, title
+from lambda_once.core.signatures import is_async, signature_of, title
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, is_self
 from lambda_once.engine.invocation import Call
 from lambda_once.engine.replay import Replayed
@@ -107,7 +107,7 @@ def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """Return *function* as one of two arguments, whether or not it takes the context (`takes_context`)."""
     if takes_context(function):
         return function
-    if inspect.iscoroutinefunction(function):
+    if is_async(function):
 
         async def awaiting(argument: Any, _context: Any) -> Any:
             return await function(argument)
@@ -118,7 +118,7 @@ def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 def execute(runtime: Runtime, work: Callable[..., Any], call: Call, *args: Any, may_wait: bool = True) -> Any:
     """Execute *call* as `Engine.execute` does; return the result even of a coroutine function."""
-    if inspect.iscoroutinefunction(work):
+    if is_async(work):
 
         async def awaiting() -> Any:
             return await runtime.engine.execute_async(call, lambda: work(*args), may_wait=may_wait)
@@ -130,7 +130,7 @@ def execute(runtime: Runtime, work: Callable[..., Any], call: Call, *args: Any, 
 def unprotected(work: Callable[..., Any], *args: Any) -> Any:
     """Call *work* without a token; return the result even of a coroutine function."""
     result = work(*args)
-    return run_coroutine(_awaited(result)) if inspect.iscoroutinefunction(work) else result
+    return run_coroutine(_awaited(result)) if is_async(work) else result
 
 
 async def _awaited(result: Awaitable[Any]) -> Any:
