@@ -279,7 +279,7 @@ def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
     """Escape names that begin with the mark; tag those that JSON cannot write, or cannot sort."""
     if {*map(type, mapping)} == {str} and min(mapping)[:1] > MARK:
         return mapping
-    if all(isinstance(name, int | float) for name in mapping) or [*mapping] == [None]:
+    if all(isinstance(name, int | float) for name in mapping) or all(name is None for name in mapping):
         return mapping
     named = {_canonical_name(name): each for name, each in mapping.items()}
     if len(named) < len(mapping):
@@ -371,16 +371,15 @@ class _Comparable(_Tolerant):
 
     def _object(self, mapping: Mapping[Any, object], path: Path) -> object:
         try:
-            return {name: self.form(each, (*path, name)) for name, each in _canonical_names(mapping).items()}
-        except NotCanonical:  # of a name: `form` raises none
+            named = _canonical_names(mapping)
+        except Exception:  # noqa: BLE001  (as in `form`)
             found: dict[str, list[object]] = {}
             for name, each in mapping.items():
                 place = (*path, name if isinstance(name, str) else kind_of(name))
                 found.setdefault(self._name(name, place), []).append(self.form(each, place))
-            return {
-                text: forms[0] if len(forms) == 1 else sorted(forms, key=_ENCODER.encode)
-                for text, forms in found.items()
-            }
+            alone = {text: forms[0] for text, forms in found.items() if len(forms) == 1}
+            return {text: sorted(forms, key=_ENCODER.encode) for text, forms in found.items()} | alone
+        return {name: self.form(each, (*path, name)) for name, each in named.items()}
 
     def _name(self, name: object, place: Path) -> str:
         try:
