@@ -24,6 +24,7 @@ from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.reporter import Reporter, load
 from lambda_once.settings import Settings, Where, settings_of
+from lambda_once.sources.unit import NOTHING
 
 if TYPE_CHECKING:
     from types import UnionType
@@ -344,7 +345,7 @@ class Once:
         return self._decorator("once.function", protected_function, Where.CALL, f, options)
 
     def begin(
-        self, key: object, *, scope: object = None, payload: object = None, **options: Unpack[BlockOptions]
+        self, key: object, *, scope: object = None, payload: object = NOTHING, **options: Unpack[BlockOptions]
     ) -> Begun:
         """
         Return a context manager, plain or async, for a block of work with one *key*.
@@ -357,7 +358,7 @@ class Once:
         """
         from lambda_once.decorators.function import begun
 
-        given = dict(options) | ({"fingerprint": False} if payload is None else {})
+        given = dict(options) | ({"fingerprint": False} if payload is NOTHING else {})
         settings = settings_of(self._defaults, given, Where.BLOCK)
         caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
         return begun(self._runtime, settings, caller, key, scope, payload)
@@ -369,7 +370,7 @@ class Once:
         key: object,
         lease: timedelta,
         scope: object = None,
-        payload: object = None,
+        payload: object = NOTHING,
         **options: Unpack[ExecutionOptions],
     ) -> Execution:
         """
@@ -380,7 +381,7 @@ class Once:
         """
         from lambda_once.integrations.durable import execution
 
-        given = {**options, "lease": lease} | ({"fingerprint": False} if payload is None else {})
+        given = {**options, "lease": lease} | ({"fingerprint": False} if payload is NOTHING else {})
         settings = settings_of(self._defaults, given, Where.EXECUTION)
         caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
         return execution(self._runtime, settings, caller, context, key, scope, payload)

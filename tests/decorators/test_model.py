@@ -35,7 +35,7 @@ class Row(TypedDict):
 
 
 class OrderRecord(SqsRecordModel):
-    body: Json[Order]  # type: ignore[assignment]  # as Powertools' pages write it
+    body: Json[Order]
 
 
 Number = NewType("Number", int)

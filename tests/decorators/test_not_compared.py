@@ -75,7 +75,7 @@ class Deferred(Enum):
     ONE = 1
 
     @property
-    def value(self) -> int:  # type: ignore[override]  # what is tested
+    def value(self) -> int:
         raise LookupError
 
 
@@ -247,6 +247,27 @@ def test_ignore_and_fingerprint_end_the_line(rig: Rig) -> None:
     rig.once.function(name="a", key="order.id", ignore=("order.conn", "order.priced.total"))(_of_order)(order)
     rig.once.function(name="b", key="order.id", fingerprint="order.id")(_of_order)(order)
     assert noted(rig) == []
+
+
+@pytest.mark.parametrize("chosen", ["detail", "[detail, amount]", "{detail: detail}", "detail[].amount"])
+def test_a_fingerprint_that_selects_nothing_says_so(rig: Rig, chosen: str) -> None:
+    """A misspelt one would compare nothing at all."""
+    handler = rig.once.event(name="charge", key="id", fingerprint=chosen)(_of_order)
+    handler({"id": 1, "amounts": 1}, rig.context())
+    handler({"id": 1, "amounts": 2}, rig.context())
+    (line,) = [each for each in rig.reported if each.event.value == "once.not_compared"]
+    assert "detail" in str(line.reason)
+    assert ": fingerprint= selects nothing from this payload" in str(line.reason)
+
+
+def test_a_payload_of_none_is_compared(rig: Rig) -> None:
+    """`once.begin` with a payload that is None by accident; without one it compares nothing."""
+    with rig.once.begin("1", name="charge", payload=None):
+        pass
+    with pytest.raises(KeyReused), rig.once.begin("1", name="charge", payload={"cents": 999}):
+        raise AssertionError
+    with rig.once.begin("1", name="charge"):
+        pass
 
 
 def test_the_lines_are_bounded(rig: Rig) -> None:

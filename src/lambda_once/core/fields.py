@@ -46,7 +46,7 @@ class Printed(NamedTuple):
     text: str
     fields: tuple[tuple[str, str], ...]
     not_compared: tuple[tuple[str, str], ...] = ()
-    """Parts without a canonical form, which count as null: their paths, as in ``ignore=``, and kinds."""
+    """Parts that count as null: their paths, as in ``ignore=``, and why."""
 
     @property
     def fingerprint(self) -> str:
@@ -112,19 +112,21 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
     If it has no fields, *labels* name its parts: one by one for a list of that length, else all together.
     """
     found = printed(whole)
+    content = whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else [whole]
+    if all(part is None for part in content):
+        found = found._replace(not_compared=((labels[0], "fingerprint= selects nothing from this payload"),))
     if found.fields:
         return found
-    if len(labels) > 1 and isinstance(whole, list) and len(whole) == len(labels):
-        parts = [*zip(labels, map(printed, whole), strict=True)]
-        return found._replace(
-            fields=tuple((label, part.text) for label, part in parts),
-            not_compared=tuple(
-                (f"{label}.{path}".removesuffix("."), kind)
-                for label, part in parts
-                for path, kind in part.not_compared
-            ),
-        )
-    return found._replace(fields=((", ".join(labels), found.text),))
+    if not (len(labels) > 1 and isinstance(whole, list) and len(whole) == len(labels)):
+        return found._replace(fields=((", ".join(labels), found.text),))
+    parts = [*zip(labels, map(printed, whole), strict=True)]
+    odd = [
+        (f"{label}.{path}".removesuffix("."), why) for label, part in parts for path, why in part.not_compared
+    ]
+    return found._replace(
+        fields=tuple((label, part.text) for label, part in parts),
+        not_compared=tuple(odd) or found.not_compared,
+    )
 
 
 def fields_of(printed: Printed, token: str) -> Fields | None:
@@ -226,7 +228,8 @@ class _Writer:
         def note(path: Path, kind: str) -> None:
             names = [printable(str(name)) for name in path if not isinstance(name, int)]
             if len(self.not_compared) < MOST_FIELDS:
-                self.not_compared.setdefault((prefix + ".".join(names)).removesuffix("."), kind)
+                path_of_ignore = (prefix + ".".join(names)).removesuffix(".")
+                self.not_compared.setdefault(path_of_ignore, f"{kind} has no canonical form")
 
         try:
             return written(value)

@@ -116,12 +116,11 @@ class Identifier(NamedTuple):
         """Report each of *parts*, which count as null, once; of a function `MOST_NOT_COMPARED` at most."""
         name, reporter = self.name, self.runtime.reporter
         among = (Event.NOT_COMPARED, name)
-        for path, kind in parts:
+        for path, why in parts:
             if reporter.is_first((*among, path), among, MOST_NOT_COMPARED):
                 reason = (
-                    f"{path or 'the payload'}: {kind} has no canonical form and counts as null, so payloads "
-                    "that differ only there count as equal; leave it out with ignore=, or select what counts "
-                    "with fingerprint="
+                    f"{path or 'the payload'}: {why}; it counts as null, and payloads that differ only there "
+                    "as equal: leave it out with ignore=, or select what counts with fingerprint="
                 )
                 details = Details(Event.NOT_COMPARED, name=name, delivery=delivery, reason=reason)
                 reporter.report(details, invocation.tally)
