@@ -215,6 +215,15 @@ def test_the_rest_is_compared(rig: Rig, odd: str, door: Callable[[Rig, object], 
     assert noted(rig)
 
 
+def test_an_event_that_cannot_be_read_is_no_error_of_the_caller(rig: Rig) -> None:
+    """An argument of Powertools' shape whose event raises counts as null, beside a sum that is compared."""
+    protected = rig.once.function(name="charge", key="id_")(_paid)
+    assert protected("1", 100, Broken()) == protected("1", 100, Broken()) == 100
+    with pytest.raises(KeyReused):
+        protected("1", 999, Broken())
+    assert noted(rig) == ["session: what raises LookupError"]
+
+
 def test_nothing_counts_as_null(rig: Rig) -> None:
     """A retry without the session is the same work."""
     protected = rig.once.function(name="charge", key="id_")(_paid)

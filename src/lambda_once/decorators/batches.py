@@ -48,14 +48,11 @@ class Records:
         self.runtime = runtime
         self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)
         self._function = with_context(function)
+        self.is_async = is_async(function)
         self._settings = settings
         self._redelivery = redelivery
         if settings.model is not None:
             pydantic_of_models()
-
-    @property
-    def is_async(self) -> bool:
-        return is_async(self._function)
 
     def run(self, event: Any, context: Any) -> list[tuple[EventRecord, Job]]:
         """Run the function for each record of *event*; return the records with their outcomes."""

@@ -97,7 +97,9 @@ def argument_of(value: object) -> Argument:
     handle, receive count, timestamps, signatures and roles belong to one delivery. For a record that cannot
     be read, and for its other data classes, it is the event; anything else is itself.
     """
-    raw = getattr(value, "raw_event", None)
+    raw = None
+    with suppress(Exception):  # a property of the user's; the fingerprint notes what it cannot read
+        raw = getattr(value, "raw_event", None)
     if not isinstance(raw, dict):
         return Argument(value)
     if "redelivered" in raw:

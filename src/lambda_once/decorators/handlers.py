@@ -104,21 +104,24 @@ def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Return *function* as one of two arguments, whether or not it takes the context (`takes_context`)."""
-    if takes_context(function):
-        return function
+    """
+    Return *function* as one of two arguments, whether or not it takes the context (`takes_context`).
+
+    If it is async, as an object may be, it becomes a coroutine function: `inspect` knows it at each call.
+    """
+    takes_both = takes_context(function)
     if is_async(function):
 
-        async def awaiting(argument: Any, _context: Any) -> Any:
-            return await function(argument)
+        async def awaiting(argument: Any, context: Any) -> Any:
+            return await (function(argument, context) if takes_both else function(argument))
 
         return awaiting
-    return lambda argument, _context: function(argument)
+    return function if takes_both else lambda argument, _context: function(argument)
 
 
 def execute(runtime: Runtime, work: Callable[..., Any], call: Call, *args: Any, may_wait: bool = True) -> Any:
     """Execute *call* as `Engine.execute` does; return the result even of a coroutine function."""
-    if is_async(work):
+    if inspect.iscoroutinefunction(work):
 
         async def awaiting() -> Any:
             return await runtime.engine.execute_async(call, lambda: work(*args), may_wait=may_wait)
@@ -130,7 +133,7 @@ def execute(runtime: Runtime, work: Callable[..., Any], call: Call, *args: Any, 
 def unprotected(work: Callable[..., Any], *args: Any) -> Any:
     """Call *work* without a token; return the result even of a coroutine function."""
     result = work(*args)
-    return run_coroutine(_awaited(result)) if is_async(work) else result
+    return run_coroutine(_awaited(result)) if inspect.iscoroutinefunction(work) else result
 
 
 async def _awaited(result: Awaitable[Any]) -> Any:
