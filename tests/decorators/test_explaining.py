@@ -186,7 +186,7 @@ def test_explain_a_record(rig: Rig) -> None:
     assert (explained.scope, explained.scope_from) == ("aws:sqs", 'scope="eventSource"')
     assert explained.hashed is not None
     assert (explained.hashed.text, explained.hashed_for) == (
-        '{"amount":1,"meta":{},"orderId":5}',
+        '{"@attributes":{"tenant":["String","acme"]},"body":{"amount":1,"meta":{},"orderId":5}}',
         "the fingerprint",
     )
     assert [(each.path, each.places) for each in explained.ignored] == [("meta.try", 1), ("sentAt", 0)]
@@ -508,7 +508,7 @@ def test_hashes_are_compared_by_field(rig: Rig) -> None:
         return [part.name for part in found.parts]
 
     assert parts(BODY, BODY | {"amount": 2}) == ["amount"]
-    assert parts("one", "two") == ["the payload"]
+    assert parts("one", "two") == ["body"]
 
 
 def test_batches_are_compared_one_by_one(rig: Rig) -> None:

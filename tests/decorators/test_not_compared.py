@@ -224,6 +224,24 @@ def test_an_event_that_cannot_be_read_is_no_error_of_the_caller(rig: Rig) -> Non
     assert noted(rig) == ["session: what raises LookupError"]
 
 
+class Detailed(BaseModel):
+    """A model with a field of EventBridge's events, which cannot be written."""
+
+    detail: int
+
+    @model_serializer
+    def refuse(self) -> dict[str, int]:
+        raise LookupError
+
+
+def test_a_model_that_looks_like_an_event_is_compared_by_its_fields(rig: Rig) -> None:
+    """What its serialiser raises is no error of the caller's."""
+    protected = rig.once.function(name="charge", key="id_")(_charge)
+    protected("1", Detailed(detail=100))
+    with pytest.raises(KeyReused):
+        protected("1", Detailed(detail=999))
+
+
 def test_nothing_counts_as_null(rig: Rig) -> None:
     """A retry without the session is the same work."""
     protected = rig.once.function(name="charge", key="id_")(_paid)

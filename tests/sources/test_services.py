@@ -107,6 +107,28 @@ def test_a_service_whose_answer_must_not_be_replayed_is_refused(name: str) -> No
         assert seen == []
 
 
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_function_is_no_way_around(name: str) -> None:
+    """once.function refuses these events, too, unless key= and fingerprint= say what identifies them."""
+    once = Once(store=MemoryStore(), service="shop")
+    ways: list[Any] = [{}, {"key": lambda _event: "mine"}]
+    for n, options in enumerate(ways):
+        work: Any = once.function(name=f"work {n}", **options)(_never)
+        with pytest.raises(Misconfigured, match=r"once\.function received an event of .*Nothing ran"):
+            work(REFUSED[name])
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_a_function_knows_the_identity_of_an_event(name: str) -> None:
+    """The same event as another delivery is the same call."""
+    ran: list[object] = []
+    work: Any = Once(store=MemoryStore(), service="shop").function(name="work")(ran.append)
+    work(KEYED[name])
+    for way in VOLATILE[name]:
+        work(changed(KEYED[name], way))
+    assert len(ran) == 1
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if "end of" not in name])  # no records: nothing to do
 def test_another_decorator_names_the_service(name: str) -> None:
     """Never "a direct invocation"; and what to use for it."""

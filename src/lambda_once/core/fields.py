@@ -33,6 +33,9 @@ MOST_NAMED = 5
 """Most field names in a message."""
 LONGEST_NAME = 64
 
+ATTRIBUTES = "@attributes"
+"""What names of a message's attributes begin with: ``@attributes.sentAt``. No JMESPath does."""
+
 _ENTRY = 4
 # A checksum, not a hash: 16 bits protect nothing either way, and a checksum takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF

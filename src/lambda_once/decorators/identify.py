@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.canonical import readable
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import Printed, fields_of, printed, selected, without
+from lambda_once.core.fields import ATTRIBUTES, Printed, fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
@@ -22,7 +22,7 @@ from lambda_once.settings import FOR_QUEUES
 from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from inspect import BoundArguments
 
     from lambda_once.decorators.runtime import Runtime
@@ -183,22 +183,39 @@ class Identifier(NamedTuple):
         return Identification(key_from, payload, key, scope, found, hashed, fingerprint, fields, presented)
 
     def _key_from(self, unit: Unit) -> KeyFrom:
-        if self.settings.key is not None:
+        if self.settings.key is not None or unit.is_keyed:
             return KeyFrom.OPTION
         return KeyFrom.HASH if unit.key is NOTHING else KeyFrom.SOURCE
 
     def _key(self, unit: Unit, key_from: KeyFrom, payload: object, argument: object) -> object:
         selector = self.settings.key
+        if unit.refused is not None:
+            raise Misconfigured(unit.refused)
         if isinstance(selector, str):
-            return select(selector, seen(unit, payload))
+            return select(selector, self._viewed(unit, payload))
         if selector is not None:
             return select_from(selector, (argument,), {})
-        if key_from is KeyFrom.SOURCE:
+        if key_from is not KeyFrom.HASH:
             return unit.key if unit.within is NOTHING else [unit.within, unit.key]
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
         content = payload if unit.content is itself else unit.content(payload)
-        return of_payload(content, {} if unit.within is NOTHING else {"within": unit.within})
+        within = {} if unit.within is NOTHING else {"within": unit.within}
+        attributes = self._attributes(unit, key_from) if unit.attributes else {}
+        return of_payload(content, {**within, ATTRIBUTES: attributes} if attributes else within)
+
+    def _viewed(self, unit: Unit, payload: object) -> object:
+        """Return what an expression of ``key=`` or ``fingerprint=`` sees of *unit*."""
+        return seen(unit, payload if unit.view is NOTHING else without(unit.view, self.settings.ignore))
+
+    def _attributes(self, unit: Unit, key_from: KeyFrom) -> Mapping[str, object]:
+        """Return what counts of the attributes of *unit*: nothing where the source's own key counts."""
+        if key_from is not KeyFrom.OPTION and (key_from is KeyFrom.SOURCE or unit.within is not NOTHING):
+            return {}
+        ignored = [path for path in self.settings.ignore if path.startswith(ATTRIBUTES)]
+        if ATTRIBUTES in ignored:
+            return {}
+        return {name: form for name, form in unit.attributes.items() if f"{ATTRIBUTES}.{name}" not in ignored}
 
     def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
         if isinstance(selector, str):
@@ -213,16 +230,20 @@ class Identifier(NamedTuple):
         if narrowed is False:
             return None
         if narrowed is not None:
-            chosen = select(narrowed, seen(unit, payload), "fingerprint", may_be_null=True)
+            chosen = select(narrowed, self._viewed(unit, payload), "fingerprint", may_be_null=True)
             return selected(chosen, labels_of(narrowed) or (narrowed,))
         if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
             return printed(unit.stamp)
-        return self.content(unit, payload)
+        return self.content(unit, payload, key_from)
 
-    def content(self, unit: Unit, payload: object) -> Printed:
+    def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
-        assembled = unit.content is not itself or not unit.parsed
-        return printed(unit.content(payload), payload, assembled=assembled)
+        assembled, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
+        attributes = self._attributes(unit, key_from) if unit.attributes else {}
+        if attributes:
+            parts = whole if assembled and isinstance(whole, dict) else {"body": whole}
+            whole, assembled = {**parts, ATTRIBUTES: attributes}, True
+        return printed(whole, payload, assembled=assembled)
 
 
 def seen(unit: Unit, value: object) -> object:

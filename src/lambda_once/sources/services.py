@@ -82,7 +82,9 @@ def _under(*path: str) -> Callable[[Event], bool]:
 
 def _is_cloudformation(event: Event) -> bool:
     known = event.get("RequestType") in ("Create", "Update", "Delete")
-    return known and _has("StackId", "RequestId", "ResponseURL")(event)
+    return (
+        known and _has("StackId", "RequestId")(event) and "ResponseURL" in event
+    )  # a parser's URL is no text
 
 
 def is_tumbling_window(event: object) -> bool:
@@ -230,7 +232,7 @@ SERVICES: Final[tuple[Service, ...]] = (
         counts=("invokingEvent", "ruleParameters", "configRuleName"),
         asynchronous=True,
     ),
-    Service("CloudWatch Logs", _under("awslogs", "data"), asynchronous=True),
+    Service("CloudWatch Logs", lambda event: at(event, "awslogs", "data") is not None, asynchronous=True),
     Service("Amazon Lex", _is_lex),
     Service("Amazon Connect", _is_connect),
     Service("AWS IoT", _is_iot, asynchronous=True),
