@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import at, is_eventbridge
-from lambda_once.sources.services import service_of
+from lambda_once.sources.services import NAMES, service_of
 
 
 class Source(Enum):
@@ -49,23 +49,15 @@ class Source(Enum):
         """``eventSource`` of each record where EventBridge Pipes sends it."""
 
 
-MARKS: Final = frozenset(
-    {
-        *("Records", "records", "eventSource", "EventSource", "redelivered", "requestContext", "raw_path"),
-        *(
-            "detail-type",
-            "methodArn",
-            "routeArn",
-            "window",
-            "StackId",
-            "CodePipeline.job",
-            "ClientRequestToken",
-        ),
-        *("userPoolId", "authorizationToken", "serverId", "arguments", "info", "tasks", "resultToken"),
-        *("awslogs", "invocationSource", "Details", "clickType", "deviceInfo", "event", "actionGroup"),
-    }
-)
-"""Each record and event of AWS has one of these fields: what has none is not looked at more closely."""
+MARKS: Final = (NAMES - {"source"}) | {
+    *("Records", "records", "eventSource", "EventSource", "redelivered", "requestContext", "raw_path"),
+    *("detail-type", "methodArn", "routeArn"),
+}
+"""
+Each record and event of AWS has one of these fields: what has none is not looked at more closely.
+
+Alarms are left out: `source`, all that they have, is a field of too many others.
+"""
 _OF_RECORD: Final = {name: source for source in Source for name in source.of_record}
 _OF_EVENT: Final = {name: source for source in Source for name in source.of_event}
 PIPED: Final = frozenset({Source.SQS, Source.KINESIS, Source.DYNAMODB, Source.KAFKA, Source.MQ})
