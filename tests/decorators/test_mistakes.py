@@ -157,7 +157,7 @@ def test_a_route_is_no_handler() -> None:
 def test_an_argument_without_canonical_form(rig: Rig) -> None:
     """The message names the option that helps."""
     work = rig.once.function(of_order)
-    with pytest.raises(KeyMissing, match=r"order.*; pass key= with what identifies the work"):
+    with pytest.raises(Misconfigured, match=r"order.*; pass key= with what identifies the work"):
         work(object())  # type: ignore[arg-type]  # what is tested
 
 

@@ -216,6 +216,7 @@ def mistakes() -> None:
     with suppress(OnceError):
         shop.once.event(name="unstorable", key="id")(_object)({"id": 1}, shop.rig.context())
     shop.once.run("changed", _pair)
+    shop.once.run("compared in part", _works, object())
     shop.deliver(shop.once.sqs(name="unread", key="id")(lambda _: object()))
     record = kinesis_event("a", "b")
     record["Records"][0]["kinesis"]["data"] = "%"

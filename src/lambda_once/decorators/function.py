@@ -13,7 +13,7 @@ from lambda_once.core.clock import through
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
-from lambda_once.core.signatures import evaluated, signature_of, title
+from lambda_once.core.signatures import evaluated, is_async, signature_of, title
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, code_under, name_of
@@ -106,7 +106,7 @@ def protected_function(
         receivers = runtime.shared_names.receivers(function, identifier.name)
     found = FunctionIdentifier(identifier, signature_of(function), is_method(function), receivers)
 
-    if inspect.iscoroutinefunction(function):
+    if is_async(function):
 
         @functools.wraps(function)
         async def protected_async(*args: Any, **kwargs: Any) -> Any:

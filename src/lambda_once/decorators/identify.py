@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.canonical import NotCanonical, plain
+from lambda_once.core.canonical import readable
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.fields import ATTRIBUTES, Printed, fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
@@ -16,6 +16,7 @@ from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.settings import FOR_QUEUES
 from lambda_once.sources.unit import NOTHING, Unit, itself
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import History
     from lambda_once.engine.places import Place
-    from lambda_once.observability.events import Event
     from lambda_once.settings import Settings
+
+
+MOST_NOT_COMPARED: Final = 10
+"""Most paths of a function that ``once.not_compared`` names: the names in a payload may be data."""
 
 
 class Identifier(NamedTuple):
@@ -82,6 +86,8 @@ class Identifier(NamedTuple):
             if isinstance(found.error, OnceError):
                 self.refused(found.error, invocation, unit.delivery)
             raise found.error
+        if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
+            self._not_compared(found.hashed.not_compared, invocation, unit.delivery)
         history = None
         if self.settings.history is not None and not environment.disabled:
             seen = unit.argument if seen is NOTHING else seen
@@ -103,6 +109,21 @@ class Identifier(NamedTuple):
             keep=self.settings.keep or FOR_QUEUES,
             place=self.place and self.place._replace(record=next(iter(call_stack()), None)),
         )
+
+    def _not_compared(
+        self, parts: tuple[tuple[str, str], ...], invocation: Invocation, delivery: str | None
+    ) -> None:
+        """Report each of *parts*, which count as null, once; of a function `MOST_NOT_COMPARED` at most."""
+        name, reporter = self.name, self.runtime.reporter
+        among = (Event.NOT_COMPARED, name)
+        for path, why in parts:
+            if reporter.is_first((*among, path), among, MOST_NOT_COMPARED):
+                reason = (
+                    f"{path or 'the payload'}: {why}; it counts as null, and payloads that differ only there "
+                    "as equal: leave it out with ignore=, or select what counts with fingerprint="
+                )
+                details = Details(Event.NOT_COMPARED, name=name, delivery=delivery, reason=reason)
+                reporter.report(details, invocation.tally)
 
     def _history(
         self, seen: object, given: BoundArguments | None, invocation: Invocation, delivery: str | None
@@ -208,15 +229,12 @@ class Identifier(NamedTuple):
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
-        try:
-            if narrowed is not None:
-                chosen = select(narrowed, self._viewed(unit, payload), "fingerprint", may_be_null=True)
-                return selected(chosen, labels_of(narrowed) or (narrowed,))
-            if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
-                return printed(unit.stamp)
-            return self.content(unit, payload, key_from)
-        except NotCanonical:
-            return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
+        if narrowed is not None:
+            chosen = select(narrowed, self._viewed(unit, payload), "fingerprint", may_be_null=True)
+            return selected(chosen, labels_of(narrowed) or (narrowed,))
+        if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
+            return printed(unit.stamp)
+        return self.content(unit, payload, key_from)
 
     def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
@@ -229,13 +247,8 @@ class Identifier(NamedTuple):
 
 
 def seen(unit: Unit, value: object) -> object:
-    """Return *value*, of *unit*, as expressions see it. Raises `KeyMissing` for a cycle."""
-    if unit.parsed:
-        return value
-    try:
-        return plain(value)
-    except NotCanonical as error:
-        raise KeyMissing(f"an expression cannot read the arguments: {error}; use a callable") from None
+    """Return *value*, of *unit*, as expressions see it."""
+    return value if unit.parsed else readable(value)
 
 
 def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:

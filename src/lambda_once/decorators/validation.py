@@ -88,13 +88,6 @@ def _check_tracer(tracer: object) -> None:
         )
 
 
-def checked_flag(name: str, value: object) -> bool:
-    """Return *value*, the argument *name* of `Once`. Raises `Misconfigured` unless it is a bool."""
-    if not isinstance(value, bool):
-        raise Misconfigured(f"{name}={value!r}: give True or False")
-    return value
-
-
 def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
     """Return *hooks* as a tuple. Raises `Misconfigured` unless they are functions of one Details."""
     if not isinstance(hooks, list | tuple):
@@ -140,6 +133,16 @@ def check_named(function: Callable[..., Any], name: str | None) -> None:
     """Check that tokens have a name: *name* or the name of the function. Raises `Misconfigured`."""
     if name is None and not getattr(function, "__qualname__", None):
         raise Misconfigured(f"{described(function)} has no name of its own: pass name=, or write a def")
+
+
+def check_concurrency(function: Callable[..., Any], given: object) -> None:
+    """Check that ``concurrency=``, if it is *given*, has an effect on *function*. Raises `Misconfigured`."""
+    if given not in (None, 1) and not is_async(function):
+        raise Misconfigured(
+            f"concurrency={given} is for async functions, and {title(function)} is a plain def: its records "
+            "run one after the other. Decorate an async def that calls it in a thread instead: "
+            "async def handle(record): await asyncio.to_thread(work, record)"
+        )
 
 
 def check_key(decorator: str, function: str, settings: Settings, where: Where) -> None:

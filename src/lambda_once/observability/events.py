@@ -43,6 +43,7 @@ class Event(StrEnum):
     SAME_CONTENT = "once.same_content", WARNING, "sameContent"
     IN_PROGRESS = "once.in_progress", INFO, "inProgress"
     KEY_REUSED = "once.key_reused", WARNING, "keyReused"
+    NOT_COMPARED = "once.not_compared", WARNING  # once per function, path and environment
     REFUSED = "once.refused", WARNING  # Held, StoredError, ResultUnavailable, OtherCaller
     # a request that could not be judged
     STORE_UNAVAILABLE = "once.store_unavailable", ERROR, "storeUnavailable"

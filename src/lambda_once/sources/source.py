@@ -78,11 +78,14 @@ def as_sent(value: object) -> dict[str, Any] | None:
     """
     if isinstance(value, dict):
         return None if MARKS.isdisjoint(value) else value
-    raw = getattr(value, "raw_event", None)
-    if isinstance(raw, dict):
-        return raw
-    dump: Any = getattr(value, "model_dump", None)
-    return Parsed(dump(by_alias=True)) if _is_model_of_aws(type(value)) else None  # type: ignore[arg-type]  # a type is hashable
+    try:
+        raw = getattr(value, "raw_event", None)
+        if isinstance(raw, dict):
+            return raw
+        dump: Any = getattr(value, "model_dump", None)
+        return Parsed(dump(by_alias=True)) if _is_model_of_aws(type(value)) else None  # type: ignore[arg-type]  # a type is hashable
+    except Exception:  # noqa: BLE001  (a property or serialiser of the user's: it counts as far as it can be read)
+        return None
 
 
 @lru_cache(maxsize=256)
