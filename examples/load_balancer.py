@@ -6,7 +6,6 @@ import time
 from base64 import urlsafe_b64decode
 from functools import lru_cache
 from typing import Any
-from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from cryptography.exceptions import InvalidSignature
@@ -30,8 +29,7 @@ def load_balancer_user(event: dict[str, Any]) -> list[str] | None:
         is_ours = header["alg"] == "ES256" and header["signer"] == SIGNER and header["exp"] > time.time()
         if not is_ours or not UUID.fullmatch(header["kid"]):  # the kid becomes part of an address
             return None
-        raw = urlsafe_b64decode(signature)
-        pair = utils.encode_dss_signature(int.from_bytes(raw[:32]), int.from_bytes(raw[32:]))
+        pair = utils.encode_dss_signature(*divmod(int.from_bytes(urlsafe_b64decode(signature)), 1 << 256))
         public_key(header["kid"]).verify(pair, signed.encode(), ec.ECDSA(hashes.SHA256()))
         return [header["iss"], claims["sub"]]
     except (KeyError, TypeError, ValueError, RecursionError, InvalidSignature):
@@ -45,8 +43,7 @@ def public_key(kid: str) -> ec.EllipticCurvePublicKey:
         with urlopen(f"{KEYS}/{kid}", timeout=2) as response:  # noqa: S310  (KEYS is an https address)
             key = serialization.load_pem_public_key(response.read())
     except OSError as error:
-        if isinstance(error, HTTPError):
-            error.close()  # it holds the answer
+        getattr(error, "close", str)()  # an HTTPError holds its answer
         raise RetryLater(f"no public key {kid} of the load balancer: {error}") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp256r1":
         raise ValueError("not a key of P-256")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, assert_never, assert_type
+from typing import Annotated, Any, assert_never, assert_type
 
 from aws_durable_execution_sdk_python import DurableContext
 from aws_durable_execution_sdk_python.config import StepConfig
@@ -29,7 +29,7 @@ from aws_lambda_powertools.utilities.kafka import SchemaConfig
 from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from opentelemetry import trace
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from lambda_once import (
     HOLD,
@@ -90,6 +90,19 @@ async def sqs_async(record: SQSRecord) -> None: ...
 async def sqs_async_model(order: Order, context: LambdaContext) -> None: ...
 
 
+@once.sqs(model=Order | Receipt)
+def sqs_union(found: Order | Receipt) -> None: ...
+
+
+@once.sqs(model=Annotated[Order | Receipt, "tagged"], key="id")
+def sqs_annotated(found: Order | Receipt, context: LambdaContext) -> None: ...
+
+
+@once.sqs(model=TypeAdapter(list[Order]))
+def sqs_adapter(orders: list[Order]) -> None: ...
+
+
+assert_type(sqs_annotated(event, context), PartialItemFailureResponse)
 assert_type(sqs_bare(event, context), PartialItemFailureResponse)
 assert_type(sqs_alone(event, context), PartialItemFailureResponse)
 assert_type(sqs_options(event, context), PartialItemFailureResponse)
@@ -118,6 +131,18 @@ def sns_bare(record: SNSEventRecord) -> None: ...
 
 @once.sns(model=Order, on_error=STORE)
 async def sns_model(order: Order, context: LambdaContext) -> None: ...
+
+
+@once.sns(model=Annotated[Order | Receipt, "tagged"])
+def sns_annotated(found: Order | Receipt) -> None: ...
+
+
+@once.kinesis(model=Order | None)
+def kinesis_union(found: Order | None) -> None: ...
+
+
+@once.kafka(model=Annotated[Order | Receipt, "tagged"], concurrency=5)
+async def kafka_annotated(found: Order | Receipt) -> None: ...
 
 
 sns_result: Callable[[dict[str, Any], LambdaContext], None] = sns_bare

@@ -46,5 +46,10 @@ def totals(customer: str) -> Iterator[tuple[str, Decimal]]:
 
 
 def cancel(customer: str, name: str) -> None:
-    """Delete a contract."""
-    contracts.delete((customer, name))
+    """
+    Delete a contract, whoever amends it meanwhile: that is a `Conflict`, a RetryLater.
+
+    Without ``expected_version`` an amendment of a clock that is ahead would win, and the contract remain.
+    """
+    if found := contracts.read((customer, name), consistent=True):
+        contracts.delete((customer, name), expected_version=found.version)

@@ -9,22 +9,26 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Never, Unpack, overload
 
+from lambda_once.core.arguments import checked_flag
 from lambda_once.core.signatures import title
 from lambda_once.decorators.names import check_shared
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (
+    check_concurrency,
     check_decorated,
     check_key,
     check_parts,
-    checked_flag,
     sound_hooks,
 )
 from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.reporter import Reporter, load
 from lambda_once.settings import Settings, Where, settings_of
+from lambda_once.sources.unit import NOTHING
 
 if TYPE_CHECKING:
+    from types import UnionType
+
     from aws_durable_execution_sdk_python.types import DurableContext
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
         R,
         ResultOptions,
         StreamDecorator,
+        TypeForm,
     )
     from lambda_once.core.clock import Clock
     from lambda_once.decorators.function import Begun
@@ -141,10 +146,30 @@ class Once:
         f: None = None,
         /,
         *,
-        model: type[M],
+        model: TypeForm,
+        key: str | Callable[[Any], object] = ...,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
+    @overload
+    def sqs(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M] | UnionType,
         key: str | Callable[[M], object] = ...,
         **options: Unpack[QueueOptions],
     ) -> OfRecords[M, PartialItemFailureResponse]: ...
+    @overload
+    def sqs(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        key: str | Callable[[M], object] = ...,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
     @overload
     def sqs(
         self,
@@ -289,6 +314,7 @@ class Once:
         """
         from lambda_once.integrations.event_handler import Route, middleware_of
 
+        checked_flag("async_resolver", async_resolver)
         if misplaced:
             raise Misconfigured(
                 "once.route returns a middleware and takes only options: "
@@ -319,7 +345,7 @@ class Once:
         return self._decorator("once.function", protected_function, Where.CALL, f, options)
 
     def begin(
-        self, key: object, *, scope: object = None, payload: object = None, **options: Unpack[BlockOptions]
+        self, key: object, *, scope: object = None, payload: object = NOTHING, **options: Unpack[BlockOptions]
     ) -> Begun:
         """
         Return a context manager, plain or async, for a block of work with one *key*.
@@ -331,7 +357,7 @@ class Once:
         """
         from lambda_once.decorators.function import begun
 
-        given = dict(options) | ({"fingerprint": False} if payload is None else {})
+        given = dict(options) | ({"fingerprint": False} if payload is NOTHING else {})
         settings = self._settings(given, Where.BLOCK)
         caller = sys._getframe(1)  # noqa: SLF001  (text in returns= is evaluated there)
         return begun(self._runtime, settings, caller, key, scope, payload)
@@ -343,7 +369,7 @@ class Once:
         key: object,
         lease: timedelta,
         scope: object = None,
-        payload: object = None,
+        payload: object = NOTHING,
         **options: Unpack[ExecutionOptions],
     ) -> Execution:
         """
@@ -354,7 +380,7 @@ class Once:
         """
         from lambda_once.integrations.durable import execution
 
-        given = {**options, "lease": lease} | ({"fingerprint": False} if payload is None else {})
+        given = {**options, "lease": lease} | ({"fingerprint": False} if payload is NOTHING else {})
         settings = self._settings(given, Where.EXECUTION)
         caller = sys._getframe(1)  # noqa: SLF001  (text in returns= is evaluated there)
         return execution(self._runtime, settings, caller, context, key, scope, payload)
@@ -489,6 +515,7 @@ class Once:
 
         def decorate(f: Any) -> Any:
             check_decorated(name, f)
+            check_concurrency(f, options.get("concurrency"))
             if self._require_key:
                 check_key(name, title(f), settings, where)
             load()

@@ -11,6 +11,7 @@ from typing import (
     ParamSpec,
     Protocol,
     Required,
+    TypeAlias,
     TypedDict,
     TypeVar,
     Unpack,
@@ -23,10 +24,14 @@ from lambda_once.policies import OnError, OnLapseOption
 from lambda_once.sources.problems import Problem
 
 if TYPE_CHECKING:
+    from types import UnionType
+    from typing import _SpecialForm
+
     from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
     from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
     from aws_lambda_powertools.utilities.kafka.schema_config import SchemaConfig
     from aws_lambda_powertools.utilities.typing import LambdaContext
+    from pydantic import TypeAdapter
 
     from lambda_once.engine.history import HistorySource
 
@@ -44,6 +49,8 @@ Event = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 StreamResponse = Mapping[str, Any] | None
 """None; with ``report_failures``, ``batchItemFailures``."""
 Coro = Coroutine[Any, Any, R]
+TypeForm: TypeAlias = "UnionType | _SpecialForm | TypeAdapter[Any]"
+"""``A | B``, ``Annotated[…]`` and adapters, as mypy sees them; pyright takes the overload of any object."""
 
 
 class Handler(Protocol[E_contra, C_contra, R_co]):
@@ -83,10 +90,30 @@ class MessageDecorator(Protocol[M_co]):
         f: None = None,
         /,
         *,
-        model: type[M],
+        model: TypeForm,
+        key: str | Callable[[Any], object] = ...,
+        **options: Unpack[RecordOptions],
+    ) -> OfRecords[Any, None]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M] | UnionType,
         key: str | Callable[[M], object] = ...,
         **options: Unpack[RecordOptions],
     ) -> OfRecords[M, None]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        key: str | Callable[[M], object] = ...,
+        **options: Unpack[RecordOptions],
+    ) -> OfRecords[Any, None]: ...
     @overload
     def __call__(
         self,
@@ -111,11 +138,33 @@ class StreamDecorator(Protocol[M_co]):
         f: None = None,
         /,
         *,
-        model: type[M],
+        model: TypeForm,
+        key: str | Callable[[Any], object] = ...,
+        on_give_up: Callable[[M_co, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[Any, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M] | UnionType,
         key: str | Callable[[M], object] = ...,
         on_give_up: Callable[[M_co, GiveUp], object] = ...,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[M, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        key: str | Callable[[M], object] = ...,
+        on_give_up: Callable[[M_co, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[Any, StreamResponse]: ...
     @overload
     def __call__(
         self,
@@ -145,12 +194,36 @@ class KafkaDecorator(Protocol):
         f: None = None,
         /,
         *,
-        model: type[M],
+        model: TypeForm,
+        schema: SchemaConfig = ...,
+        key: str | Callable[[Any], object] = ...,
+        on_give_up: Callable[[Any, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[Any, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M] | UnionType,
         schema: SchemaConfig = ...,
         key: str | Callable[[M], object] = ...,
         on_give_up: Callable[[Any, GiveUp], object] = ...,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[M, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        schema: SchemaConfig = ...,
+        key: str | Callable[[M], object] = ...,
+        on_give_up: Callable[[Any, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[Any, StreamResponse]: ...
     @overload
     def __call__(
         self,

@@ -9,11 +9,12 @@ types in `_signatures.py` with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from enum import Flag, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeVar, get_args, get_origin
 
 from lambda_once.core.fields import closest
 from lambda_once.core.keys import Selector, compile_expression
@@ -190,6 +191,63 @@ def history_source(value: object) -> str | None:
     return None if good else "give an instance, PowertoolsHistory(persistence)"
 
 
+_ADAPTER: Final = "pydantic.type_adapter.TypeAdapter"
+_OF_POWERTOOLS: Final = "aws_lambda_powertools.utilities.parser.models."
+_IN_A_BODY: Final = ("s3", "ses", "cloudformation_custom_resource")
+"""Its modules of events that SQS and SNS deliver whole, as the body."""
+
+
+def model_type(value: object) -> str | None:
+    """
+    Check that *value* is a type, by its kind alone: what it refers to may be defined later.
+
+    A record or event model of Powertools is none: it has the fields around the body.
+    """
+    given = _inner_type(value)
+    if not (
+        isinstance(given, type | NewType)
+        or get_origin(given) is not None
+        or _is_alias(given)
+        or _is_adapter(given)
+    ):
+        return "give a type, such as a class, a union or list[Order], or pydantic's TypeAdapter"
+    around = _of_powertools(given)
+    if around is None:
+        return None
+    return (
+        f"{around} is Powertools' model of what is around the body, and model= is for the body: give its type"
+    )
+
+
+def _inner_type(value: Any) -> object:
+    """Return the type that a `TypeAdapter` is of; *value* itself if it is none, or it does not tell."""
+    return getattr(value, "_type", value) if _is_adapter(value) else value
+
+
+def _is_adapter(value: object) -> bool:
+    return any(f"{kind.__module__}.{kind.__qualname__}" == _ADAPTER for kind in type(value).__mro__)
+
+
+def _is_alias(value: object) -> bool:
+    return type(value).__name__ == "TypeAliasType"
+
+
+def _of_powertools(given: Any, aliases: tuple[object, ...] = ()) -> str | None:
+    """Return the name of the first model in *given* that is Powertools', or made of one; None if none is."""
+    if isinstance(given, type):
+        modules = [kind.__module__ for kind in given.__mro__ if kind.__module__.startswith(_OF_POWERTOOLS)]
+        is_around = any(not each.removeprefix(_OF_POWERTOOLS).startswith(_IN_A_BODY) for each in modules)
+        return given.__name__ if is_around else None
+    parts: Iterable[object] = get_args(given)
+    if isinstance(given, NewType):
+        parts = (given.__supertype__,)
+    elif _is_alias(given) and given not in aliases:  # one may contain itself
+        with suppress(Exception):  # it may name what is defined later
+            parts = (given.__value__,)
+    found = (_of_powertools(part, (*aliases, given)) for part in parts)
+    return next((name for name in found if name is not None), None)
+
+
 def _is_exception(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseException)
 
@@ -252,7 +310,7 @@ class Settings:
     on_replay: Callable[[Any, Any], Any] | None = option(
         None, plain_def(2, "two arguments, the result and a Replayed"), Where.CALL | Where.API
     )
-    model: Any = option(None, anything, Where.RECORDS)
+    model: Any = option(None, model_type, Where.RECORDS)
     concurrency: int = option(10, least(1), Where.QUEUE | Where.STREAM)
     raise_on_entire_batch_failure: bool = option(True, flag, Where.QUEUE)
     report_failures: bool = option(False, flag, Where.STREAM)

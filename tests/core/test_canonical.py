@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections import UserDict, deque
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -9,6 +10,9 @@ from enum import Enum, StrEnum
 from fractions import Fraction
 from functools import cache
 from hashlib import sha256
+from ipaddress import ip_address, ip_interface, ip_network
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -16,10 +20,22 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, HttpUrl, PostgresDsn
+from pydantic_core import Url
 
-from lambda_once.core.canonical import NotCanonical, canonical, digest, fingerprint, plain
+from lambda_once.core.canonical import (
+    MOST_PARTS,
+    NoForm,
+    NotCanonical,
+    canonical,
+    comparable,
+    digest,
+    fingerprint,
+    plain,
+    readable,
+)
 from lambda_once.core.fields import printed, without
+from lambda_once.core.keys import token
 from lambda_once.sources.envelopes import parse
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -357,6 +373,87 @@ def test_text_that_looks_like_a_number_is_text() -> None:
         canonical(many)
         == json.dumps([*map(int, map(Decimal, map(repr, many)))], separators=(",", ":")).encode()
     )
+
+
+class Masked(HttpUrl):
+    """A URL that hides its text."""
+
+    def __str__(self) -> str:
+        return "***"
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "tag"),
+    [
+        (HttpUrl("https://a.example/x"), "https://a.example/x", "url"),
+        (Masked("https://a.example/x"), "https://a.example/x", "url"),
+        (PostgresDsn("postgres://a:5432/db"), "postgres://a:5432/db", "url"),
+        (Url("https://a.example/x"), "https://a.example/x", "url"),
+        (ip_address("10.0.0.1"), "10.0.0.1", "ip"),
+        (ip_address("::1"), "::1", "ip"),
+        (ip_interface("10.0.0.1/32"), "10.0.0.1/32", "interface"),
+        (ip_network("10.0.0.1/32"), "10.0.0.1/32", "network"),
+        (PurePosixPath("/a/./b"), "/a/b", "path"),
+        (Path("a"), "a", "path"),
+        (SOME_UUID, str(SOME_UUID), "uuid"),
+    ],
+)
+def test_what_counts_by_its_text_never_equals_it(value: object, text: str, tag: str) -> None:
+    """URLs, addresses, networks and paths are tagged; expressions and results have the text."""
+    assert (
+        canonical({"a": [value]}) == json.dumps({"a": [{f"\0{tag}": text}]}, separators=(",", ":")).encode()
+    )
+    assert plain([value]) == readable([value]) == [text]
+    assert canonical(value) != canonical(text)
+
+
+def scalar(kind: str, item: object, ndim: int = 0) -> object:
+    """Return what has numpy's shape of a scalar: data frames consist of them."""
+    members = {"__module__": "numpy", "ndim": ndim, "dtype": SimpleNamespace(kind=kind)}
+    made = type("number", (), members | {"item": lambda self: self if item is None else item})
+    return made()
+
+
+@pytest.mark.parametrize(
+    ("value", "same"),
+    [(scalar("i", 5), 5), (scalar("f", 0.5), 0.5), (scalar("b", True), True), (deque([1, 2]), [1, 2])],
+)
+def test_what_equals_a_json_value_counts_as_it(value: object, same: object) -> None:
+    """Scalars of numpy, and a deque."""
+    assert canonical({"a": value}) == canonical({"a": same})
+    assert plain(value) == same
+    assert token("s", "n", None, value) == token("s", "n", None, same)
+
+
+@pytest.mark.parametrize(
+    "value", [scalar("f", None), scalar("i", [1, 2], ndim=1), scalar("M", 5), PureWindowsPath("a")]
+)
+def test_what_has_no_one_value_has_no_form(value: object) -> None:
+    """A long double is its own item, and a time of numpy a number of unknown units."""
+    with pytest.raises(NoForm):
+        canonical(value)
+
+
+def test_code_that_raises_is_no_fault_of_the_payload() -> None:
+    """A mapping that raises while it is read: `NoForm`, which a key answers with Misconfigured."""
+
+    class Closed(UserDict[str, object]):
+        def items(self) -> Any:
+            raise ConnectionError
+
+    with pytest.raises(NoForm, match="raised ConnectionError"):
+        canonical(Closed(a=1))
+
+
+def test_the_walk_is_bounded() -> None:
+    """Objects that all refer to each other have more ways than a walk could take: the rest counts as null."""
+    crowd: list[list[object]] = [[] for _ in range(30)]
+    for each in crowd:
+        each.extend(crowd)
+    kinds: set[str] = set()
+    assert "null" in comparable(crowd, lambda _path, kind: kinds.add(kind))
+    assert f"a builtins.list behind {MOST_PARTS} others" in kinds
+    assert readable({"a": crowd, "b": NOON})["b"] == NOON.isoformat()  # type: ignore[index]  # an object
 
 
 def test_names_that_fall_together_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -19,6 +20,7 @@ from lambda_once.core.fields import (
     difference,
     fields_of,
     printed,
+    selected,
 )
 
 TOKEN = "orders/charge/pay_1"
@@ -206,11 +208,30 @@ def test_the_fields_of_the_payload_bear_their_own_names() -> None:
     assert printed({"query": {}, "body": "text"}, "text", assembled=True).fields == (("body", '"text"'),)
 
 
-def test_what_cannot_be_written_is_not_canonical() -> None:
-    """The same error as without fields: for strange objects, cycles and numbers out of range."""
-    cycle: dict[str, object] = {}
+def test_what_cannot_be_written_counts_as_null() -> None:
+    """Strange objects, cycles and numbers out of range: where they are, noted by the path of ``ignore=``."""
+    cycle: dict[str, object] = {"amount": 1}
     cycle["self"] = cycle
-    wrong: tuple[object, ...] = ({"a": object()}, cycle, {"a": 10**5000}, {"a": [10**5000]})
-    for payload in wrong:
-        with pytest.raises(NotCanonical):
-            printed(payload)
+    too_early = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
+    loop = "a builtins.dict that contains itself or is nested too deeply"
+    for payload, text, noted in (
+        ({"a": object(), "b": 1}, '{"a":null,"b":1}', ("a", "a builtins.object")),
+        (cycle, '{"amount":1,"self":{"amount":1,"self":null}}', ("self.self", loop)),
+        ({"a": [1, too_early]}, '{"a":[1,null]}', ("a", "a datetime.datetime")),
+        (object(), "null", ("", "a builtins.object")),
+    ):
+        found = printed(payload)
+        path, kind = noted
+        assert (found.text, found.not_compared) == (text, ((path, f"{kind} has no canonical form"),))
+
+
+def test_parts_of_an_expression_are_noted_by_their_labels() -> None:
+    """Under ``fingerprint="[order.id, conn]"``, whose result has no names."""
+    found = selected([1, {"inner": object()}], ("order.id", "conn"))
+    assert found.text == '[1,{"inner":null}]'
+    assert found.not_compared == (("conn.inner", "a builtins.object has no canonical form"),)
+
+
+def test_few_parts_are_noted() -> None:
+    """The names in a payload may be data, without end."""
+    assert len(printed({str(n): object() for n in range(1_000)}).not_compared) == MOST_FIELDS

@@ -475,10 +475,14 @@ def test_empty_parts_are_refused(empty: Any) -> None:
             token("s", "", None, "k")
 
 
-def test_a_key_that_cannot_be_written_is_missing() -> None:
-    """An object without canonical form is never a key by its address."""
-    with pytest.raises(KeyMissing, match=r"builtins\.object"):
+def test_a_key_that_cannot_be_written_is_refused() -> None:
+    """An object is never a key by its address. A type is the program's fault, a cycle the payload's."""
+    with pytest.raises(Misconfigured, match=r"builtins\.object"):
         token("s", "n", None, object())
+    cycle: list[object] = []
+    cycle.append(cycle)
+    with pytest.raises(KeyMissing, match="contains itself"):
+        token("s", "n", None, cycle)
 
 
 strings = st.text(st.characters(), min_size=1, max_size=300) | st.sampled_from(

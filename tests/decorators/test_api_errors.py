@@ -56,9 +56,29 @@ def test_another_body_under_one_key_is_422(rig: Rig) -> None:
 
 
 @in_memory
-@pytest.mark.parametrize("key", ["", '""', "k" * 256, "tab\there", "line\nbreak", "ümlaut", '"half'])
+@pytest.mark.parametrize("key", ["", '""', "undefined", "NULL", '"null"'])
+@pytest.mark.parametrize(
+    ("without_key", "runs", "rows"),
+    [("hash", [1, 1, 2, 2], 2), ("run", [1, 2, 3, 4], 0), ("reject", [0] * 4, 0)],
+)
+def test_no_value_is_as_no_header(rig: Rig, key: str, without_key: str, runs: list[int], rows: int) -> None:
+    """Two clients whose key is undefined do not share a response: ``without_key=`` decides."""
+    shop = Shop(rig, without_key=without_key)
+    found = []
+    for body, headers in ((1, {KEY: [key]}), (1, {}), (2, {KEY: [key]}), (2, {KEY: [key]})):
+        answer = shop.ask(rest(f'{{"orderId": {body}}}', headers=headers))
+        found.append(shop.runs)
+        if without_key == "reject":
+            assert status(answer) == 400
+            assert json.loads(answer["body"])["type"] == "urn:lambda-once:key-missing"
+    assert found == runs
+    assert len(rig.rows()) == rows
+
+
+@in_memory
+@pytest.mark.parametrize("key", ["k" * 256, "tab\there", "line\nbreak", "ümlaut", '"half'])
 def test_a_malformed_key_is_400(rig: Rig, key: str) -> None:
-    """A key of 0 or 256 characters, or with control characters, is refused under every without_key."""
+    """A key of 256 characters, or with control characters, is refused under every without_key."""
     for without_key in ("hash", "reject", "run"):
         shop = Shop(rig, without_key=without_key, name=without_key)
         answer = shop.ask(rest(headers={KEY: [key]}))

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -127,6 +128,8 @@ def balanced(subject: str) -> Json:
     return {**event, "headers": {**event["headers"], **name}}
 
 
+API = {"principalId": "api-caller"}
+"""What an authorizer returns for everybody."""
 OPEN = {"store_status": (401,)}
 """The handler's answer is stored, whoever asks."""
 
@@ -195,6 +198,18 @@ SECOND: list[tuple[str, Json, Json, dict[str, Any], str]] = [
         {},
         REFUSED,
     ),
+    *(
+        (f"constant principal, {name}", authorized(API, **first), authorized(API, **second), OPEN, REFUSED)
+        for name, first, second in (
+            ("left out", {"authorization": "Bearer 1"}, {}),
+            ("left empty", {"authorization": "Bearer 1"}, {"authorization": "Bearer "}),
+            ("none at first", {}, {"authorization": "Bearer 1"}),
+            ("API key left out", {"x-api-key": "a"}, {}),
+            ("another API key", {"x-api-key": "a"}, {"x-api-key": "b"}),
+        )
+    ),
+    ("constant principal, JWT left out", authorized(API, authorization=FORGED), authorized(API), OPEN, RUNS),
+    ("constant principal, nothing twice", authorized(API), authorized(API), OPEN, REPLAYED),
     # An application joins, and names no user; a load balancer's headers of certificates are believed.
     (
         "certificate, renewed",
@@ -389,6 +404,85 @@ def test_caller_replaces_the_reading(rig: Rig, caller: Any) -> None:
     assert not is_replay(till.ask(by("bob", "Bearer 1")))
     assert rig.rows()[0].caller is None
     assert "alice" not in rig.rows()[0].token
+
+
+INVISIBLE = [
+    "",
+    " ",
+    "\t\n",
+    "\u00a0\u2003",
+    "\u200b",
+    "\ufeff\u200d\u2060",
+    "\x00\x1b",
+    "\u3164\u115f",
+    "\ufe0f",
+]
+NO_NAMES: list[Any] = [None, False, float("nan"), Decimal("NaN"), b"", b" \x00", [], {}, *INVISIBLE]
+NAMES: list[Any] = [
+    0,
+    0.0,
+    True,
+    "0",
+    "false",
+    "\u200balice",
+    "é",
+    "李",
+    "🙂",
+    b"\xff",
+    Decimal(0),
+    float("inf"),
+]
+
+
+@in_memory
+@pytest.mark.parametrize("found", NO_NAMES, ids=repr)
+@pytest.mark.parametrize(
+    "shape", [lambda one: one, lambda one: [one], lambda one: {"id": one, "tenant": one}]
+)
+def test_what_names_nobody_is_a_missing_caller(rig: Rig, found: Any, shape: Callable[[Any], Any]) -> None:
+    """Callers whose value is lost on the way would be one; the client gets 400, and nothing runs."""
+    till = Till(rig, caller=lambda _event: shape(found))
+    assert problem(till.ask(keyed("Bearer a"))) == (400, "urn:lambda-once:caller-missing")
+    assert till.ran == []
+
+
+@in_memory
+@pytest.mark.parametrize("found", NO_NAMES, ids=repr)
+def test_each_part_of_a_list_names_somebody(rig: Rig, found: Any) -> None:
+    """As of a key; a value of a dict may be missing, as one of a user who has no tenant."""
+    by_parts = Till(rig, caller=lambda _event: ("acme", found), name="parts")
+    assert problem(by_parts.ask(keyed("Bearer a"))) == (400, "urn:lambda-once:caller-missing")
+    by_names = Till(rig, caller=lambda _event: {"tenant": "acme", "x": found}, name="n")
+    assert by_names.ask(keyed("Bearer a"))["statusCode"] == 201
+
+
+@in_memory
+@pytest.mark.parametrize("found", NAMES, ids=repr)
+def test_what_is_somebody_is_a_caller(rig: Rig, found: Any) -> None:
+    """0 is a number of a user, and a name may be of any letters, with what is invisible between them."""
+    till = Till(rig, caller=lambda _event: found)
+    assert till.ask(keyed("Bearer a"))["statusCode"] == 201
+    assert is_replay(till.ask(keyed("Bearer a")))
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("selector", "user", "answers"),
+    [
+        *(("user", user, 400) for user in ("", " ", "\u200b", False, None, [""], [None, " "])),
+        *(("user", user, 201) for user in (0, "0", ["a", " "], [0])),
+        *(("[tenant, user]", user, 400) for user in ("\u200b", False, None)),
+        *(("[tenant, user]", user, 201) for user in (0, "0", ["a", " "])),
+        *(("{t: tenant, u: user}", None, 400),),
+        *(("{u: user}", user, 400) for user in (None, " ", False)),
+    ],
+)
+def test_an_expression_that_selects_nobody_is_a_missing_caller(
+    rig: Rig, selector: str, user: Any, answers: int
+) -> None:
+    """A part of a multi-select is a part of the name; a list that the gateway wrote is a value."""
+    till = Till(rig, caller=f"requestContext.authorizer.lambda.{selector}")
+    assert till.ask(authorized({"user": user, "tenant": "acme"}, authorization="a"))["statusCode"] == answers
 
 
 @in_memory
@@ -610,6 +704,30 @@ def test_a_credential_beside_shows_no_fields_of_a_row_without_one(rig: Rig, vict
     answer = ask(second)
     assert problem(answer) == (422, "urn:lambda-once:key-reused")
     assert "pin" not in answer["body"]
+
+
+@in_memory
+@pytest.mark.parametrize("with_key", [True, False])
+@pytest.mark.parametrize("v2", [True, False])
+@pytest.mark.parametrize("is_route", [True, False])
+def test_a_constant_principal_unlocks_nothing(rig: Rig, *, is_route: bool, v2: bool, with_key: bool) -> None:
+    """Handlers and routes, of both gateways, with a key and without: the first caller's credential does."""
+    key = {KEY: "1"} if with_key else {}
+
+    def by(**headers: str) -> Json:
+        sent_with = {**key, **{name.replace("_", "-"): text for name, text in headers.items()}}
+        if v2:
+            return http(headers=sent_with, authorizer={"lambda": API})
+        return rest_by(API, headers={name: [text] for name, text in sent_with.items()})
+
+    ask = routed(rig, {}) if is_route else handled(rig, {})
+    alice = by(authorization="Bearer alice")
+    assert not is_replay(ask(alice))
+    for other in (by(), by(authorization="Bearer"), by(authorization="Bearer bob"), by(x_api_key="k")):
+        assert problem(ask(other)) == (422, OTHER)
+    again = ask(alice)
+    marks = {**again.get("headers", {}), **again.get("multiValueHeaders", {})}
+    assert marks["Idempotent-Replayed"] in ("true", ["true"])
 
 
 def handled(rig: Rig, options: Any) -> Any:

@@ -186,7 +186,7 @@ def test_explain_a_record(rig: Rig) -> None:
     assert (explained.scope, explained.scope_from) == ("aws:sqs", 'scope="eventSource"')
     assert explained.hashed is not None
     assert (explained.hashed.text, explained.hashed_for) == (
-        '{"amount":1,"meta":{},"orderId":5}',
+        '{"@attributes":{"tenant":["String","acme"]},"body":{"amount":1,"meta":{},"orderId":5}}',
         "the fingerprint",
     )
     assert [(each.path, each.places) for each in explained.ignored] == [("meta.try", 1), ("sentAt", 0)]
@@ -244,7 +244,8 @@ def test_explain_a_bad_record_beside_others(rig: Rig) -> None:
     ("options", "event", "message"),
     [
         ({"without_key": "reject"}, http(), "KeyMissing: the request has no Idempotency-Key"),
-        ({}, rest(headers={KEY: [""]}), "BadRequest: The header Idempotency-Key is empty."),
+        ({}, rest(headers={KEY: ["k" * 256]}), "BadRequest: The header Idempotency-Key has 256 characters"),
+        ({"without_key": "reject"}, rest(headers={KEY: ["null"]}), "KeyMissing: the request has no"),
         ({"key": "payment"}, http(), "KeyMissing: the key is missing"),
     ],
 )
@@ -273,7 +274,7 @@ def test_explain_a_refused_request(rig: Rig, options: Any, event: Any, message: 
         ({}, sent(x_api_key="s3cret"), "x-api-key", "SHA-256 of x-api-key", True),
         ({}, http(cookies=["session=s3cret"]), "the cookies", "SHA-256 of the cookies", False),
         ({"key": "orderId"}, http(cookies=["session=s3cret"]), "the cookies", None, False),
-        ({}, http(authorizer={"lambda": {"principalId": "alice"}}), "Lambda authorizer", "SHA-256 of", False),
+        ({}, http(authorizer={"lambda": {"principalId": "alice"}}), "Lambda authorizer", "SHA-256 of", True),
         (
             {"caller": "cookies.session"},
             http(cookies=["session=s3cret"]),
@@ -508,7 +509,7 @@ def test_hashes_are_compared_by_field(rig: Rig) -> None:
         return [part.name for part in found.parts]
 
     assert parts(BODY, BODY | {"amount": 2}) == ["amount"]
-    assert parts("one", "two") == ["the payload"]
+    assert parts("one", "two") == ["body"]
 
 
 def test_batches_are_compared_one_by_one(rig: Rig) -> None:

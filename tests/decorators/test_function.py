@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from lambda_once import KeyMissing, KeyReused, Misconfigured
+from lambda_once import KeyReused, Misconfigured
 from tests.decorators.rig import Rig, in_memory
 
 
@@ -168,7 +168,7 @@ def test_arguments_without_canonical_form(rig: Rig) -> None:
     def keyed(order: int, connection: Opaque) -> None:
         runs.append(order)
 
-    with pytest.raises(KeyMissing):
+    with pytest.raises(Misconfigured):
         hashed(5, Opaque())
     keyed(5, Opaque())
     keyed(5, Opaque())

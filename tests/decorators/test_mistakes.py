@@ -157,7 +157,7 @@ def test_a_route_is_no_handler() -> None:
 def test_an_argument_without_canonical_form(rig: Rig) -> None:
     """The message names the option that helps."""
     work = rig.once.function(of_order)
-    with pytest.raises(KeyMissing, match=r"order.*; pass key= with what identifies the work"):
+    with pytest.raises(Misconfigured, match=r"order.*; pass key= with what identifies the work"):
         work(object())  # type: ignore[arg-type]  # what is tested
 
 
@@ -188,6 +188,7 @@ def test_a_mock_is_a_context(rig: Rig) -> None:
 @in_memory
 def test_an_aggregated_record_is_named(rig: Rig) -> None:
     """Where an expression selects nothing of it, the message has the reason."""
+    given_up: list[Exception] = []
     work = rig.once.function(key="record.id", name="work")(decorated)
     message = b"\x0a\x01a"
     data = b"\xf3\x89\x9a\xc2" + message + hashlib.md5(message, usedforsecurity=False).digest()
@@ -197,6 +198,13 @@ def test_an_aggregated_record_is_named(rig: Rig) -> None:
     ):
         work(record)
     assert rig.once.function(key=lambda record: record.event_id, name="id")(decorated)(record) is None
+    broken = kinesis_event(data[:-1] + b"?")
+    with pytest.raises(KeyMissing, match=r"like one of the Kinesis Producer Library.* the key is missing"):
+        work(KinesisStreamRecord(broken["Records"][0]))
+    rig.once.kinesis(name="stream", key="id", on_give_up=lambda record, error: given_up.append(error))(
+        decorated
+    )(broken, rig.context())
+    assert "like one of the Kinesis Producer Library" in str(given_up[0])
 
 
 @pytest.mark.parametrize("hook", [print, list[object]().append, lambda *details: None])

@@ -20,9 +20,8 @@ from aws_lambda_powertools import Tracer
 
 from lambda_once import MemoryStore, Misconfigured, Once
 from lambda_once.observability.events import Event
-from lambda_once.testing import using
+from lambda_once.testing import sqs_event, using
 from tests.decorators.rig import Rig, in_memory
-from tests.sources.samples import batch, sqs_record
 
 pytestmark = in_memory
 Function = Callable[..., Any]
@@ -214,18 +213,19 @@ sender = once.sqs(name="sender")(Gateway().work)
 
 
 @pytest.fixture
-def module(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def module(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """A module of several decorated functions of one `Once`, imported."""
     shared = ModuleType("shared")
     shared.once = rig.once  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "shared", shared)
     (tmp_path / "app").mkdir()
-    for path in (tmp_path / "orders.py", tmp_path / "app" / "orders.py"):
+    for path in (tmp_path / "stock.py", tmp_path / "app" / "stock.py"):
         path.write_text(SOURCE.replace("VALUE", "5"), encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.delitem(sys.modules, "orders", raising=False)
-    return importlib.import_module("orders")
+    yield importlib.import_module("stock")
+    for name in ("stock", "app", "app.stock", "package.stock"):
+        sys.modules.pop(name, None)
 
 
 def test_a_reload_changes_nothing(module: ModuleType) -> None:
@@ -248,10 +248,9 @@ def test_one_module_under_two_names(module: ModuleType, monkeypatch: pytest.Monk
     names = ModuleType("package")
     names.__path__ = [str(folder)]
     monkeypatch.setitem(sys.modules, "package", names)
-    monkeypatch.delitem(sys.modules, "package.orders", raising=False)
-    assert importlib.import_module("package.orders").bill is not module.bill
-    with pytest.raises(Misconfigured, match=r"orders.bill .* and app.orders.bill .* have one name, 'orders'"):
-        importlib.import_module("app.orders")
+    assert importlib.import_module("package.stock").bill is not module.bill
+    with pytest.raises(Misconfigured, match=r"stock.bill .* and app.stock.bill .* have one name, 'orders'"):
+        importlib.import_module("app.stock")
 
 
 def test_cells_of_a_notebook_are_executed_again(rig: Rig) -> None:
@@ -294,7 +293,7 @@ def test_a_function_shares_the_name_of_another(rig: Rig, monkeypatch: pytest.Mon
     def by_call(**_: Any) -> None:
         done.append("call")
 
-    by_queue(batch(sqs_record('{"orderId": "o-1"}')), rig.context())
+    by_queue(sqs_event({"orderId": "o-1"}), rig.context())
     directly({"orderId": "o-1"}, rig.context())
     by_call(orderId="o-1")
     with rig.once.begin("o-1", name=by_call) as attempt:

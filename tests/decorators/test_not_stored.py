@@ -21,11 +21,12 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Unavailable
 from lambda_once.core.writes import Write
+from lambda_once.decorators.http import MOST_PATHS
 from lambda_once.stores.contract import Unanswered, WriteAnswer
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.kit.frail import FrailStore
-from tests.sources.samples import Json, alb, http, rest
-from tests.sources.test_caller import ALICE, jwt, rest_by, sent, with_certificate
+from tests.sources.samples import Json, alb, http, lattice, rest
+from tests.sources.test_caller import ALICE, URL, jwt, rest_by, sent, with_certificate
 
 SECRET = "s3cret"
 UNAVAILABLE = (409, "urn:lambda-once:result-unavailable")
@@ -383,36 +384,54 @@ def _lines(out: str) -> list[str]:
     return [json.loads(line)["reason"] for line in out.splitlines() if "once.not_stored" in line]
 
 
+def _places(out: str) -> list[str]:
+    return [reason.partition(": ")[0] for reason in _lines(out)]
+
+
+PROXY = {"resource": "/{proxy+}"}
+PLACES: list[tuple[Json, str]] = [
+    (http() | {"rawPath": "/orders/s3cret-1/pay"}, "POST /orders/{id}/pay"),
+    (http() | {"rawPath": "/orders/s3cret-2/pay"}, "POST /orders/{id}/pay"),
+    (rest() | {"path": "/s3cret"}, "POST /orders/{id}/pay"),
+    # A route that takes any path says nothing about the app's own.
+    (http() | {"rawPath": "/login", "routeKey": "$default"}, "POST /login"),
+    (http(domain=URL) | {"rawPath": "/codes", "routeKey": "$default"}, "POST /codes"),
+    (http() | {"rawPath": "/v1/a", "routeKey": "ANY /v1/{proxy+}"}, "POST /v1/a"),
+    (rest() | {"path": "/b"} | PROXY, "POST /b"),
+    (rest() | {"path": "/a\n\x1b\u202e"} | PROXY, "POST /a\\n\\x1b\\u202e"),
+    (rest() | {"path": "/" + "x" * 10_000} | PROXY, "POST /" + "x" * 63),
+    (alb() | {"path": "/c", "httpMethod": "PUT"}, "PUT /c"),
+    (alb(multi=True) | {"path": "/d"}, "POST /d"),
+    (lattice() | {"raw_path": "/e?code=1"}, "POST /e"),
+]
+
+
 @in_memory
 def test_each_route_is_logged_once(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    """By its method and template: never by a path, which may have data."""
+    """By its method and template, or by the path that was requested if the template takes any path."""
     ask, _ = works(rig, RESPONSES[0][1], methods=["POST", "PUT"])
-    events = [
-        http() | {"rawPath": "/orders/s3cret-1/pay"},
-        http() | {"rawPath": "/orders/s3cret-2/pay"},
-        rest() | {"path": "/s3cret"},
-        http() | {"rawPath": "/s3cret-3", "routeKey": "$default"},
-        alb() | {"path": "/s3cret"},
-    ]
-    for event in events:
+    for event, _place in PLACES:
         ask(event)
         ask(event)
-    lines = _lines(capsys.readouterr().out)
-    routes = [reason.partition(": ")[0] for reason in lines]
-    assert routes == ["POST /orders/{id}/pay", "POST $default", "POST (any path)"]
-    assert all('without_key="run"' in reason for reason in lines)
+    out = capsys.readouterr().out
+    assert _places(out) == list(dict.fromkeys(place for _, place in PLACES))
+    assert all('without_key="run"' in reason for reason in _lines(out))
 
 
 @in_memory
-def test_a_client_invents_no_methods_of_the_log(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever is forwarded: each would be a line, and an entry that stays."""
+def test_a_client_invents_no_lines(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each method and path would be a line, and an entry that stays."""
     ask, ran = works(rig, RESPONSES[0][1])
     for n in range(9):
         ask(alb() | {"httpMethod": f"S3CRET-{n}"})
     ask(alb() | {"httpMethod": "delete"})
-    routes = [reason.partition(": ")[0] for reason in _lines(capsys.readouterr().out)]
-    assert routes == ["(any method) (any path)", "DELETE (any path)"]
-    assert len(ran) == 10
+    for n in range(3 * MOST_PATHS):
+        ask(alb() | {"path": f"/{n}"})
+    found = _places(capsys.readouterr().out)
+    assert found[:3] == ["(any method) /orders/5/pay", "DELETE /orders/5/pay", "POST /0"]
+    assert found[-1] == "POST (other paths)"
+    assert len(found) == 2 + MOST_PATHS
+    assert len(ran) == 10 + 3 * MOST_PATHS
 
 
 @in_memory
@@ -427,6 +446,22 @@ def test_a_route_is_named_by_its_rule(rig: Rig, capsys: pytest.CaptureFixture[st
     app.resolve(http() | {"rawPath": "/orders/s3cret/pay"}, rig.context())
     (reason,) = _lines(capsys.readouterr().out)
     assert reason.startswith("POST /orders/{order}/pay: ")
+
+
+@in_memory
+@pytest.mark.parametrize("rule", [".+", "/v1/.*"])
+def test_a_rule_that_takes_any_path_names_the_path(
+    rig: Rig, rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a route of the gateway that does."""
+    app = APIGatewayHttpResolver()
+
+    @app.post(rule, middlewares=[rig.once.route()])
+    def anything() -> Any:
+        return Response(200, "text/plain", "in", headers={"Cache-Control": "no-store"})
+
+    app.resolve(http() | {"rawPath": "/v1/login"}, rig.context())
+    assert _places(capsys.readouterr().out) == ["POST /v1/login"]
 
 
 @in_memory

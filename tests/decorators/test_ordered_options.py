@@ -12,7 +12,7 @@ import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from pydantic import BaseModel
 
-from lambda_once import STORE, GiveUp, OnceError
+from lambda_once import STORE, GiveUp, Misconfigured, OnceError
 from lambda_once.core.lifecycle import State
 from lambda_once.observability.events import Event
 from lambda_once.settings import Where, options_of
@@ -228,9 +228,12 @@ def _model(of: Ordered) -> None:
 
 
 def _concurrency(of: Ordered) -> None:
-    if of.is_async:
-        met = asyncio.Barrier(2)
-        of.work = lambda _record: asyncio.wait_for(met.wait(), 30)
+    if not of.is_async:
+        with pytest.raises(Misconfigured, match=r"plain def.* await asyncio\.to_thread"):
+            of.handler(concurrency=2)
+        return
+    met = asyncio.Barrier(2)
+    of.work = lambda _record: asyncio.wait_for(met.wait(), 30)
     of.handler(concurrency=2)(A, B)
     assert of.rig.states() == [State.COMPLETE] * 2
 
@@ -255,7 +258,9 @@ def _on_give_up(of: Ordered) -> None:
             raise GiveUp("never")
 
     of.work = gives_up
-    assert of.handler(on_give_up=lambda _record, error: parked.append(error), concurrency=2)(A, B) is None
+    concurrency = 2 if of.is_async else 1
+    handler = of.handler(on_give_up=lambda _record, error: parked.append(error), concurrency=concurrency)
+    assert handler(A, B) is None
     assert (len(of.seen), len(parked)) == (2, 1)
 
 

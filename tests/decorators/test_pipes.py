@@ -132,6 +132,6 @@ def test_notifications_come_through_no_pipe(rig: Rig) -> None:
     """SNS is no source of Pipes: a list of its records is refused by every decorator of records."""
     batch: Any = [*sns_event("a")["Records"]]
     for decorator in ("sqs", "kinesis", "sns"):
-        handler: Any = getattr(rig.once, decorator)(counting([]))
+        handler: Any = getattr(rig.once, decorator)(name=decorator)(counting([]))
         with pytest.raises(Misconfigured):
             handler(batch, rig.context())

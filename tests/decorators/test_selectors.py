@@ -244,7 +244,7 @@ def test_an_argument_called_context_is_payload(rig: Rig, one: Any, other: Any) -
     try:
         for each in (one, one, other):
             render("invoice", each)
-    except KeyMissing:
+    except Misconfigured:
         assert runs == []
     else:
         assert runs == [one, other]

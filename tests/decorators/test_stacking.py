@@ -96,11 +96,11 @@ def test_event_parser_inside(rig: Rig) -> None:
 
 
 def test_event_parser_outside(rig: Rig) -> None:
-    """event_parser may stand around it: the model is the event then, and counts by its fields."""
+    """event_parser may stand around it, with key=: the model is the event then, and counts by its fields."""
     seen: list[Order] = []
 
     @event_parser(model=Order)
-    @rig.once.event
+    @rig.once.event(key="id")
     def handler(order: Order, context: Any) -> int:
         seen.append(order)
         return order.id

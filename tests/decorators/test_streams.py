@@ -767,7 +767,7 @@ def test_a_record_in_a_function_is_its_data_within_its_id(
 def test_ignored_fields_of_a_record_in_a_function_are_those_of_its_data(rig: Rig) -> None:
     """They are no part of the call; the others are, and a record that cannot be read is its raw event."""
     seen: list[object] = []
-    work = rig.once.function(ignore=["record.sent"])(
+    work = rig.once.function(name="work", ignore=["record.sent"])(
         lambda record, step: seen.append((record.kinesis.data, step))
     )
     (raw,) = kinesis_event({"id": 5, "sent": 1})["Records"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from lambda_once.stores.contract import Refused, Won
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, api_event, lambda_context
 from tests.kit import tables
-from tests.sources.samples import alb, rest
+from tests.sources.samples import alb, http, rest
 from tests.sources.test_caller import ALICE, by_lattice, jwt, oidc
 
 Json = dict[str, Any]
@@ -82,8 +83,45 @@ def _constant(store: Any) -> None:
     ask = shop(store)
     first = ask("Bearer one", principal="api")
     assert ask("Bearer one", principal="api") == first
-    for other in ("Bearer two", "Basic YWxpY2U6YQ=="):
+    for other in ("Bearer two", "Basic YWxpY2U6YQ==", None, "Bearer"):
         assert "secret of Bearer one" not in ask(other, principal="api")
+
+
+LEFT_OUT: tuple[tuple[dict[str, str], tuple[dict[str, str], ...]], ...] = (
+    ({"authorization": "Bearer one"}, ({}, {"authorization": ""}, {"authorization": "Bearer"})),
+    ({"authorization": "Bearer one", "x-api-key": "k"}, ({"x-api-key": "k"}, {})),
+    ({"x-api-key": "one"}, ({}, {"x-api-key": ""}, {"x-api-key": "two"})),
+    ({}, ({"authorization": "Bearer one"}, {"x-api-key": "one"})),
+)
+"""What a first request sends beside a constant principal, and what others send in its place."""
+
+
+def _left_out(store: Any) -> None:
+    """Whoever leaves the first caller's credential out, or brings one that the first did not, is another."""
+    till = Till(store)
+    for key, (first, others), v2 in product((None, "1"), LEFT_OUT, (False, True)):
+        path = f"/{key}/{v2}/{'/'.join(first)}"
+
+        def ask(headers: dict[str, str], *, key: Any = key, v2: bool = v2, path: str = path) -> Any:
+            several = {name: [text] for name, text in headers.items()}
+            event = http(headers=headers, rawPath=path) if v2 else rest(headers=several, path=path)
+            principal = {"principalId": "api-caller"}
+            event["requestContext"]["authorizer"] = {"lambda": principal} if v2 else principal
+            return till.ask(event, key)
+
+        answer = ask(first)
+        assert answer == (200, f"secret {till.ran}")
+        for other in others:
+            status, body = ask(other)
+            assert status == 422
+            assert "secret" not in body
+        assert ask(first) == answer
+
+
+def _undeclared(store: Any) -> None:
+    """A row made for a credential, read by a version that has caller=False since."""
+    first = shop(store)("Bearer one")
+    assert shop(store, caller=False)(None) != first
 
 
 def _declared(store: Any) -> None:
@@ -108,11 +146,12 @@ class Till:
 
         self._handler = handler
 
-    def ask(self, event: Json) -> Any:
-        """Send *event* under one key, and return the status and the body of the answer."""
-        event["headers"] = {**event["headers"], "idempotency-key": "1"}
-        if "multiValueHeaders" in event:
-            event["multiValueHeaders"]["idempotency-key"] = ["1"]
+    def ask(self, event: Json, key: str | None = "1") -> Any:
+        """Send *event* under *key*, and return the status and the body of the answer."""
+        if key is not None:
+            event["headers"] = {**event["headers"], "idempotency-key": key}
+            if "multiValueHeaders" in event:
+                event["multiValueHeaders"]["idempotency-key"] = [key]
         answer: Any = self._handler(event, lambda_context())
         return answer["statusCode"], answer["body"]
 
@@ -214,6 +253,8 @@ SCENARIOS = [
     _forged,
     _verified,
     _constant,
+    _left_out,
+    _undeclared,
     _declared,
     _balanced,
     _unnamed,
@@ -317,7 +358,7 @@ def _without_a_caller(*_: Any, **__: Any) -> Caller:
     return Caller((), (), Presented(None))
 
 
-@pytest.mark.parametrize("scenario", [_keyed, _forged, _constant])
+@pytest.mark.parametrize("scenario", [_keyed, _forged, _constant, _left_out, _undeclared])
 def test_twin_that_compares_no_credential(
     monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
 ) -> None:
@@ -364,6 +405,32 @@ def test_twin_that_trusts_a_principal_beside_a_credential(monkeypatch: pytest.Mo
     monkeypatch.setattr(rules, "_of_authorizer", trusting)
     with pytest.raises(AssertionError):
         _constant(MemoryStore())
+
+
+@pytest.mark.parametrize("scenario", [_constant, _left_out])
+def test_twin_that_compares_only_what_is_brought(
+    monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
+) -> None:
+    """Whoever leaves the credential out would get the response."""
+    right = rules._of_authorizer
+
+    def lenient(authorizer: Any, beside: Any, credential: Any) -> Any:
+        found = right(authorizer, beside, credential)
+        return found._replace(presented=None) if credential is None else found
+
+    monkeypatch.setattr(rules, "_of_authorizer", lenient)
+    compared = Record.is_of_another
+    monkeypatch.setattr(Record, "is_of_another", lambda row, who: who is not None and compared(row, who))
+    with pytest.raises(AssertionError):
+        scenario(MemoryStore())
+
+
+def test_twin_that_does_not_compare_what_a_row_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a row has would depend on what the duplicate's rules compare."""
+    compared = Record.is_of_another
+    monkeypatch.setattr(Record, "is_of_another", lambda row, who: who is not None and compared(row, who))
+    with pytest.raises(AssertionError):
+        _undeclared(MemoryStore())
 
 
 def test_twin_that_compares_the_unverified_name(monkeypatch: pytest.MonkeyPatch) -> None:

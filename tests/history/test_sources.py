@@ -425,6 +425,13 @@ def two(a: int, b: int) -> None:
     ("make", "problem"),
     [
         (lambda shop: PowertoolsHistory(shop.records, config=PLAIN), "takes a persistence layer"),
+        *(
+            (lambda shop, name=name, value=value: shop.history(**{name: value}), f"^{name}={value!r}: give ")
+            for name, value in (
+                *(("across_callers", "no"), ("across_callers", 1), ("across_callers", None)),
+                *(("writes", "no"), ("writes", 0), ("function_name", 5), ("key_prefix", b"a")),
+            )
+        ),
         (lambda _: PowertoolsHistory(DynamoDBPersistenceLayer, config=PLAIN), "takes a persistence layer"),  # type: ignore[arg-type]
         (lambda shop: shop.history(key="a["), "'a\\[' is not JMESPath"),
         (lambda shop: shop.history(config={}), "must be the old version's IdempotencyConfig"),

@@ -216,6 +216,7 @@ def mistakes() -> None:
     with suppress(OnceError):
         shop.once.event(name="unstorable", key="id")(_object)({"id": 1}, shop.rig.context())
     shop.once.run("pair", "changed", _pair)
+    shop.once.run("works", "compared in part", _works, object())
     shop.deliver(shop.once.sqs(name="unread", key="id")(lambda _: object()))
     record = kinesis_event("a", "b")
     record["Records"][0]["kinesis"]["data"] = "%"
@@ -231,6 +232,7 @@ def environments() -> None:
     api(api_event("POST", "/orders", {"id": 1}, {"Idempotency-Key": "1"}), shop.rig.context())
     strict = shop.once.api_gateway(name="strict", unscoped="refuse")(_works)
     strict(api_event("POST", "/orders", {"id": 1}), shop.rig.context())
+    api(api_event("GET", "/orders", None, {"Idempotency-Key": "1"}), shop.rig.context())
     sign_in = shop.once.api_gateway(name="sign in")(_sets_a_cookie)
     sign_in(api_event("POST", "/sessions", {"code": 1}), shop.rig.context())
     nameless = Once(store=shop.rig.store, logger=_logger())

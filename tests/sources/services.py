@@ -36,17 +36,22 @@ def rotation(step: str) -> Json:
     }
 
 
+CREATE: Json = {
+    "RequestType": "Create",
+    "ServiceToken": ARN.format("lambda", "function:seed"),
+    "ResponseURL": "https://cloudformation-custom-resource-response.example.com/1?X-Amz-Signature=a",
+    "StackId": ARN.format("cloudformation", "stack/shop/5b918d10-cd98-11ea-90d5-0a9cd3354c10"),
+    "RequestId": "c6adce21-0b3c-4d8a-92f3-6e7d5a1e1f3b",
+    "LogicalResourceId": "Seed",
+    "ResourceType": "Custom::Seed",
+    "ResourceProperties": {"ServiceToken": ARN.format("lambda", "function:seed"), "Rows": "5"},
+}
+"""The first request of CloudFormation for a custom resource."""
+
 KEYED: dict[str, Json] = {
-    "cloudformation": {
-        "RequestType": "Create",
-        "ServiceToken": ARN.format("lambda", "function:seed"),
-        "ResponseURL": "https://cloudformation-custom-resource-response.example.com/1?X-Amz-Signature=a",
-        "StackId": ARN.format("cloudformation", "stack/shop/5b918d10-cd98-11ea-90d5-0a9cd3354c10"),
-        "RequestId": "c6adce21-0b3c-4d8a-92f3-6e7d5a1e1f3b",
-        "LogicalResourceId": "Seed",
-        "ResourceType": "Custom::Seed",
-        "ResourceProperties": {"ServiceToken": ARN.format("lambda", "function:seed"), "Rows": "5"},
-    },
+    "cloudformation": CREATE,
+    "cloudformation, update": CREATE
+    | {"RequestType": "Update", "PhysicalResourceId": "seed-1", "OldResourceProperties": {"Rows": "4"}},
     "codepipeline": {
         "CodePipeline.job": {
             "id": "11111111-abcd-1111-abcd-111111abcdef",
@@ -84,6 +89,7 @@ KEYED: dict[str, Json] = {
 
 VOLATILE: dict[str, list[tuple[str, ...]]] = {
     "cloudformation": [("ResponseURL",), ("ServiceToken",)],
+    "cloudformation, update": [("ResponseURL",)],
     "codepipeline": [("CodePipeline.job", "data", "artifactCredentials", "sessionToken")],
     "ses": [
         ("Records", "0", "ses", "receipt", "processingTimeMillis"),
@@ -96,6 +102,8 @@ VOLATILE: dict[str, list[tuple[str, ...]]] = {
 ASKING: dict[str, object] = {
     "cognito, after confirmation": cognito("PostConfirmation_ConfirmSignUp"),
     "cognito, after authentication": cognito("PostAuthentication_Authentication"),
+    "cognito, a sender of mails": cognito("CustomEmailSender_ForgotPassword"),
+    "cognito, a sender of texts": cognito("CustomSMSSender_SignUp"),
     "appsync": {
         "arguments": {"id": "o-1"},
         "identity": {"sub": "ann", "claims": {"iat": 1763633520}},
@@ -220,7 +228,6 @@ REFUSED: dict[str, object] = {
             "VerifyAuthChallengeResponse_Authentication",
             "UserMigration_Authentication",
             "CustomMessage_SignUp",
-            "CustomEmailSender_SignUp",
             "InboundFederation_ExternalProvider",
         )
     },
@@ -245,6 +252,162 @@ REFUSED: dict[str, object] = {
         "protocol": "FTPS",
         "serverId": "s-1234567890abcdef0",
         "sourceIp": "192.0.2.10",
+    },
+    "cdk, isComplete of a create": CREATE | {"PhysicalResourceId": "table-5"},
+    "cdk, isComplete of an update": CREATE
+    | {"RequestType": "Update", "PhysicalResourceId": "table-5", "OldResourceProperties": {}, "Data": {}},
+    "iot authorizer": {
+        "token": "aToken",
+        "signatureVerified": True,
+        "protocols": ["tls", "http", "mqtt"],
+        "protocolData": {
+            "tls": {"serverName": "serverName"},
+            "mqtt": {"username": "ann", "password": "bXlQYXNzd29yZA==", "clientId": "c-1"},
+        },
+        "connectionMetadata": {"id": "e56f08c3-c559-490f-aa9f-7e8427d0f57b"},
+    },
+    "iot authorizer, without a token": {
+        "signatureVerified": False,
+        "protocols": ["mqtt"],
+        "protocolData": {"mqtt": {"username": "ann", "clientId": "c-1"}},
+    },
+    "iot provisioning": {
+        "claimCertificateId": "2f4c",
+        "certificateId": "7d1a",
+        "certificatePem": "-----BEGIN CERTIFICATE-----",
+        "templateArn": ARN.format("iot", "provisioningtemplate/lamps"),
+        "clientId": "221a6d10-9c7f-42f1-9153-e52e6fc869c1",
+        "parameters": {"SerialNumber": "5"},
+    },
+    "client vpn": {
+        "connection-id": "cvpn-connection-04e7e1b2f0daf9460",
+        "endpoint-id": "cvpn-endpoint-0f13eab7f860433cc",
+        "common-name": "",
+        "username": "ann",
+        "platform": "linux",
+        "public-ip": "192.0.2.10",
+        "schema-version": "v1",
+    },
+    "lambda@edge": {
+        "Records": [
+            {
+                "cf": {
+                    "config": {"distributionId": "EDFDVBD6EXAMPLE", "eventType": "viewer-request"},
+                    "request": {"method": "GET", "uri": "/a", "clientIp": "192.0.2.10", "headers": {}},
+                }
+            }
+        ]
+    },
+    "cognito sync": {
+        "version": 2,
+        "eventType": "SyncTrigger",
+        "region": "eu-central-1",
+        "identityPoolId": "eu-central-1:p",
+        "identityId": "eu-central-1:i",
+        "datasetName": "settings",
+        "datasetRecords": {"theme": {"oldValue": "light", "newValue": "dark", "op": "replace"}},
+    },
+    "auto scaling": {
+        "AutoScalingGroupARN": ARN.format("autoscaling", "autoScalingGroup:5:autoScalingGroupName/shop"),
+        "AutoScalingGroupName": "shop",
+        "CapacityToTerminate": [{"AvailabilityZone": "eu-central-1a", "Capacity": 1}],
+        "Instances": [{"AvailabilityZone": "eu-central-1a", "InstanceId": "i-0a1b2c3d4e5f60111"}],
+        "Cause": "SCALE_IN",
+    },
+    "cloudformation hook": {
+        "clientRequestToken": "4b90a7e4-b790-456b-a937-0cfdfa211dfe",
+        "awsAccountId": "123456789012",
+        "hookTypeName": "Shop::Rules::Buckets",
+        "hookTypeVersion": "1",
+        "actionInvocationPoint": "CREATE_PRE_PROVISION",
+        "requestData": {"targetName": "AWS::S3::Bucket", "targetLogicalId": "Files"},
+        "requestContext": {"invocation": 1, "callbackContext": None},
+    },
+    "cloudformation macro": {
+        "region": "eu-central-1",
+        "accountId": "123456789012",
+        "fragment": {"Resources": {}},
+        "transformId": "123456789012::Shop",
+        "params": {},
+        "requestId": "7a2c",
+        "templateParameterValues": {},
+    },
+    "agentcore interceptor": {
+        "interceptorInputVersion": "1.0",
+        "mcp": {
+            "gatewayRequest": {
+                "path": "/mcp",
+                "httpMethod": "POST",
+                "body": {"id": 1, "method": "tools/call"},
+            }
+        },
+    },
+    "appconfig extension": {
+        "InvocationId": "vlns753",
+        "Type": "PreStartDeployment",
+        "Parameters": {},
+        "Application": {"Id": "abc", "Name": "shop"},
+    },
+    "ecs lifecycle hook": {
+        "executionDetails": {
+            "testTrafficWeights": {},
+            "productionTrafficWeights": {},
+            "serviceArn": ARN.format("ecs", "service/shop/web"),
+            "targetServiceRevisionArn": ARN.format("ecs", "service-revision/shop/web/9386398427419951854"),
+        },
+        "executionId": "a635edb5-a66b-4f44-bf3f-fcee4b3641a5",
+        "lifecycleStage": "POST_TEST_TRAFFIC_SHIFT",
+        "resourceArn": ARN.format("ecs", "service-deployment/shop/web/TFX5sH9q9XDboDTOv0rIt"),
+    },
+    **{
+        f"s3 object lambda, {call}": {
+            "xAmzRequestId": "1a5ed718-5f53-471d-b6fe-5cf62d88d02a",
+            f"{call}Context": {
+                "inputS3Url": "https://files.s3-accesspoint.eu-central-1.amazonaws.com/a.csv?X-Amz-Signature=1"
+            },
+            "configuration": {"payload": ""},
+            "userRequest": {"url": "https://files.s3-object-lambda.example.com/a.csv", "headers": {}},
+            "userIdentity": {"type": "AssumedRole"},
+            "protocolVersion": "1.00",
+        }
+        for call in ("getObject", "headObject", "listObjects", "listObjectsV2")
+    },
+    "kinesis analytics": {
+        "invocationId": "00540a87-5050-496a-84e4-e7d92bbaf5e2",
+        "applicationArn": ARN.format("kinesisanalytics", "application/shop"),
+        "records": [
+            {"recordId": "1", "lambdaDeliveryRecordMetadata": {"retryHint": 0}, "data": "aGVsbG8gd29ybGQ="}
+        ],
+    },
+    "a widget": {"widgetContext": {"dashboardName": "shop", "widgetId": "widget-16", "params": {}}},
+    "a source of metrics": {
+        "EventType": "GetMetricData",
+        "GetMetricDataRequest": {
+            "StartTime": 1763633520,
+            "EndTime": 1763633820,
+            "Period": 60,
+            "Arguments": [],
+        },
+    },
+    "a call of chime": {
+        "SchemaVersion": "1.0",
+        "Sequence": 1,
+        "InvocationEventType": "NEW_INBOUND_CALL",
+        "CallDetails": {"TransactionId": "46e6f593-1f1c-4808-9166-a141624cf145", "Participants": []},
+    },
+    "redshift udf": {
+        "request_id": "23FF1F97-F28A-44AA-AB67-266ED976BF40",
+        "cluster": ARN.format("redshift", "cluster:shop"),
+        "external_function": "public.vat",
+        "query_id": 5678234,
+        "num_records": 1,
+        "arguments": [[5]],
+    },
+    "athena": {
+        "@type": "ReadRecordsRequest",
+        "identity": {"id": "UNKNOWN", "principal": "UNKNOWN", "account": "123456789012"},
+        "queryId": "exc3",
+        "catalogName": "shop",
     },
     "firehose": {
         "invocationId": "2b4d1ad9-2f48-94bd-a088-767c317e994a",
@@ -278,7 +441,14 @@ REFUSED: dict[str, object] = {
 }
 """Services whose response must not be replayed."""
 
-ASYNCHRONOUS = {"cloudformation", "codepipeline", "ses", "config", "cloudwatch logs"} | {
+ASYNCHRONOUS = {
+    "cloudformation",
+    "cloudformation, update",
+    "codepipeline",
+    "ses",
+    "config",
+    "cloudwatch logs",
+} | {
     "iot button",
     "iot 1-click",
     "iot events",

@@ -84,10 +84,8 @@ VERIFIED: list[tuple[str, Json, list[Origin]]] = [
     ("HTTP API, JWT of a machine", http(authorizer={"jwt": {"claims": {"client_id": "app"}}}), [JWT]),
     ("HTTP API, IAM", http(authorizer={"iam": {"userArn": ARN, "cognitoIdentity": None}}), [IAM]),
     ("HTTP API, identity pool", http(authorizer={"iam": {"cognitoIdentity": {"identityId": "c"}}}), [IAM]),
-    ("HTTP API, Lambda", http(authorizer={"lambda": {"principalId": "u"}}), [LAMBDA]),
     ("Function URL, IAM", http(domain=URL, authorizer={"iam": {"userArn": ARN}}), [IAM]),
     ("REST API, Cognito", rest_by({"claims": ALICE}), [JWT]),
-    ("REST API, Lambda", rest_by({"principalId": "u", "claims": None}), [LAMBDA]),
     ("REST API, IAM", rest_by(userArn=ARN), [IAM]),
     ("REST API, identity pool", rest_by(cognitoIdentityId="eu-central-1:c"), [IAM]),
     ("VPC Lattice 2, IAM", lattice_v2(type="AWS_IAM", principal=ARN, sessionName="s"), [IAM]),
@@ -117,16 +115,6 @@ VERIFIED: list[tuple[str, Json, list[Origin]]] = [
         "Lambda authorizer and a JWT",
         http(headers=BEARER, authorizer={"lambda": {"principalId": "api"}}),
         [LAMBDA, CLAIMS],
-    ),
-    (
-        "Lambda authorizer and an API key",
-        http(headers={"x-api-key": "k"}, authorizer={"lambda": {"principalId": "u"}}),
-        [LAMBDA],
-    ),
-    (
-        "Lambda authorizer that knows the API key",
-        rest_by({"principalId": "u"}, headers={"x-api-key": ["k"]}, apiKeyId="k1"),
-        [Origin.API_KEY_ID, LAMBDA],
     ),
     (
         "certificate and JWT authorizer",
@@ -162,24 +150,80 @@ def test_a_constant_principal_does_not_join_two_users() -> None:
     assert by[0].scope != by[1].scope
 
 
+PRINCIPALS: list[Json] = [
+    http(authorizer={"lambda": {"principalId": "api"}}),
+    rest_by({"principalId": "api"}),
+]
+BESIDE: list[tuple[dict[str, str], list[Origin]]] = [
+    ({"authorization": "Bearer opaque"}, []),
+    ({"authorization": "opaque"}, []),
+    ({"authorization": f"Basic {basic('alice', 'a')}"}, [Origin.BASIC]),
+    ({"authorization": "Bearer opaque", "x-api-key": "k"}, []),
+    ({"x-api-key": "k"}, []),
+    ({"authorization": "Bearer", "x-api-key": "k-2"}, []),
+]
+WITHOUT: list[dict[str, str]] = [
+    {},
+    {"authorization": ""},
+    {"authorization": "Bearer"},
+    {"authorization": "bearer  "},
+    {"authorization": "Bearer undefined"},
+    {"authorization": "Basic"},
+    {"authorization": "Bearer NULL"},
+    {"x-api-key": ""},
+    {"x-api-key": "undefined"},
+    {"cookie": "a=b"},
+]
+
+
+def with_headers(event: Json, headers: dict[str, str]) -> Json:
+    """*event* with *headers* in addition, in the form of its payload."""
+    several = {name: [text] for name, text in headers.items()}
+    multi = event.get("multiValueHeaders")
+    more = {} if multi is None else {"multiValueHeaders": {**multi, **several}}
+    return {**event, "headers": {**event["headers"], **headers}, **more}
+
+
 @pytest.mark.parametrize("hashed", [True, False])
-@pytest.mark.parametrize(
-    ("text", "joins"),
-    [
-        ("Bearer opaque", [LAMBDA]),
-        ("opaque", [LAMBDA]),
-        (f"Basic {basic('alice', 'a')}", [LAMBDA, Origin.BASIC]),
-    ],
-)
-def test_a_credential_beside_a_principal_is_compared(text: str, joins: list[Origin], *, hashed: bool) -> None:
-    """A principal may be a constant: an opaque or Basic credential must be presented again."""
-    event = http(headers={"authorization": text}, authorizer={"lambda": {"principalId": "api"}})
-    caller = of(event, hashed=hashed)
-    assert [name.origin for name in caller.names] == joins
+@pytest.mark.parametrize("event", PRINCIPALS)
+@pytest.mark.parametrize(("headers", "joins"), BESIDE)
+def test_a_credential_beside_a_principal_is_compared(
+    event: Json, headers: dict[str, str], joins: list[Origin], *, hashed: bool
+) -> None:
+    """A principal may be a constant: an opaque or Basic credential, or an API key, is presented again."""
+    caller = of(with_headers(event, headers), hashed=hashed)
+    assert [name.origin for name in caller.names] == [LAMBDA, *joins]
     assert caller.presented is not None
-    assert caller.presented.credential == of(sent(text)).presented.credential  # type: ignore[union-attr]
-    assert 'caller="requestContext.authorizer.lambda.principalId"' in str(caller.advice)
+    assert caller.presented.credential == of(http(headers=headers)).presented.credential  # type: ignore[union-attr]
+    assert re.search(r'caller="requestContext.authorizer(.lambda)?.principalId"', str(caller.advice))
     assert caller.warning is None
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize("event", PRINCIPALS)
+def test_no_credential_beside_a_principal_is_compared_too(event: Json, *, hashed: bool) -> None:
+    """In whatever form it is left out: it is none of the credentials, and the same each time."""
+    found = {of(with_headers(event, headers), hashed=hashed) for headers in WITHOUT}
+    assert len(found) == 1
+    (caller,) = found
+    assert caller.origins == (LAMBDA,)
+    assert [name.origin for name in caller.names] == [LAMBDA]
+    assert caller.presented is not None
+    assert caller.presented.proof
+    assert caller.presented.credential is not None
+    assert all(of(http(headers=headers)).presented != caller.presented for headers, _ in BESIDE)
+    assert not caller.is_unscoped
+
+
+def test_an_api_key_that_the_gateway_has_checked_joins_beside_a_principal() -> None:
+    """Its id does, so the key may be rotated."""
+    one, rotated, other = (
+        of(rest_by({"principalId": "api"}, headers={"x-api-key": [key]}, apiKeyId=key_id))
+        for key, key_id in (("k", "i-1"), ("k-2", "i-1"), ("k", "i-2"))
+    )
+    assert one == rotated
+    assert one.origins == (Origin.API_KEY_ID, LAMBDA)
+    assert one.scope != other.scope
 
 
 # ------------------------------------------------------------------ a Lambda authorizer that names no user
@@ -211,10 +255,7 @@ def test_nothing_proves_whom_an_authorizer_does_not_name(
     event: Json, advice: str, headers: dict[str, str], *, hashed: bool
 ) -> None:
     """It verified somebody by what we do not know: no duplicate is replayed, and the log has the line."""
-    several = {name: [text] for name, text in headers.items()}
-    given = {**event, "headers": {**event["headers"], **headers}}
-    given |= {"multiValueHeaders": event["multiValueHeaders"] | several} if "resource" in event else {}
-    caller = of(given, hashed=hashed)
+    caller = of(with_headers(event, headers), hashed=hashed)
     assert caller.is_unproven
     assert str(caller.advice) in str(caller.warning)
     assert re.search(advice.replace("{}", "requestContext.authorizer"), str(caller.advice))
@@ -233,7 +274,7 @@ def test_with_authorization_it_is_as_without_an_authorizer(text: str, authorizer
     assert found[0].names == found[1].names
     assert all(each.presented and each.presented.proof for each in found)
     assert len({each.presented.credential for each in found if each.presented}) == 1
-    assert "another Authorization: the Lambda authorizer names no user" in str(found[0].advice)
+    assert "other credentials: the Lambda authorizer names no user" in str(found[0].advice)
 
 
 @pytest.mark.parametrize(

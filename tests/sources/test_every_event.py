@@ -19,9 +19,20 @@ import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
+from aws_lambda_powertools.utilities.data_classes.event_bridge_event import EventBridgeEvent
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
+from aws_lambda_powertools.utilities.data_classes.s3_event import S3EventRecord
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.parser.models import (
+    DynamoDBStreamRecordModel,
+    KinesisDataStreamRecord,
+    S3RecordModel,
+    SnsRecordModel,
+    SqsRecordModel,
+)
+from pydantic import ValidationError
 
 from lambda_once import MemoryStore, Misconfigured, Once, OnceError
 from lambda_once.explain.explanation import explain, identifier_of
@@ -76,12 +87,14 @@ EVENTS: dict[str, Any] = {
     "lattice": lattice_event("POST", "/orders", ORDER, HEADERS, principal="arn:aws:iam::1:role/shop"),
 }
 
+_OF_SQS = r"messageAttributes\.\w+\.(dataType|stringValue)"
+_OF_SNS = r"Sns\.MessageAttributes\.\w+\.(Type|Value)"
 _FIELD = r"(Records\.)?\d+\."
 _EVENTBRIDGE = r"(detail-type|source|resources(\.\d+)?|detail(\..*)?)"
 _S3 = r"Records\.\d+\.(eventSource|eventName|s3\.bucket\.name|s3\.object\.(key|versionId|sequencer))"
 COUNTS: dict[Source, str] = {
-    Source.SQS: _FIELD + r"(eventSource|body(\..*)?|attributes\.Message(Group|Deduplication)Id)",
-    Source.SNS: _FIELD + r"(EventSource|Sns\.Message(\..*)?)",
+    Source.SQS: _FIELD + rf"(eventSource|body(\..*)?|attributes\.Message(Group|Deduplication)Id|{_OF_SQS})",
+    Source.SNS: _FIELD + rf"(EventSource|Sns\.Message(\..*)?|{_OF_SNS})",
     Source.S3: _S3,
     Source.EVENTBRIDGE: _EVENTBRIDGE,
     Source.HTTP: (
@@ -196,34 +209,63 @@ def test_a_leaf_is_in_the_token_only_if_it_identifies_the_work(name: str) -> Non
         assert is_other == bool(table.fullmatch(named)), named
 
 
-@pytest.mark.parametrize(
-    ("kind", "record", "counts"),
-    [
-        (SQSRecord, BATCHES["sqs"]["Records"][0], r"eventSource|body(\..*)?"),
-        (SNSEventRecord, EVENTS["sns"]["Records"][0], r"EventSource|Sns\.Message(\..*)?"),
-        (
-            KinesisStreamRecord,
-            BATCHES["kinesis"]["Records"][0],
-            r"eventSource|eventID|eventSourceARN|kinesis\.data",
+FIFO = BATCHES["sqs fifo"]["Records"][0]
+_OF_FUNCTION: dict[str, tuple[Any, Any, Any, str]] = {
+    "sqs": (
+        *(SQSRecord, SqsRecordModel, BATCHES["sqs"]["Records"][0]),
+        rf"eventSource|body(\..*)?|{_OF_SQS}",
+    ),
+    "sqs fifo": (
+        *(
+            SQSRecord,
+            SqsRecordModel,
+            FIFO | {"messageAttributes": {"a": {"dataType": "String", "stringValue": "b"}}},
         ),
-        (
-            DynamoDBRecord,
-            BATCHES["dynamodb streams"]["Records"][0],
-            r"eventSource|eventID|eventSourceARN|eventName|dynamodb\.(Keys|NewImage|OldImage)\..*",
-        ),
-        (ActiveMQMessage, BATCHES["activemq"]["messages"][0], "data"),
-    ],
-)
-def test_a_leaf_of_a_record_counts_in_a_function_only_if_it_identifies_the_work(
-    kind: Any, record: Any, counts: str
-) -> None:
+        r"eventSource|body(\..*)?|attributes\.Message(Group|Deduplication)Id",
+    ),
+    "sns": (
+        *(SNSEventRecord, SnsRecordModel, EVENTS["sns-notice.json"]["Records"][0]),
+        rf"EventSource|Sns\.Message(\..*)?|{_OF_SNS}",
+    ),
+    "kinesis": (
+        *(KinesisStreamRecord, KinesisDataStreamRecord, BATCHES["kinesis"]["Records"][0]),
+        r"eventSource|eventID|eventSourceARN|kinesis\.data",
+    ),
+    "dynamodb streams": (
+        *(DynamoDBRecord, DynamoDBStreamRecordModel, BATCHES["dynamodb streams"]["Records"][0]),
+        r"eventSource|eventID|eventSourceARN|eventName|dynamodb\.(Keys|NewImage|OldImage)\..*",
+    ),
+    "activemq": (ActiveMQMessage, None, BATCHES["activemq"]["messages"][0], "messageID|data"),
+    "rabbitmq": (
+        *(RabbitMessage, None, next(iter(BATCHES["rabbitmq with ids"]["rmqMessagesByQueue"].values()))[0]),
+        r"basicProperties\.messageId|data",
+    ),
+    "s3": (
+        S3EventRecord,
+        S3RecordModel,
+        EVENTS["s3-put.json"]["Records"][0],
+        _S3.removeprefix(r"Records\.\d+\."),
+    ),
+    "eventbridge": (EventBridgeEvent, None, EVENTS["eventbridge"], _EVENTBRIDGE),
+}
+
+
+@pytest.mark.parametrize("form", ["data class", "dict", "model"])
+@pytest.mark.parametrize("name", _OF_FUNCTION)
+def test_a_leaf_of_a_record_counts_in_a_function_only_if_it_identifies_the_work(name: str, form: str) -> None:
     """A record that is the argument of `once.function` is another call by the fields of its table only."""
+    data_class, model, record, counts = _OF_FUNCTION[name]
+    if form == "model" and model is None:
+        return
+    given = {"data class": data_class, "dict": dict, "model": model and model.model_validate}[form]
     work = Once(store=MemoryStore(), service="shop").function(name="work")(lambda record: record)
-    before = _identities(work, {"args": [kind(record)]})
+    before = _identities(work, {"args": [given(copy.deepcopy(record))]})
+    assert before[0][0] is not None
     for way in _leaves(record):
         named = ".".join(map(str, way))
-        is_other = _identities(work, {"args": [kind(_changed(record, way))]}) != before
-        assert is_other == bool(re.fullmatch(counts, named)), named
+        with suppress(ValidationError):
+            is_other = _identities(work, {"args": [given(_changed(record, way))]}) != before
+            assert is_other == bool(re.fullmatch(counts, named)), named
 
 
 @pytest.mark.parametrize("name", sorted(EVENTS.keys() - {"http-api-get-order.json"}))

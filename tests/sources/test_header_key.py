@@ -111,12 +111,28 @@ def test_no_header_is_no_key() -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        *("", "   ", '""', '"  "', '"";v=1', ",", " , "),
+        *("undefined", "null", "UNDEFINED", "Null", " null\t", "undefined, undefined", "null,"),
+        *('"undefined"', '"null"', '" null "', '"Undefined";v=1', '"null, undefined"'),
+    ],
+)
+def test_no_value_is_no_key(value: str) -> None:
+    """A client whose key is missing or empty has sent none, however it writes that."""
+    assert _key(value) is None
+    assert _key(value, "k") == _key("k", value) == "k"
+
+
+@pytest.mark.parametrize("value", ["undefined-1", "nullable", "none", "NaN", "0", "false", "null k"])
+def test_what_only_looks_like_no_value_is_a_key(value: str) -> None:
+    """JavaScript's texts for no value are whole values."""
+    assert _key(value) == value
+
+
+@pytest.mark.parametrize(
     ("value", "what"),
     [
-        ("", "is empty"),
-        ("   ", "is empty"),
-        ('""', "is empty"),
-        ('"  "', "is empty"),
         ("a" * 256, "has 256 characters; at most 255 are allowed"),
         ('"' + "a" * 256 + '"', "has 256 characters"),
         ("a" * 1_000_000, "has 1000000 characters"),

@@ -12,7 +12,7 @@ from lambda_once.sources.event import is_asynchronous, units
 from lambda_once.sources.services import SERVICES, service_of
 from lambda_once.testing import lambda_context
 from tests.sources import samples
-from tests.sources.services import ASKING, ASYNCHRONOUS, KEYED, REFUSED, VOLATILE
+from tests.sources.services import ARN, ASKING, ASYNCHRONOUS, KEYED, REFUSED, VOLATILE
 
 ALL: dict[str, Any] = {**KEYED, **ASKING, **REFUSED}
 Faces = list[tuple[str, Callable[[Any, Any], object]]]
@@ -107,7 +107,33 @@ def test_a_service_whose_answer_must_not_be_replayed_is_refused(name: str) -> No
         assert seen == []
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if "end of" not in name])  # no records: nothing to do
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_function_is_no_way_around(name: str) -> None:
+    """once.function refuses these events, too, unless key= and fingerprint= say what identifies them."""
+    once = Once(store=MemoryStore(), service="shop")
+    ways: list[Any] = [{}, {"key": lambda _event: "mine"}]
+    for n, options in enumerate(ways):
+        work: Any = once.function(name=f"work {n}", **options)(_never)
+        with pytest.raises(Misconfigured, match=r"once\.function received an event of .*Nothing ran"):
+            work(REFUSED[name])
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_a_function_knows_the_identity_of_an_event(name: str) -> None:
+    """The same event as another delivery is the same call."""
+    ran: list[object] = []
+    work: Any = Once(store=MemoryStore(), service="shop").function(name="work")(ran.append)
+    work(KEYED[name])
+    for way in VOLATILE[name]:
+        work(changed(KEYED[name], way))
+    assert len(ran) == 1
+
+
+NO_SOURCE = {"the end of a tumbling window", "lambda@edge"}
+"""Events without records, or whose records do not name their source: once.sqs takes them for its own."""
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in NO_SOURCE])
 def test_another_decorator_names_the_service(name: str) -> None:
     """Never "a direct invocation"; and what to use for it."""
     once = Once(store=MemoryStore(), service="shop")
@@ -152,6 +178,21 @@ def test_every_row_of_the_table_has_an_event() -> None:
         {"info": {"fieldName": "x"}},
         {"requestContext": {"connectionId": 5}},
         {"invocationId": "x", "records": []},
+        {"invocationId": "x", "applicationArn": 5, "records": []},
+        {"protocolData": {"mqtt": {}}},
+        {"templateArn": ARN.format("ses", "template/welcome"), "parameters": {"name": "Ann"}},
+        {"connection-id": "5"},
+        {"eventType": "SyncTrigger"},
+        {"Records": [{"cf": "text"}]},
+        {"getObjectContext": "text"},
+        {"fragment": {}, "requestId": "5"},
+        {"InvocationId": "5", "Type": "Premium", "Application": "shop"},
+        {"lifecycleStage": "trial", "executionId": "5"},
+        {"widgetContext": {"id": 5}},
+        {"EventType": "OrderPlaced"},
+        {"@type": "Order", "identity": {"id": 5}},
+        {"external_function": "f", "arguments": []},
+        {"RequestType": "Create", "PhysicalResourceId": "5", "Data": {}},
         {"event": {"payload": "x"}},
         {"Name": "ContactFlowEvent", "Details": None},
         {"CodePipeline.job": None},
@@ -164,6 +205,30 @@ def test_what_only_looks_alike_is_a_direct_invocation(event: object) -> None:
     ((unit, _),) = units(event, "r-1")
     assert unit.needs_key is None
     assert is_asynchronous(event)
+
+
+def test_every_row_is_found_by_a_name_of_its_events() -> None:
+    """Whatever is recognised has one, or the row would never be looked at."""
+    for event in ALL.values():
+        (given,) = event if isinstance(event, list) else [event]
+        assert any(each.recognises(given) and not given.keys().isdisjoint(each.by) for each in SERVICES)
+
+
+@pytest.mark.parametrize("options", [{}, {"key": "path"}])
+def test_an_authorizer_of_an_http_api_is_called_that(options: Any) -> None:
+    """Under payload format 1.0 it has the fields of AppSync's, too."""
+    event = {
+        "version": "1.0",
+        "type": "REQUEST",
+        "methodArn": ARN.format("execute-api", "abcdef123/test/GET/request"),
+        "identitySource": "user1,123",
+        "authorizationToken": "user1,123",
+        "path": "/request",
+        "httpMethod": "GET",
+        "requestContext": {"apiId": "abcdef123", "httpMethod": "GET"},
+    }
+    with pytest.raises(Misconfigured, match=r"an event of a Lambda authorizer\. Nothing ran\. .*once\.run"):
+        protected(**options)[0](event)
 
 
 def test_no_event_with_a_decorator_is_taken_for_a_service() -> None:

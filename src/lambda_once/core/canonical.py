@@ -10,14 +10,18 @@ Equal numbers have the same text: 5, 5.0, 5e0 and Decimal("5.00") are `5`. A who
 zeros or more has an exponent, so the form is never much longer than the input.
 
 The same traversal (`converted`) makes the *plain form* of a value, for JMESPath and for results.
+
+A key needs the form of its whole payload. A fingerprint does not: in `comparable`, null stands for each part
+without a form. That takes a second walk, which tries each part alone. We are not happy with two, but the
+first one is on the path of every call.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from base64 import b64encode
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -25,10 +29,7 @@ from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from uuid import UUID
+from typing import Any, Final
 
 VERSION = "1"
 """The version of the canonical form. Fingerprints of different versions never match."""
@@ -46,20 +47,54 @@ Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
 """Converts the names of a mapping."""
 
 _MAPPINGS = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
-_LISTS = (list, tuple)
+_LISTS = (list, tuple, deque)
 _NUMBERS = frozenset({int, float, Decimal})
 NEVER_WRAPS = frozenset({dict, list, tuple, *_NUMBERS})
 """Types that `unwrapped` returns unchanged."""
+_NUMPY_NUMBERS: Final = "biuf"
+_TAGS: Final = {
+    "uuid.UUID": "uuid",
+    "ipaddress.IPv4Address": "ip",
+    "ipaddress.IPv6Address": "ip",
+    "ipaddress.IPv4Interface": "interface",
+    "ipaddress.IPv6Interface": "interface",
+    "ipaddress.IPv4Network": "network",
+    "ipaddress.IPv6Network": "network",
+    "pathlib.PurePosixPath": "path",
+    "pathlib._local.PurePosixPath": "path",  # Python 3.13
+    "pydantic.networks._BaseUrl": "url",
+    "pydantic.networks._BaseMultiHostUrl": "url",
+    "pydantic_core._pydantic_core.Url": "url",  # what pydantic's URLs are before 2.10
+    "pydantic_core._pydantic_core.MultiHostUrl": "url",
+}
+"""Types whose form is their text, each with its tag. By name: their modules are not imported for it."""
 
 
 class NotCanonical(TypeError):
-    """A value or a part of it has no canonical form. The message has the type and the path."""
+    """A value or a part of it has no canonical form. The message has the path, never the value."""
+
+
+class NoForm(NotCanonical):
+    """Its type has none, or its code raises: a matter of the program, not of what was sent."""
 
     @classmethod
-    def of(cls, value: object, path: Path) -> NotCanonical:
+    def of(cls, value: object, path: Path) -> NoForm:
         where = ".".join(map(str, path)) or "the value itself"
-        kind = type(value)
-        return cls(f"{where}: a {kind.__module__}.{kind.__qualname__} has no canonical form")
+        return cls(f"{where}: {kind_of(value)} has no canonical form")
+
+
+class Raised:
+    """Stands for a field that cannot be read, as its property or serialiser raised *error*."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def kind_of(value: object) -> str:
+    """Return the type of *value* for messages, such as ``a decimal.Decimal``."""
+    if isinstance(value, Raised):
+        return f"what raises {type(value.error).__name__}"
+    return f"a {type(value).__module__}.{type(value).__qualname__}"
 
 
 def canonical(value: object) -> bytes:
@@ -67,15 +102,22 @@ def canonical(value: object) -> bytes:
     Return the canonical JSON of *value*.
 
     The order of names and white space do not matter; 1, 1.0, 1e0 and Decimal("1.00") are equal. Tuples become
-    lists, dataclasses and pydantic models objects, Powertools' data classes their raw event, and members of
-    an Enum their value. A Decimal that no float represents, datetimes (aware ones by instant), dates, times,
-    timedeltas, UUIDs, bytes and sets are tagged, so they never equal a string or a list. Raises NotCanonical
-    for any other type, for cycles and for values nested too deeply.
+    lists, dataclasses and pydantic models objects, Powertools' data classes their raw event, members of an
+    Enum their value, and numpy's scalars numbers. A Decimal that no float represents, datetimes (aware ones
+    by instant), dates, times, timedeltas, UUIDs, URLs, IP addresses and networks, paths, bytes and sets are
+    tagged, so they never equal a string or a list. Raises NotCanonical for any other type (`NoForm`), for
+    cycles and for values nested too deeply.
     """
     try:
         return written(value).encode("utf-8", "surrogatepass")
-    except UNWRITABLE as error:
-        raise not_canonical(error) from None
+    except NotCanonical:
+        raise
+    except RecursionError:
+        raise NotCanonical("a value that contains itself or is nested too deeply is not canonical") from None
+    except (ValueError, OverflowError) as error:
+        raise NotCanonical(f"a number or a time is out of range: {type(error).__name__}") from None
+    except Exception as error:
+        raise NoForm(f"a part of it raised {type(error).__name__}") from error
 
 
 def digest(value: object) -> str:
@@ -88,37 +130,57 @@ def fingerprint(value: object) -> str:
     return f"{VERSION}.{digest(value)}"
 
 
-UNWRITABLE = (RecursionError, ValueError, OverflowError)
-"""Raised when writing a cycle or a number out of range."""
-
-
-def not_canonical(error: Exception) -> NotCanonical:
-    """Return the NotCanonical for *error*, one of UNWRITABLE."""
-    if isinstance(error, RecursionError):
-        return NotCanonical("a value that contains itself or is nested too deeply is not canonical")
-    return NotCanonical(f"a number or a time is out of range: {type(error).__name__}")
-
-
 # -- the walk
 
 
 def unwrapped(value: object) -> object:
     """
-    Return the content of *value*, one layer deep; *value* itself if it is not a wrapper.
+    Return the content of *value*, one layer deep; *value* itself if it is not a wrapper. Raises nothing.
 
     That of a dataclass or pydantic model is a dict of its fields, of Powertools' data classes the raw event,
-    of an Enum member its value. pydantic is recognised by ``model_dump``, without an import.
+    of an Enum member its value, of a numpy scalar a number. pydantic is recognised by ``model_dump``, without
+    an import. In place of what raises there is a `Raised`; the other fields are there.
     """
+    try:
+        return _content(value)
+    except Exception as error:  # noqa: BLE001  (a property or serialiser of the user's may raise anything)
+        return _readable_fields(value, error)
+
+
+def _content(value: Any) -> object:
     kind = type(value)
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if callable(getattr(kind, "model_dump", None)):
-        return value.model_dump()  # type: ignore[attr-defined]
+        return value.model_dump()
     if hasattr(kind, "raw_event"):
-        return value.raw_event  # type: ignore[attr-defined]
+        return value.raw_event
+    if kind.__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and value.dtype.kind in _NUMPY_NUMBERS:
+        number = value.item()
+        return value if type(number) is kind else number  # a long double is its own item
     return value
+
+
+def _readable_fields(value: Any, error: Exception) -> object:
+    """Return the fields of *value* one by one, as *error* was raised for all of them."""
+    kind = type(value)
+    declared = (
+        [each.name for each in fields(value)] if is_dataclass(value) else getattr(kind, "model_fields", ())
+    )
+    names = [*declared, *getattr(kind, "model_computed_fields", ())]
+    found = {name: _field(value, name) for name in names}
+    if not any(isinstance(each, Raised) for each in found.values()):
+        found["model_dump"] = Raised(error)  # a serialiser of the model's own: these may be other fields
+    return found if names else Raised(error)
+
+
+def _field(value: object, name: str) -> object:
+    try:
+        return getattr(value, name)
+    except Exception as error:  # noqa: BLE001  (as above)
+        return Raised(error)
 
 
 def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> object:
@@ -190,22 +252,34 @@ def _canonical_leaf(value: object, path: Path) -> object:
             return {f"{MARK}bytes": bytes(value).hex()}
         case set() | frozenset():
             return {f"{MARK}set": sorted(_walked(each, path) for each in value)}
-        case _ if isinstance(value, uuid_class()):
-            return {f"{MARK}uuid": value.hex}
         case _:
-            raise NotCanonical.of(value, path)
+            tagged = _tagged(value)
+            if tagged is None:
+                raise NoForm.of(value, path)
+            return {f"{MARK}{tagged[0]}": tagged[1]}
 
 
-def uuid_class() -> type[UUID] | tuple[()]:
-    """Return the class UUID, or () while the module `uuid` is not loaded. Imports nothing."""
-    return getattr(sys.modules.get("uuid"), "UUID", ())
+def _tagged(value: Any) -> tuple[str, str] | None:
+    """Return the tag of *value* and its text; None if its type has none."""
+    kind: Any = type(value)
+    found = _tag_of(kind)
+    return None if found is None else (found[0], found[1](value))
+
+
+@lru_cache(maxsize=256)
+def _tag_of(kind: Any) -> tuple[str, Callable[[object], str]] | None:
+    for base in kind.__mro__:
+        tag = _TAGS.get(f"{base.__module__}.{base.__qualname__}")
+        if tag is not None:
+            return tag, base.__str__  # a subclass may mask its text
+    return None
 
 
 def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
     """Escape names that begin with the mark; tag those that JSON cannot write, or cannot sort."""
     if {*map(type, mapping)} == {str} and min(mapping)[:1] > MARK:
         return mapping
-    if all(isinstance(name, int | float) for name in mapping) or [*mapping] == [None]:
+    if all(isinstance(name, int | float) for name in mapping) or all(name is None for name in mapping):
         return mapping
     named = {_canonical_name(name): each for name, each in mapping.items()}
     if len(named) < len(mapping):
@@ -220,6 +294,106 @@ def _canonical_name(name: object) -> str:
     return MARK + _ENCODER.encode(form)
 
 
+# -- the form of what a fingerprint compares
+
+DEEPEST: Final = 64
+"""Levels of a value that `comparable` and `readable` look at where the whole has no form."""
+MOST_PARTS: Final = 100_000
+"""Containers that they look at: an object whose parts refer to each other has more ways than parts."""
+
+
+def comparable(value: object, note: Callable[[Path, str], object]) -> str:
+    """
+    Return the canonical text of *value*, with null for each part without a form: *note* gets path and kind.
+
+    Such a part is one of a type without a form, a property that raises, what contains itself, is nested too
+    deeply or out of range. A name without a form counts as null, too. Raises nothing.
+    """
+    try:
+        return _ENCODER.encode(_Comparable(note).form(value, ()))
+    except Exception:  # noqa: BLE001  (the stack has no room for the walk)
+        note((), kind_of(value))
+        return "null"
+
+
+class _Tolerant:
+    """Converts to the plain form for expressions; a part that has none stays unchanged."""
+
+    def __init__(self) -> None:
+        self._within: set[int] = set()
+        self._left = MOST_PARTS
+
+    def form(self, value: object, path: Path) -> object:
+        """Return the form of *value*, which is at *path*."""
+        if id(value) in self._within or len(path) > DEEPEST:
+            return self._odd(value, path, f"{kind_of(value)} that contains itself or is nested too deeply")
+        self._within.add(id(value))
+        try:
+            inner = unwrapped(value)
+            return self._form(value, path) if inner is value else self.form(inner, path)
+        except RecursionError:
+            raise
+        except Exception:  # noqa: BLE001  (a value of the user's may raise anything)
+            return self._odd(value, path, kind_of(value))
+        finally:
+            self._within.discard(id(value))
+
+    def _form(self, value: object, path: Path) -> object:
+        if isinstance(value, (*_MAPPINGS, *_LISTS, set, frozenset)):
+            self._left -= 1
+            if self._left < 0:
+                return self._odd(value, path, f"{kind_of(value)} behind {MOST_PARTS} others")
+        if isinstance(value, _MAPPINGS):
+            return self._object(value, path)
+        if isinstance(value, _LISTS):
+            return [self.form(each, (*path, index)) for index, each in enumerate(value)]
+        return self._leaf(value, path)
+
+    def _odd(self, value: object, _path: Path, _kind: str) -> object:
+        return value
+
+    def _object(self, mapping: Mapping[Any, object], path: Path) -> object:
+        return {name: self.form(each, (*path, name)) for name, each in _plain_names(mapping).items()}
+
+    def _leaf(self, value: object, path: Path) -> object:
+        return converted(value, _readable_leaf, _plain_names, path)
+
+
+class _Comparable(_Tolerant):
+    """Converts to the canonical form; a part that has none is null, and noted."""
+
+    def __init__(self, note: Callable[[Path, str], object]) -> None:
+        super().__init__()
+        self._note = note
+
+    def _odd(self, _value: object, path: Path, kind: str) -> None:
+        self._note(path, kind)
+
+    def _object(self, mapping: Mapping[Any, object], path: Path) -> object:
+        try:
+            named = _canonical_names(mapping)
+        except Exception:  # noqa: BLE001  (as in `form`)
+            found: dict[str, list[object]] = {}
+            for name, each in mapping.items():
+                place = (*path, name if isinstance(name, str) else kind_of(name))
+                found.setdefault(self._name(name, place), []).append(self.form(each, place))
+            alone = {text: forms[0] for text, forms in found.items() if len(forms) == 1}
+            return {text: sorted(forms, key=_ENCODER.encode) for text, forms in found.items()} | alone
+        return {name: self.form(each, (*path, name)) for name, each in named.items()}
+
+    def _name(self, name: object, place: Path) -> str:
+        try:
+            return _canonical_name(name)
+        except Exception:  # noqa: BLE001  (as in `form`)
+            self._note(place, f"the name, {kind_of(name)},")
+            return f"{MARK}null"
+
+    def _leaf(self, value: object, path: Path) -> object:
+        if isinstance(value, set | frozenset):
+            return {f"{MARK}set": sorted(_ENCODER.encode(self.form(each, path)) for each in value)}
+        return converted(value, _canonical_leaf, _canonical_names, path)
+
+
 # -- the plain form
 
 
@@ -228,8 +402,9 @@ def plain(value: object, *kept: type) -> object:
     Return *value* in JSON types, for JMESPath and for results; what is of the types *kept* stays.
 
     A Decimal becomes a number, or its digits as text if no float has exactly these; dates and times become
-    ISO 8601, a timedelta its seconds, UUIDs text, bytes base64, and a set a sorted list. Values without such
-    a form are left unchanged. Raises NotCanonical if the value contains itself or is nested too deeply.
+    ISO 8601, a timedelta its seconds, UUIDs, URLs, IP addresses and paths text, bytes base64, and a set a
+    sorted list. Values without such a form are left unchanged. Raises NotCanonical if the value contains
+    itself or is nested too deeply, and what a property of it raises.
     """
     try:
         if not kept:
@@ -243,6 +418,36 @@ def plain(value: object, *kept: type) -> object:
         raise NotCanonical("a value that contains itself or is nested too deeply has no plain form") from None
 
 
+def readable(value: object) -> object:
+    """
+    Return the plain form of *value* as expressions see it.
+
+    An aware datetime is the text of its instant, in UTC: a key is the same in every zone. What contains
+    itself, is nested too deeply or raises stays unchanged.
+    """
+    try:
+        return converted(value, _readable_leaf, _plain_names)
+    except Exception:  # noqa: BLE001  (arguments of any kind)
+        return _Tolerant().form(value, ())
+
+
+def _readable_leaf(value: object, path: Path) -> object:
+    match value:
+        case datetime() if value.utcoffset() is not None:
+            return value.astimezone(UTC).isoformat()
+        case set() | frozenset():
+            return _sorted_forms(value, path, _readable_leaf)
+        case Raised():
+            return value
+        case _:
+            return _plain_leaf(value, path)
+
+
+def _sorted_forms(values: set[object] | frozenset[object], path: Path, leaf: Leaf) -> object:
+    forms = [converted(each, leaf, _plain_names, path) for each in values]
+    return sorted(forms, key=lambda form: json.dumps(form, sort_keys=True, default=repr))
+
+
 def _plain_leaf(value: object, path: Path) -> object:
     match value:
         case int():
@@ -254,15 +459,15 @@ def _plain_leaf(value: object, path: Path) -> object:
             return value.isoformat()
         case timedelta():
             return value.total_seconds()
-        case _ if isinstance(value, uuid_class()):
-            return str(value)
         case bytes() | bytearray() | memoryview():
             return b64encode(value).decode()
         case set() | frozenset():
-            forms = [converted(each, _plain_leaf, _plain_names, path) for each in value]
-            return sorted(forms, key=lambda form: json.dumps(form, sort_keys=True, default=repr))
+            return _sorted_forms(value, path, _plain_leaf)
+        case Raised():
+            raise value.error
         case _:
-            return value
+            tagged = _tagged(value)
+            return value if tagged is None else tagged[1]
 
 
 def _plain_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:

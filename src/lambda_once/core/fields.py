@@ -7,6 +7,7 @@ payload. Comparing a later payload with them gives the *names* of the fields tha
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -19,9 +20,9 @@ from lambda_once.core.canonical import (
     LARGE,
     MARK,
     NEVER_WRAPS,
-    UNWRITABLE,
     VERSION,
-    not_canonical,
+    Path,
+    comparable,
     unwrapped,
     written,
 )
@@ -31,6 +32,9 @@ MOST_FIELDS = 32
 MOST_NAMED = 5
 """Most field names in a message."""
 LONGEST_NAME = 64
+
+ATTRIBUTES = "@attributes"
+"""What names of a message's attributes begin with: ``@attributes.sentAt``. No JMESPath does."""
 
 _ENTRY = 4
 # A checksum, not a hash: 16 bits protect nothing either way, and a checksum takes a tenth of the time.
@@ -44,6 +48,8 @@ class Printed(NamedTuple):
 
     text: str
     fields: tuple[tuple[str, str], ...]
+    not_compared: tuple[tuple[str, str], ...] = ()
+    """Parts that count as null: their paths, as in ``ignore=``, and why."""
 
     @property
     def fingerprint(self) -> str:
@@ -95,14 +101,11 @@ def printed(whole: object, payload: object = None, *, assembled: bool = False) -
 
     There are no fields unless *whole* is an object whose names need no escaping. *assembled*: a decorator
     built *whole* around *payload*. Its fields are then those of its parts, named ``part.field``, and those of
-    *payload* under their own names, as in ``ignore=``. Raises NotCanonical.
+    *payload* under their own names, as in ``ignore=``. What has no canonical form counts as null.
     """
     writer = _Writer(payload)
-    try:
-        text = writer.text(whole, 2 if assembled else 1)
-    except UNWRITABLE as error:
-        raise not_canonical(error) from None
-    return Printed(text, tuple(writer.fields))
+    text = writer.text(whole, 2 if assembled else 1)
+    return Printed(text, tuple(writer.fields), tuple(writer.not_compared.items()))
 
 
 def selected(whole: object, labels: Sequence[str]) -> Printed:
@@ -112,11 +115,21 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
     If it has no fields, *labels* name its parts: one by one for a list of that length, else all together.
     """
     found = printed(whole)
+    content = whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else [whole]
+    if all(part is None for part in content):
+        found = found._replace(not_compared=((labels[0], "fingerprint= selects nothing from this payload"),))
     if found.fields:
         return found
-    if len(labels) > 1 and isinstance(whole, list) and len(whole) == len(labels):
-        return found._replace(fields=tuple(zip(labels, (printed(part).text for part in whole), strict=True)))
-    return found._replace(fields=((", ".join(labels), found.text),))
+    if not (len(labels) > 1 and isinstance(whole, list) and len(whole) == len(labels)):
+        return found._replace(fields=((", ".join(labels), found.text),))
+    parts = [*zip(labels, map(printed, whole), strict=True)]
+    odd = [
+        (f"{label}.{path}".removesuffix("."), why) for label, part in parts for path, why in part.not_compared
+    ]
+    return found._replace(
+        fields=tuple((label, part.text) for label, part in parts),
+        not_compared=tuple(odd) or found.not_compared,
+    )
 
 
 def fields_of(printed: Printed, token: str) -> Fields | None:
@@ -186,11 +199,12 @@ def _checksum(text: str, salt: int) -> int:
 class _Writer:
     """Writes the canonical text of a value, and collects its fields."""
 
-    __slots__ = ("_payload", "fields")
+    __slots__ = ("_payload", "fields", "not_compared")
 
     def __init__(self, payload: object) -> None:
         self._payload = payload
         self.fields: list[tuple[str, str]] = []
+        self.not_compared: dict[str, str] = {}
 
     def text(self, value: object, levels: int, label: str | None = None, prefix: str = "") -> str:
         """Return the text of *value*; collect its fields *levels* down, named under *prefix*, or itself."""
@@ -206,10 +220,24 @@ class _Writer:
         elif levels and kind not in NEVER_WRAPS and (inner := unwrapped(value)) is not value:
             return self.text(inner, levels, label, prefix)
         else:
-            text = written(value)
+            text = self._written(value, prefix)
         if label is not None:
             self.fields.append((label, text))
         return text
+
+    def _written(self, value: object, prefix: str) -> str:
+        """Return the canonical text of *value*, whose parts are named under *prefix*; note what has none."""
+
+        def note(path: Path, kind: str) -> None:
+            names = [printable(str(name)) for name in path if not isinstance(name, int)]
+            if len(self.not_compared) < MOST_FIELDS:
+                path_of_ignore = (prefix + ".".join(names)).removesuffix(".")
+                self.not_compared.setdefault(path_of_ignore, f"{kind} has no canonical form")
+
+        try:
+            return written(value)
+        except Exception:  # noqa: BLE001  (code of the user's may raise anything)
+            return comparable(value, note)
 
     def _object(self, value: dict[str, object], levels: int, prefix: str) -> str:
         texts = []
@@ -264,6 +292,6 @@ def _pruned(value: object, branches: _Branches) -> object:
             for name, each, branch in kept
             if branch != {}
         }
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return [_pruned(each, branches) for each in value]
     return value

@@ -10,9 +10,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.fields import Difference, Fields, Printed, difference
+from lambda_once.core.lifecycle import Presented
 
 if TYPE_CHECKING:
-    from lambda_once.core.lifecycle import Presented, Record
+    from lambda_once.core.lifecycle import Record
 
 
 class KeyFrom(Enum):
@@ -56,8 +57,7 @@ class Identification(NamedTuple):
 
     def is_of_other_caller(self, other: Identification) -> bool:
         """Whether *other*, a later unit with the same token, has other credentials (`OtherCaller`)."""
-        if self.presented is None or other.presented is None:
-            return False
-        if not (self.presented.proof and other.presented.proof):
+        first, second = (each.presented or Presented(None) for each in (self, other))
+        if not (first.proof and second.proof):
             return True
-        return self.presented.credential not in (None, other.presented.credential)
+        return first.credential not in (None, second.credential)

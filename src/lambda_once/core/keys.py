@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
-from lambda_once.core.canonical import NotCanonical, digest
+from lambda_once.core.canonical import NEVER_WRAPS, NoForm, NotCanonical, digest, unwrapped
 from lambda_once.core.fields import names_in, printable
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
@@ -205,8 +204,8 @@ def token(service: str, name: str, scope: object | None, key: object) -> str:
 
     Parts are percent-encoded. A string of at most PART_LIMIT encoded bytes stays readable, and so does a
     scope of several strings, joined by ":". Anything else, and text that looks like a digest, is replaced by
-    its digest. Raises KeyMissing for a key or scope that is empty or has no canonical form, and Misconfigured
-    for an empty service or name.
+    its digest. Raises KeyMissing for a key or scope that is empty, contains itself or is nested too
+    deeply, and Misconfigured for a part of a type without canonical form, and for an empty service or name.
     """
     owner = _owner(service, name)
     return f"{owner}/{_key(key)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key)}"
@@ -249,7 +248,7 @@ def _scope(scope: object) -> str:
 
 
 def _part(value: object) -> str:
-    """Return *value* as readable text or as its digest. Raises KeyMissing if it has no canonical form."""
+    """Return *value* as readable text or as its digest. Raises as `token` does."""
     text = value if isinstance(value, str) else whole_digits(value)
     if text is not None:
         readable = _encoded(text)
@@ -257,6 +256,11 @@ def _part(value: object) -> str:
             return readable
     try:
         return digest(value)
+    except NoForm as error:
+        raise Misconfigured(
+            f"the key is not JSON-serialisable: {error}; pass key= with what identifies the work, or leave "
+            "that part out with ignore="
+        ) from None
     except NotCanonical as error:
         raise KeyMissing(
             f"the key is not JSON-serialisable: {error}; pass key= with what identifies the work"
@@ -269,8 +273,8 @@ def whole_digits(value: object) -> str | None:
 
     A boolean is not a number. A float counts by its `repr`, and -0.0 is 0.
     """
-    if isinstance(value, Enum):
-        value = value.value
+    if type(value) not in NEVER_WRAPS:
+        value = unwrapped(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     if isinstance(value, int):

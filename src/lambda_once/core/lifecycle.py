@@ -12,7 +12,7 @@ its work is unknown: `OnLapse` decides.
     stored                                                            the request gets
     nothing; past its ttl; released by another attempt                RUN
     in progress, attempt id is ours                                   RUN (only our response was lost)
-    another caller's, both have a credential to compare               OTHER_CALLER
+    made for a credential, and the request has another or none        OTHER_CALLER
     complete by another attempt, and nothing proves our caller        OTHER_CALLER
     another fingerprint, both have one                                KEY_REUSED
     complete with a result                                            REPLAY
@@ -317,10 +317,10 @@ class Record(NamedTuple):
         return fingerprint is not None and self.fingerprint is not None and fingerprint != self.fingerprint
 
     def is_of_another(self, presented: Presented | None) -> bool:
-        """Return whether *presented* differs from the row's credential; False if either is missing."""
-        if presented is None or self.caller is None:
+        """Return whether the row has a credential and *presented* is not that one, whatever it is instead."""
+        if self.caller is None:
             return False
-        mark = presented.mark(self.caller.partition(".")[0])
+        mark = None if presented is None else presented.mark(self.caller.partition(".")[0])
         return mark is None or not hmac.compare_digest(self.caller.encode(), mark.encode())
 
 

@@ -48,6 +48,8 @@ def accepts(function: AnyFunction, *args: object, **kwargs: object) -> bool:
 
 def is_async(function: object) -> bool:
     """Return whether calling *function* returns a coroutine: an `async def`, or an async `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(type(function), "__call__", None)  # noqa: B004  (the method itself)
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
+from lambda_once.core.signatures import is_async
 from lambda_once.decorators.handlers import handler_like, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
@@ -48,6 +48,7 @@ class Records:
         self.runtime = runtime
         self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)
         self._function = with_context(function)
+        self.is_async = is_async(function)
         self._settings = settings
         self._redelivery = redelivery
         if settings.model is not None:
@@ -56,10 +57,6 @@ class Records:
     @property
     def name(self) -> str:
         return self.identifier.name
-
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self._function)
 
     def run(self, event: Any, context: Any) -> list[tuple[EventRecord, Job]]:
         """Run the function for each record of *event*; return the records with their outcomes."""
@@ -96,7 +93,7 @@ class Records:
         try:
             return unit._replace(argument=adapter.validate_python(unit.payload))
         except invalid as error:
-            name = getattr(model, "__name__", None) or str(model)
+            name = getattr(model, "__name__", None) or error.title
             wrong = invalid_fields(error, "the payload")
             if isinstance(unit.payload, str):
                 wrong = f"{self.source.payload} is not a JSON object"
@@ -105,8 +102,11 @@ class Records:
     @cached_property
     def _adapter(self) -> tuple[Any, Any]:
         adapter, invalid = pydantic_of_models()
+        model = self._settings.model
+        if isinstance(model, adapter):
+            return model, invalid
         with BUILDING:
-            return adapter(self._settings.model), invalid
+            return adapter(model), invalid
 
     def jobs(
         self, records: list[EventRecord], invocation: Invocation, sequences: Sequence[str | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,7 +13,7 @@ from lambda_once.core.clock import through
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
-from lambda_once.core.signatures import evaluated, signature_of, title
+from lambda_once.core.signatures import evaluated, is_async, signature_of, title
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, name_of
@@ -33,11 +33,8 @@ from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.sources.envelopes import BadData, decoded, parse_bytes
-from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS
-from lambda_once.sources.records import SNS, SQS, RecordSource
-from lambda_once.sources.source import Source, named_source
-from lambda_once.sources.unit import NOTHING, Malformed, Unit, itself
+from lambda_once.sources.arguments import Argument, Arguments, argument_of
+from lambda_once.sources.unit import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,47 +73,11 @@ class FunctionIdentifier(NamedTuple):
             receiver = named.pop(next(iter(named)))
             if self.receivers is not None:
                 self.receivers.called_on(receiver)
-        found = {
-            name: argument_of(value) for name, value in named.items() if not is_lambda_context(name, value)
-        }
-        payload = {name: each.payload for name, each in found.items()}
-        keys = {name: each.key for name, each in found.items() if each.key is not NOTHING}
-        within = keys or NOTHING
-        unread = next((each.unread for each in found.values() if each.unread is not None), None)
-        unit = Unit(payload, payload, named, None, itself, within=within, parsed=False, unread=unread)
-        return unit, bound
-
-
-class Argument(NamedTuple):
-    """The part of a function's argument that identifies the work."""
-
-    payload: object
-    key: object = NOTHING
-    """What distinguishes a record of a stream from another one with an equal payload."""
-    unread: str | None = None
-    """What is wrong with a record that cannot be read."""
-
-
-def argument_of(value: object) -> Argument:
-    """
-    Return what identifies the work in *value*, an argument of a function.
-
-    For Powertools' records of SQS, SNS, Amazon MQ, Kinesis and DynamoDB Streams that is the payload: receipt
-    handle, receive count, timestamps, signatures and roles belong to one delivery. For a record that cannot
-    be read, and for its other data classes, it is the event; anything else is itself.
-    """
-    raw = getattr(value, "raw_event", None)
-    if not isinstance(raw, dict):
-        return Argument(value)
-    if "redelivered" in raw:
-        with suppress(BadData):
-            return Argument(parse_bytes(decoded(raw.get("data"))))
-        return Argument(raw)
-    source = _source_of_records(raw)
-    unit = None if source is None else source.read(raw).unit
-    if source is None or not isinstance(unit, Unit):
-        return Argument(raw, unread=unit.message if isinstance(unit, Malformed) else None)
-    return Argument(unit.payload, NOTHING if source in (SQS, SNS) else unit.key)
+        counting = {name: each for name, each in named.items() if not is_lambda_context(name, each)}
+        special = {name: found for name, each in counting.items() if (found := argument_of(each)) is not None}
+        settings = self.identifier.settings
+        guarded = settings.key is None or settings.fingerprint is None
+        return Arguments(counting, special).unit(named, guarded=guarded), bound
 
 
 def is_lambda_context(name: str, value: object) -> bool:
@@ -133,20 +94,6 @@ def is_lambda_context(name: str, value: object) -> bool:
 
 _REQUEST_ID: Final = "aws_request_id"
 _MARKS: Final = (_REQUEST_ID, "get_remaining_time_in_millis")
-
-
-def _source_of_records(record: dict[str, object]) -> RecordSource | None:
-    match named_source(record):
-        case Source.SQS:
-            return SQS
-        case Source.SNS:
-            return SNS
-        case Source.KINESIS:
-            return KINESIS
-        case Source.DYNAMODB:
-            return DYNAMODB_STREAM
-        case _:
-            return None
 
 
 def protected_function(
@@ -171,7 +118,7 @@ def protected_function(
         )
     found = FunctionIdentifier(identifier, signature_of(function), is_method(function), receivers)
 
-    if inspect.iscoroutinefunction(function):
+    if is_async(function):
 
         @functools.wraps(function)
         async def protected_async(*args: Any, **kwargs: Any) -> Any:
@@ -312,6 +259,17 @@ def unit_of_key(key: object, scope: object, payload: object) -> Unit:
     for what, value in (("key", key), ("scope", scope)):
         if not (is_nothing(value) or is_whole(value)):
             raise KeyMissing(f"a part of the {what} is missing: give {what}= values that are always present")
+    found = argument_of(payload) or Argument(payload)
     return Unit(
-        payload, {}, payload, None, itself, key=key, parsed=False, scope=() if scope is None else (scope,)
+        found.payload,
+        {},
+        payload,
+        None,
+        found.content,
+        key=key,
+        parsed=False,
+        scope=() if scope is None else (scope,),
+        attributes=found.attributes,
+        view=found.view,
+        is_keyed=True,
     )

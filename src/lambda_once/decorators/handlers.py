@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.durable import SDK, check_event
-from lambda_once.core.signatures import signature_of, title
+from lambda_once.core.signatures import is_async, signature_of, title
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, is_self
 from lambda_once.engine.invocation import Call
 from lambda_once.engine.replay import Replayed
@@ -104,16 +104,19 @@ def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Return *function* as one of two arguments, whether or not it takes the context (`takes_context`)."""
-    if takes_context(function):
-        return function
-    if inspect.iscoroutinefunction(function):
+    """
+    Return *function* as one of two arguments, whether or not it takes the context (`takes_context`).
 
-        async def awaiting(argument: Any, _context: Any) -> Any:
-            return await function(argument)
+    If it is async, as an object may be, it becomes a coroutine function: `inspect` knows it at each call.
+    """
+    takes_both = takes_context(function)
+    if is_async(function):
+
+        async def awaiting(argument: Any, context: Any) -> Any:
+            return await (function(argument, context) if takes_both else function(argument))
 
         return awaiting
-    return lambda argument, _context: function(argument)
+    return function if takes_both else lambda argument, _context: function(argument)
 
 
 def execute(runtime: Runtime, work: Callable[..., Any], call: Call, *args: Any, may_wait: bool = True) -> Any:

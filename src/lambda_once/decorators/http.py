@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from http import HTTPMethod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
-from lambda_once.core.keys import Selector, is_nothing, select, select_from
+from lambda_once.core.fields import printable
+from lambda_once.core.keys import Selector, labels_of, select, select_from
 from lambda_once.core.results import Unavailable
 from lambda_once.decorators.handlers import (
     apply_on_replay,
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1): protected only if ``methods=`` names them."""
 STORED_BELOW = 400
+MOST_PATHS = 32
+"""Paths that are named in the log for each decorator, where routes take any path."""
+_ANY_PATH: Final = re.compile(r"\+}|\.[+*]")
+"""In the route of a gateway `{proxy+}`, in one of an Event Handler an expression."""
 
 
 class KeyedRequest(NamedTuple):
@@ -82,6 +88,8 @@ class HttpIdentifier:
         self.runtime = runtime
         self._default_name = default_name
         self._identifiers: dict[tuple[Kind, timedelta], Identifier] = {}
+        self._paths: set[str] = set()
+        """Of requests whose route takes any path, as `_place` has named them."""
 
     @property
     def name(self) -> str:
@@ -108,6 +116,7 @@ class HttpIdentifier:
         """
         method = source.method_of(event)
         if not self.covers(method):
+            self._warn_if_keyed(event, kind, method, route)
             return None
         try:
             found = self.read(event, kind, method, invocation.request_id)
@@ -124,26 +133,52 @@ class HttpIdentifier:
         separate = warning is None and found.caller is not NO_CALLER
         if not found.hashed:
             return call if separate else call._replace(separate=False)
-        known = method if method in HTTPMethod.__members__ else "(any method)"  # a client's own text
-        at = (known, route or source.route_of(event) or "(any path)")
-        kept = partial(self._stored_of, identifier, found.caller, at)
+        kept = partial(self._stored_of, identifier, found, route or source.route_of(event))
         return call._replace(separate=separate, stored_of=kept)
 
+    def _warn_if_keyed(self, event: Mapping[str, Any], kind: Kind, method: str, route: str | None) -> None:
+        """Report *event*, of a *method* that is not protected, if its client relies on a key."""
+        if self._settings.key is not None or self.runtime.disabled or not source.has_key(event):
+            return
+        known, at = _known(method), printable(route or source.route_of(event) or "(any path)")
+        named = f'"{method}", …' if known == method else "…"
+        reason = (
+            f"{known} {at}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
+            f"protect the method with methods={{{named}}}, or let clients send no key"
+        )
+        name = self.of_kind(kind).name
+        self.runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, name, of=(self, known, at))
+
     def _stored_of(
-        self, identifier: Identifier, caller: Caller, at: tuple[str, str], response: object
+        self, identifier: Identifier, found: KeyedRequest, route: str | None, response: object
     ) -> object:
-        """Return what is stored of *response* to a request without a key, of *caller*, *at* a route."""
+        """Return what is stored of *response* to the request *found*, which has no key, by its *route*."""
         is_body = self._error_in is None and not (isinstance(response, dict) and "statusCode" in response)
         if is_body:  # the shorthand of payload 2.0: it has no headers
             return response
-        kept = source.stored_of(response, named=caller.joins_as_user)
+        kept = source.stored_of(response, named=found.caller.joins_as_user)
         if kept is Unavailable.WITHHELD:
+            method, path = found.unit.scope[:2]
+            at = f"{_known(str(method))} {self._place(str(path), route)}"
             reason = (
-                f"{' '.join(at)}: the response sets a cookie or says no-store, and no user is named: it is "
+                f"{at}: the response sets a cookie or says no-store, and no user is named: it is "
                 'not stored, and duplicates get 409. Pass without_key="run", or exclude the route'
             )
             self.runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, at))
         return kept
+
+    def _place(self, path: str, route: str | None) -> str:
+        """
+        Return where a request belongs, for the log: its *route*, or *path* if the route takes any path.
+
+        Clients invent paths, so only the first `MOST_PATHS` are distinguished.
+        """
+        if route is not None and route != "$default" and not _ANY_PATH.search(route):
+            return printable(route)
+        place = printable(path)
+        if len(self._paths) < MOST_PATHS:
+            self._paths.add(place)
+        return place if place in self._paths else "(other paths)"
 
     def read(
         self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
@@ -156,7 +191,7 @@ class HttpIdentifier:
         if hashed and settings.without_key == "run":
             return None
         if hashed and settings.without_key == "reject":
-            raise KeyMissing("the request has no Idempotency-Key header: send one")
+            raise KeyMissing("the request has no Idempotency-Key: send one")
         if settings.caller is None:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:
@@ -191,6 +226,11 @@ class HttpIdentifier:
         return ErrorResponse(status, response)
 
 
+def _known(method: str) -> str:
+    """Return *method*, or a text in place of one that a client has invented."""
+    return method if method in HTTPMethod.__members__ else "(any method)"
+
+
 def _selected(
     selector: str | Callable[..., object] | Literal[False], request: HttpRequest, event: Mapping[str, Any]
 ) -> Caller:
@@ -199,15 +239,13 @@ def _selected(
         return NO_CALLER
     try:
         if isinstance(selector, str):
-            return given(select(selector, source.seen_for_caller(request, event), "caller"))
-        found = select_from(selector, (event,), {}, "caller")
+            found = select(selector, source.seen_for_caller(request, event), "caller")
+            return given(found, are_parts=bool(labels_of(selector)))
+        return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
     except BadRequest:
         raise
     except KeyMissing as error:
         raise CallerMissing(str(error)) from None
-    if isinstance(found, dict) and all(map(is_nothing, found.values())):
-        raise CallerMissing("the caller is missing: caller= returned names, and no value of any")
-    return given(found)
 
 
 def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:

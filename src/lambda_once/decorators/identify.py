@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.canonical import NotCanonical, plain
+from lambda_once.core.canonical import readable
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import Printed, fields_of, printed, selected, without
+from lambda_once.core.fields import ATTRIBUTES, Printed, fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
@@ -16,18 +16,22 @@ from lambda_once.decorators.names import token_name
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.settings import FOR_QUEUES
 from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from inspect import BoundArguments
 
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import History
-    from lambda_once.observability.events import Event
     from lambda_once.settings import Settings
+
+
+MOST_NOT_COMPARED: Final = 10
+"""Most paths of a function that ``once.not_compared`` names: the names in a payload may be data."""
 
 
 class Identifier(NamedTuple):
@@ -80,6 +84,8 @@ class Identifier(NamedTuple):
             if isinstance(found.error, OnceError):
                 self.refused(found.error, invocation, unit.delivery)
             raise found.error
+        if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
+            self._not_compared(found.hashed.not_compared, invocation, unit.delivery)
         history = None
         if self.settings.history is not None and not environment.disabled:
             seen = unit.argument if seen is NOTHING else seen
@@ -100,6 +106,21 @@ class Identifier(NamedTuple):
             receiver=self.receiver,
             keep=self.settings.keep or FOR_QUEUES,
         )
+
+    def _not_compared(
+        self, parts: tuple[tuple[str, str], ...], invocation: Invocation, delivery: str | None
+    ) -> None:
+        """Report each of *parts*, which count as null, once; of a function `MOST_NOT_COMPARED` at most."""
+        name, reporter = self.name, self.runtime.reporter
+        among = (Event.NOT_COMPARED, name)
+        for path, why in parts:
+            if reporter.is_first((*among, path), among, MOST_NOT_COMPARED):
+                reason = (
+                    f"{path or 'the payload'}: {why}; it counts as null, and payloads that differ only there "
+                    "as equal: leave it out with ignore=, or select what counts with fingerprint="
+                )
+                details = Details(Event.NOT_COMPARED, name=name, delivery=delivery, reason=reason)
+                reporter.report(details, invocation.tally)
 
     def _history(
         self, seen: object, given: BoundArguments | None, invocation: Invocation, delivery: str | None
@@ -159,22 +180,39 @@ class Identifier(NamedTuple):
         return Identification(key_from, payload, key, scope, found, hashed, fingerprint, fields, presented)
 
     def _key_from(self, unit: Unit) -> KeyFrom:
-        if self.settings.key is not None:
+        if self.settings.key is not None or unit.is_keyed:
             return KeyFrom.OPTION
         return KeyFrom.HASH if unit.key is NOTHING else KeyFrom.SOURCE
 
     def _key(self, unit: Unit, key_from: KeyFrom, payload: object, argument: object) -> object:
         selector = self.settings.key
+        if unit.refused is not None:
+            raise Misconfigured(unit.refused)
         if isinstance(selector, str):
-            return select(selector, seen(unit, payload))
+            return select(selector, self._viewed(unit, payload))
         if selector is not None:
             return select_from(selector, (argument,), {})
-        if key_from is KeyFrom.SOURCE:
+        if key_from is not KeyFrom.HASH:
             return unit.key if unit.within is NOTHING else [unit.within, unit.key]
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
         content = payload if unit.content is itself else unit.content(payload)
-        return of_payload(content, {} if unit.within is NOTHING else {"within": unit.within})
+        within = {} if unit.within is NOTHING else {"within": unit.within}
+        attributes = self._attributes(unit, key_from) if unit.attributes else {}
+        return of_payload(content, {**within, ATTRIBUTES: attributes} if attributes else within)
+
+    def _viewed(self, unit: Unit, payload: object) -> object:
+        """Return what an expression of ``key=`` or ``fingerprint=`` sees of *unit*."""
+        return seen(unit, payload if unit.view is NOTHING else without(unit.view, self.settings.ignore))
+
+    def _attributes(self, unit: Unit, key_from: KeyFrom) -> Mapping[str, object]:
+        """Return what counts of the attributes of *unit*: nothing where the source's own key counts."""
+        if key_from is not KeyFrom.OPTION and (key_from is KeyFrom.SOURCE or unit.within is not NOTHING):
+            return {}
+        ignored = [path for path in self.settings.ignore if path.startswith(ATTRIBUTES)]
+        if ATTRIBUTES in ignored:
+            return {}
+        return {name: form for name, form in unit.attributes.items() if f"{ATTRIBUTES}.{name}" not in ignored}
 
     def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
         if isinstance(selector, str):
@@ -188,30 +226,26 @@ class Identifier(NamedTuple):
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
-        try:
-            if narrowed is not None:
-                chosen = select(narrowed, seen(unit, payload), "fingerprint", may_be_null=True)
-                return selected(chosen, labels_of(narrowed) or (narrowed,))
-            if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
-                return printed(unit.stamp)
-            return self.content(unit, payload)
-        except NotCanonical:
-            return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
+        if narrowed is not None:
+            chosen = select(narrowed, self._viewed(unit, payload), "fingerprint", may_be_null=True)
+            return selected(chosen, labels_of(narrowed) or (narrowed,))
+        if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
+            return printed(unit.stamp)
+        return self.content(unit, payload, key_from)
 
-    def content(self, unit: Unit, payload: object) -> Printed:
+    def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
-        assembled = unit.content is not itself or not unit.parsed
-        return printed(unit.content(payload), payload, assembled=assembled)
+        assembled, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
+        attributes = self._attributes(unit, key_from) if unit.attributes else {}
+        if attributes:
+            parts = whole if assembled and isinstance(whole, dict) else {"body": whole}
+            whole, assembled = {**parts, ATTRIBUTES: attributes}, True
+        return printed(whole, payload, assembled=assembled)
 
 
 def seen(unit: Unit, value: object) -> object:
-    """Return *value*, of *unit*, as expressions see it. Raises `KeyMissing` for a cycle."""
-    if unit.parsed:
-        return value
-    try:
-        return plain(value)
-    except NotCanonical as error:
-        raise KeyMissing(f"an expression cannot read the arguments: {error}; use a callable") from None
+    """Return *value*, of *unit*, as expressions see it."""
+    return value if unit.parsed else readable(value)
 
 
 def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:

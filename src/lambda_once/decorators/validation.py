@@ -87,13 +87,6 @@ def _check_tracer(tracer: object) -> None:
         )
 
 
-def checked_flag(name: str, value: object) -> bool:
-    """Return *value*, the argument *name* of `Once`. Raises `Misconfigured` unless it is a bool."""
-    if not isinstance(value, bool):
-        raise Misconfigured(f"{name}={value!r}: give True or False")
-    return value
-
-
 def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
     """Return *hooks* as a tuple. Raises `Misconfigured` unless they are functions of one Details."""
     if not isinstance(hooks, list | tuple):
@@ -130,6 +123,16 @@ def check_decorated(decorator: str, function: object) -> None:
             "The inner one would find the token in progress, and nothing would ever run"
         )
     check_function(title(function), function)
+
+
+def check_concurrency(function: Callable[..., Any], given: object) -> None:
+    """Check that ``concurrency=``, if it is *given*, has an effect on *function*. Raises `Misconfigured`."""
+    if given not in (None, 1) and not is_async(function):
+        raise Misconfigured(
+            f"concurrency={given} is for async functions, and {title(function)} is a plain def: its records "
+            "run one after the other. Decorate an async def that calls it in a thread instead: "
+            "async def handle(record): await asyncio.to_thread(work, record)"
+        )
 
 
 def check_key(decorator: str, function: str, settings: Settings, where: Where) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import Clock, stamp
+from lambda_once.core.fields import ATTRIBUTES
 from lambda_once.core.lifecycle import Course, Record, State, decide
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
 from lambda_once.engine.invocation import Receiver
@@ -162,9 +163,10 @@ class Replayer:
             case Course.KEY_REUSED:
                 found = call.identity.difference(record)
                 kind = partial(KeyReused, fields=found.named, hidden=_is_shared(call, record))
-                message = (
-                    f"{at} was used for another payload{f' ({found})' if str(found) else ''}: {_NEW_KEY}"
-                )
+                attribute = next((each for each in found.named if each.startswith(ATTRIBUTES)), None)
+                write = "" if attribute is None else f', ignore=("{attribute}",)'
+                fields = f" ({found})" if str(found) else ""
+                message = f"{at} was used for another payload{fields}: {_NEW_KEY}{write}"
             case Course.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
                 because = because or _unavailable(record)

@@ -187,7 +187,11 @@ def explained(
         key_from=_key_from(settings.key, found.key_from, default),
         within=unit.within if is_hash and unit.within is not NOTHING else None,
         scope_from=_scope_from(settings.scope, unit),
-        hashed=identifier.content(unit, found.payload) if is_hash and found.error is None else found.hashed,
+        hashed=(
+            identifier.content(unit, found.payload, found.key_from)
+            if is_hash and found.error is None
+            else found.hashed
+        ),
         ignored=tuple(
             Ignored(path=path, places=_places(unit.payload, path.split("."))) for path in settings.ignore
         ),

@@ -15,6 +15,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lambda_once.core.signatures import is_async
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def watched(chain: Any, watch: Watch) -> Callable[[Any], Any]:
     frames, function = _taken_apart(chain, MiddlewareFrame)
     name = getattr(function, "__qualname__", repr(function))
     advice = "Use app.resolve_async and once.route(async_resolver=True), or write a def"
-    if inspect.iscoroutinefunction(function):
+    if is_async(function):
         raise Misconfigured(f"{name} is a coroutine function: app.resolve never awaits it. {advice}")
 
     def called(arguments: dict[str, Any]) -> Any:

@@ -29,6 +29,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyValidationError,
 )
 
+from lambda_once.core.arguments import checked_flag, checked_text
 from lambda_once.core.signatures import accepts, is_async
 from lambda_once.dynamodb.errors import Caught, code_of, is_transient, only_dynamodb
 from lambda_once.engine.history import Busy, Earlier, HistoryAnswer, Vacant
@@ -85,11 +86,11 @@ class PowertoolsHistory:
         self._persistence = copy.copy(persistence)
         self._config = copy.copy(config)
         self._config.use_local_cache = False
-        self._function_name = function_name
-        self._key_prefix = key_prefix
+        self._function_name = checked_text("function_name", function_name)
+        self._key_prefix = checked_text("key_prefix", key_prefix)
         self._data = data
-        self._writes = writes
-        self._across_callers = across_callers
+        self._writes = checked_flag("writes", writes)
+        self._across_callers = checked_flag("across_callers", across_callers)
         self._layers: dict[str, BasePersistenceLayer] = {}
         self._lock = threading.Lock()
         only_dynamodb(getattr(persistence, "client", None))

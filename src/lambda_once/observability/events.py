@@ -43,6 +43,7 @@ class Event(StrEnum):
     SAME_CONTENT = "once.same_content", WARNING, "sameContent"
     IN_PROGRESS = "once.in_progress", INFO, "inProgress"
     KEY_REUSED = "once.key_reused", WARNING, "keyReused"
+    NOT_COMPARED = "once.not_compared", WARNING  # once per function, path and environment
     REFUSED = "once.refused", WARNING  # Held, StoredError, ResultUnavailable, OtherCaller
     # a request that could not be judged
     STORE_UNAVAILABLE = "once.store_unavailable", ERROR, "storeUnavailable"
@@ -55,6 +56,7 @@ class Event(StrEnum):
     POLICY_FAILED = "once.policy_failed", ERROR, "policyFailed"  # on_error raised, or returned no policy
     DISABLED = "once.disabled", WARNING, "disabled"
     UNSCOPED = "once.unscoped", WARNING  # once per environment
+    NOT_PROTECTED = "once.not_protected", WARNING  # once per route and environment
     NOT_STORED = "once.not_stored", WARNING  # once per route and environment
     SHARED_NAME = "once.shared_name", ERROR  # once per function and environment
     NO_LAMBDA_CONTEXT = "once.no_lambda_context", WARNING

@@ -162,6 +162,7 @@ class Reporter:
         self._tracer = tracer
         self._hooks = tuple(hooks)
         self._known: set[Hashable] = set()
+        self._firsts: Counter[Hashable] = Counter()
         self._seen: Counter[Event] = Counter()
         self._lock = Lock()
 
@@ -273,12 +274,18 @@ class Reporter:
         if self.is_first((event, of)):
             self.log(Details(event, name=name, reason=reason))
 
-    def is_first(self, what: Hashable) -> bool:
-        """Return whether *what* is asked for the first time in this environment: it is logged once."""
+    def is_first(self, what: Hashable, among: Hashable = None, most: int | None = None) -> bool:
+        """
+        Return whether *what* is asked for the first time in this environment: it is logged once.
+
+        No more than *most* are the first *among* something: what comes of a payload has no end.
+        """
         with self._lock:
-            first = what not in self._known
+            if what in self._known or (most is not None and self._firsts[among] >= most):
+                return False
             self._known.add(what)
-        return first
+            self._firsts[among] += 1
+        return True
 
 
 _ARGUMENTS: Final = ({"by": "lambda_once"},)

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 
 from lambda_once.core.codec import JSON, as_json
 from lambda_once.core.results import Unavailable
-from lambda_once.sources.caller import Caller, cookies_of
+from lambda_once.sources.caller import NO_VALUE, Caller, cookies_of
 from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.source import Source, misplaced, source_of
 from lambda_once.sources.unit import NOTHING, BadRequest, MalformedRequest, Unit
@@ -256,16 +256,27 @@ def header_key(headers: Mapping[str, tuple[str, ...]]) -> str | None:
     """
     Return the key in *headers*: 1 to 255 printable ASCII characters; None if there is none.
 
-    The same value twice is one. Raises `BadRequest`, which never shows the value, for a key that cannot be
-    used.
+    An empty value, and a text for no value such as `undefined`, quoted or not, are none. The same value twice
+    is one. Raises `BadRequest`, which never shows the value, for a key that cannot be used.
     """
-    keys = {_unquoted(value.strip(" \t")) for value in headers.get(KEY_HEADER.lower(), ())}
+    keys = {_unquoted(value.strip(" \t")) for value in headers.get(KEY_HEADER.lower(), ())} - {None}
     if len(keys) > 1:
         _refuse("was sent with different values: send one")
     return next(iter(keys), None)
 
 
-def _unquoted(value: str) -> str:
+def has_key(event: Mapping[str, object]) -> bool:
+    """Whether *event*, an HTTP request, has a key, however malformed. Most have none, and that is quick."""
+    names = (str(name).lower() for field in _HEADER_FIELDS for name, _ in _items(event.get(field)))
+    if KEY_HEADER.lower() not in names:
+        return False
+    try:
+        return header_key(header_values(event)) is not None
+    except BadRequest:
+        return True
+
+
+def _unquoted(value: str) -> str | None:
     if not _PRINTABLE.fullmatch(value):
         _refuse("has characters that are not printable ASCII")
     if value.startswith('"'):
@@ -274,11 +285,10 @@ def _unquoted(value: str) -> str:
             _refuse("starts with a quote but is not a quoted string of RFC 9651")
         value = re.sub(r"\\(.)", r"\1", item[1][1:-1])
     key = value.strip(" ")
-    if not key:
-        _refuse("is empty")
     if len(key) > LONGEST_KEY:
         _refuse(f"has {len(key)} characters; at most {LONGEST_KEY} are allowed")
-    return key
+    several = key.lower().split(",")  # HTTP APIs join the values of two headers
+    return None if NO_VALUE.issuperset(map(str.strip, several)) else key
 
 
 def _refuse(what: str) -> NoReturn:

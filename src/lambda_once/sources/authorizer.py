@@ -38,9 +38,9 @@ class AuthorizerContext(NamedTuple):
         named = isinstance(principal, str) and principal and principal not in CONSTANTS
         return str(principal) if named else None
 
-    def presented(self, authorization: str | None) -> Presented:
-        """Return what a request presents that it has let pass: *authorization*, or nothing that counts."""
-        if authorization is None:
+    def presented(self, credential: str | None) -> Presented:
+        """Return what a request presents that it has let pass: *credential*, or nothing that counts."""
+        if credential is None:
             return Presented(None, proof=False, advice=f"cannot be replayed: {self._unnamed()}")
         if self.principal is None:
             advice = self._unnamed()
@@ -48,7 +48,7 @@ class AuthorizerContext(NamedTuple):
             advice = (
                 f'if principalId is a person\'s id and no constant, pass caller="{self.path}.principalId"'
             )
-        return Presented(authorization, advice=f"was acquired with another Authorization: {advice}")
+        return Presented(credential, advice=f"was acquired with other credentials: {advice}")
 
     def _unnamed(self) -> str:
         names = [str(name) for name in self.found if name not in _OF_GATEWAY]

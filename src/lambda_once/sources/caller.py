@@ -5,7 +5,7 @@ Theory of operation. A replay is answered before any check that the handler make
 only to the caller that it was made for (guarantee 9). The first rule that finds something names the caller:
 
     1  what the gateway verified       joins the token; nothing is compared, but for the next line
-       a Lambda authorizer's principal may be a constant: an opaque or Basic credential beside it is compared
+       a Lambda authorizer's principal may be a constant: what is sent beside it is compared, also nothing
     2  a load balancer's user          joins; nothing proves it, so no response is returned
     3  the request's own credential    its stable name joins; the whole credential is compared (`Presented`)
     4  its cookies                     join if the request is keyed by hash; nothing is compared
@@ -24,13 +24,16 @@ import binascii
 import json
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from enum import Enum
+from math import isnan
 from typing import Final, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
+from lambda_once.core.keys import is_nothing
 from lambda_once.core.lifecycle import Presented
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import CallerMissing, Misconfigured
 from lambda_once.sources.authorizer import AuthorizerContext, context_of
 from lambda_once.sources.envelopes import at_each
 from lambda_once.sources.unit import MalformedRequest
@@ -143,12 +146,50 @@ class Caller(NamedTuple):
         return _UNSCOPED if self.is_unscoped else None
 
 
+def _is_no_name(value: object) -> bool:
+    """Whether *value* names nobody; 0 is somebody's number."""
+    if isinstance(value, str | bytes):
+        return _is_invisible(value if isinstance(value, str) else value.decode(errors="replace"))
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return value is False or is_nothing(value) or (isinstance(value, float) and isnan(value))
+
+
+_VISIBLE: Final = re.compile(r"[!-~]")
+_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and a symbol that are drawn as nothing: fillers of Hangul, and Braille without dots."""
+
+
+def _is_invisible(text: str) -> bool:
+    """Whether *text* has only separators, controls, marks without a base, and what is drawn as nothing."""
+    if _VISIBLE.search(text):
+        return False
+    from unicodedata import category  # a large library, for names that are not ASCII
+
+    return all(each in _BLANK or category(each)[0] in "CMZ" for each in text)
+
+
 NO_CALLER: Final = Caller((Origin.OPTION,), (), None)
 """``caller=False``: callers are ignored."""
 
 
-def given(found: object) -> Caller:
-    """Return the caller that ``caller=`` selected. Raises `Misconfigured` for what has no canonical form."""
+def given(found: object, *, are_parts: bool = False) -> Caller:
+    """
+    Return the caller that ``caller=`` selected.
+
+    *are_parts*: the elements of a list were put together as parts of a name, and each has to name somebody.
+    Raises `CallerMissing` if it names nobody, `Misconfigured` for what has no canonical form.
+    """
+    parts: Iterable[object] = (found,)
+    if isinstance(found, list | tuple | set | frozenset):
+        parts = found
+    elif isinstance(found, Mapping):
+        parts = found.values()
+    nobody = [_is_no_name(part) for part in parts]
+    if all(nobody) or (are_parts and isinstance(found, list | tuple) and any(nobody)):
+        raise CallerMissing(
+            "the caller is missing: caller= selected null, false, NaN or text without a visible character"
+        )
     try:
         canonical(found)
     except NotCanonical as error:
@@ -171,7 +212,7 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
     authorization = _authorization(headers)
     authorizer = context_of(context) if _member(context, "authorizer") else None
     if authorizer is not None and authorizer.principal is not None:
-        return _of_authorizer(authorizer, beside, authorization)
+        return _of_authorizer(authorizer, beside, authorization or (None if key_id else _api_key(headers)))
     verified = _verified(context) or _of_lattice(event, headers)
     if verified is not None:
         return _caller([*beside, verified], [*beside, verified], None)
@@ -189,21 +230,23 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
 
 
 def _of_authorizer(
-    authorizer: AuthorizerContext, beside: Sequence[Name], authorization: _Credential | None
+    authorizer: AuthorizerContext, beside: Sequence[Name], credential: _Credential | None
 ) -> Caller:
     """
-    Return the caller that *authorizer* names.
+    Return the caller that *authorizer* names, beside whose principal *credential* was sent.
 
-    Its principal is often a constant, so Authorization tells users apart, too. Of a JWT that is the name, for
-    the authorizer has seen it; all else is compared.
+    The principal is often a constant, so the credential tells users apart, too. Of a JWT that is the name,
+    for the authorizer has seen it; all else is compared. So is its absence: the authorizer may let some users
+    pass by a header of its own, and they have nothing to do with those who send a credential.
     """
     names = [*beside, Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))]
-    if authorization is None:
-        return _caller(names, names, None)
-    joins = names if authorization.opaque else [*names, authorization.name]
-    if authorization.name.origin is Origin.CLAIMS:
-        return _caller(joins, joins, None)
-    return _caller([*names, authorization.name], joins, authorizer.presented(authorization.whole))
+    if credential is None:
+        return _caller(names, names, authorizer.presented(_NOTHING_BESIDE))
+    found = [*names, credential.name]
+    joins = names if credential.opaque else found
+    if credential.name.origin is Origin.CLAIMS:
+        return _caller(found, joins, None)
+    return _caller(found, joins, authorizer.presented(credential.whole))
 
 
 def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
@@ -357,6 +400,9 @@ class _Credential(NamedTuple):
 # Each request has another value (AWS SigV4 and SigV4a, RFC 5849, RFC 7616, Hawk, HTTP signatures).
 _SIGNING: Final = re.compile(r"aws4-.*|oauth|digest|hawk|hmac(-.*)?|signature", re.IGNORECASE)
 
+_NOTHING_BESIDE: Final = "nothing"
+"""What is compared if nothing was sent beside a principal; a credential begins with its origin and NUL."""
+
 _ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
 """
 Schemes whose credential has no comma: a comma means that the gateway has joined two headers.
@@ -364,8 +410,8 @@ Schemes whose credential has no comma: a comma means that the gateway has joined
 Alone such a scheme is no credential.
 """
 
-_NO_TOKEN: Final = frozenset({"", "null", "undefined"})
-"""What clients without a token may send in its place: JavaScript's texts for no value."""
+NO_VALUE: Final = frozenset({"", "null", "undefined"})
+"""In lower case, what clients send in a header if they have no value for it: JavaScript's texts for none."""
 
 
 def _authorization(headers: Values) -> _Credential | None:
@@ -379,7 +425,7 @@ def _authorization(headers: Values) -> _Credential | None:
 
 
 def _api_key(headers: Values) -> _Credential | None:
-    keys = tuple(key for key in headers.get("x-api-key", ()) if key)
+    keys = tuple(key for key in headers.get("x-api-key", ()) if key.strip().lower() not in NO_VALUE)
     return _opaque(Origin.API_KEY, *keys) if keys else None
 
 
@@ -390,7 +436,7 @@ def _authorizations(headers: Values) -> frozenset[tuple[str, str]]:
         for raw in headers.get("authorization", ())
         for scheme, text in [_split(raw)]
         for part in _joined(scheme, text)
-        if part.strip() not in _NO_TOKEN
+        if part.strip().lower() not in NO_VALUE
     )
 
 

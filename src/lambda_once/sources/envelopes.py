@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from math import inf, isinf
+from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn, TypeGuard
 
 from lambda_once.core.canonical import is_shortest
+from lambda_once.sources.attributes import counted
 from lambda_once.sources.unit import NOTHING, itself
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
@@ -103,28 +105,33 @@ class Body(NamedTuple):
     payload: object
     content: Callable[[object], object] = itself
     key: object = NOTHING
+    attributes: Mapping[str, object] = MappingProxyType({})
+    """What counts of the attributes in its envelopes (`counted`)."""
 
 
-def open_body(text: str, most: int = MOST_ENVELOPES) -> Body:
+def open_body(body: object, most: int = MOST_ENVELOPES) -> Body:
     """
-    Open *text*, the body of a message.
+    Open *body*, of a message: its text, or what a parser made of it.
 
     The payload of an SNS notification is its Message, of an EventBridge event its detail, of anything else
     the text as `parse` returns it. Raises `TooDeep`.
     """
-    value = parse(text)
-    if most > 0 and is_notification(value):
-        return open_body(str(value["Message"]), most - 1)
+    is_text = isinstance(body, str)
+    value = parse(body) if is_text else body  # type: ignore[arg-type]  # a text
+    if most > 0 and is_notification(value, str if is_text else object):
+        inner = open_body(value["Message"], most - 1)
+        attributes = counted(value.get("MessageAttributes"))
+        return inner._replace(attributes={**attributes, **inner.attributes}) if attributes else inner
     if is_eventbridge(value):
-        return Body(value["detail"], partial(_detail_content, value), eventbridge_key(value))
+        return Body(value["detail"], partial(detail_content, value), eventbridge_key(value))
     if is_s3(value):
         return Body(value, s3_content)
     return Body(value)
 
 
-def is_notification(value: object) -> TypeGuard[Mapping[str, object]]:
+def is_notification(value: object, message: type = str) -> TypeGuard[Mapping[str, object]]:
     """
-    Whether *value* is the envelope that SNS puts around a message.
+    Whether *value* is the envelope that SNS puts around a message: a text, or what a parser made, *message*.
 
     Amazon SNS developer guide, "HTTP/HTTPS notification JSON format"; SQS
     gets the same unless raw message delivery is on.
@@ -132,7 +139,8 @@ def is_notification(value: object) -> TypeGuard[Mapping[str, object]]:
     return (
         isinstance(value, Mapping)
         and value.get("Type") == "Notification"
-        and all(isinstance(value.get(name), str) for name in ("MessageId", "TopicArn", "Message"))
+        and all(isinstance(value.get(name), str) for name in ("MessageId", "TopicArn"))
+        and isinstance(value.get("Message"), message)
     )
 
 
@@ -165,16 +173,19 @@ def eventbridge_content(event: object) -> object:
 
     Not id and time: an event that is put twice gets others. *event* may lack ignored fields.
     """
-    return _detail_content(event, at(event, "detail"))
+    return detail_content(event, at(event, "detail"))
 
 
 def eventbridge_key(event: Mapping[str, object]) -> object:
     """
     Return the id of *event* if the next one may have the same content, else `NOTHING`.
 
-    The detail of a schedule is empty, and events of AWS itself ("aws.*") report states that recur.
+    The detail of a schedule is empty, and events of AWS itself ("aws.*") report states that recur. An event
+    of S3 has a sequencer, which its duplicates share and the next write of the object does not.
     """
     detail, source = event["detail"], event["source"]
+    if _s3_occasion(event) is not None:
+        return NOTHING
     empty = detail is None or (isinstance(detail, str | Mapping | list) and not detail)
     return event["id"] if empty or str(source).startswith("aws.") else NOTHING
 
@@ -187,7 +198,7 @@ def s3_content(event: object) -> object:
     message structure"), and if there is neither, the record itself.
     """
     records = at(event, "Records")
-    return [_s3_record_content(record) for record in records] if isinstance(records, list) else event
+    return [s3_record_content(record) for record in records] if isinstance(records, list) else event
 
 
 def at(value: object, *path: str) -> object:
@@ -204,11 +215,30 @@ def at_each(value: object, paths: Iterable[Sequence[str]]) -> list[object]:
     return [at(value, *path) for path in paths]
 
 
-def _detail_content(event: object, detail: object) -> object:
+def detail_content(event: object, detail: object) -> object:
+    """Return `eventbridge_content` of *event*, whose detail is *detail* without ignored fields."""
+    occasion = _s3_occasion(event)
+    if occasion is not None:
+        return occasion
     return {**{name: at(event, name) for name in ("source", "detail-type", "resources")}, "detail": detail}
 
 
-def _s3_record_content(record: object) -> object:
+def _s3_occasion(event: object) -> list[object] | None:
+    """
+    Return detail-type, bucket, key, version and sequencer of *event* if S3 sent it through EventBridge.
+
+    None if it has no sequencer: restores, tags and access lists have none (Amazon S3 user guide, "EventBridge
+    event message structure").
+    """
+    thing = at(event, "detail", "object")
+    if at(event, "source") != "aws.s3" or not at(thing, "sequencer"):
+        return None
+    bucket, kind = at(event, "detail", "bucket", "name"), at(event, "detail-type")
+    return [kind, bucket, at(thing, "key"), at(thing, "version-id"), at(thing, "sequencer")]
+
+
+def s3_record_content(record: object) -> object:
+    """Return the part of `s3_content` for one *record*."""
     # Notifications of Intelligent-Tiering say "get_object" for "object".
     thing = at(record, "s3", "object") or at(record, "s3", "get_object")
     occasion = at(thing, "sequencer") or at(record, "responseElements", "x-amz-request-id") or record

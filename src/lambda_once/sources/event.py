@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from lambda_once.sources.envelopes import (
     at,
@@ -13,7 +13,7 @@ from lambda_once.sources.envelopes import (
     s3_content,
 )
 from lambda_once.sources.services import service_of
-from lambda_once.sources.source import Source, misplaced, source_of
+from lambda_once.sources.source import Parsed, Source, as_sent, misplaced, source_of
 from lambda_once.sources.unit import Unit, itself
 
 _ASYNC: Final = frozenset({Source.SNS, Source.EVENTBRIDGE, Source.S3})
@@ -21,24 +21,35 @@ _OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 _NONE: Final[Mapping[str, object]] = {}
 
 
-def units(event: object, request_id: str | None) -> list[tuple[Unit, object]]:
+def units(event: Any, request_id: str | None) -> list[tuple[Unit, Any]]:
     """
     Return each unit of *event*, with the event that the function gets for it.
 
-    In an S3 event each record is a unit, passed on as an event of one record. Raises `Misconfigured` for an
-    event of a source that has another decorator, or none yet, and for one whose response must not be replayed
-    (`SERVICES`).
+    *event* may be Powertools' data class, or a model that its parser made: it is recognised by what it was
+    made of, and passed on as it is. Each record of an S3 event is a unit, and an event of one record.
+    Raises `Misconfigured` for an event of a source that has another decorator, or none yet, and for one whose
+    response must not be replayed (`SERVICES`).
     """
-    match source_of(event):
-        case Source.EVENTBRIDGE if is_eventbridge(event):
-            return [(_eventbridge(event), event)]
-        case Source.S3:
-            alone = [{"Records": [record]} for record in _s3_records(event)]
-            return [(_s3(one), one) for one in alone]
+    sent = _sent(event)
+    records = at(sent, "Records")
+    if source_of(sent) is Source.S3 and isinstance(records, list):
+        parts = [_alone(event, {"Records": [record]}, n) for n, record in enumerate(records)]
+        return [(_as_given(unit_of(one, request_id), part), part) for one, part in parts]
+    return [(_as_given(unit_of(sent, request_id), event), event)]
+
+
+def unit_of(sent: object, request_id: str | None, decorator: str = "once.event") -> Unit:
+    """Return *sent*, an event, as one unit. Raises as `units`, in the name of *decorator*."""
+    match source_of(sent):
+        case Source.EVENTBRIDGE if is_eventbridge(sent):
+            return Unit(sent, sent, sent, str(sent["id"]), eventbridge_content, eventbridge_key(sent))
+        case Source.S3 if isinstance(sent, Mapping):
+            occasion = at(next(iter(sent["Records"])), "responseElements", "x-amz-request-id")
+            return Unit(sent, sent, sent, occasion if isinstance(occasion, str) else None, s3_content)
         case source if source in _OF_ONE_EVENT:
-            return [(_alone(event, request_id), event)]
+            return _of_service(sent, request_id, decorator)
         case other:
-            raise misplaced("once.event", other, event)
+            raise misplaced(decorator, other, sent)
 
 
 def is_asynchronous(event: object) -> bool:
@@ -49,46 +60,63 @@ def is_asynchronous(event: object) -> bool:
     "Asynchronous invocation"). A direct invocation may be asynchronous too; its event does not show it, so it
     counts as one.
     """
-    source = source_of(event)
+    sent = _sent(event)
+    source = source_of(sent)
     if source not in _OF_ONE_EVENT:
         return source in _ASYNC
-    service = service_of(event)
+    service = service_of(sent)
     return service is None or service.asynchronous
 
 
-def _eventbridge(event: Mapping[str, object]) -> Unit:
-    return Unit(event, event, event, str(event["id"]), eventbridge_content, eventbridge_key(event))
+def _sent(event: object) -> object:
+    found = as_sent(event)
+    return event if found is None else found
 
 
-def _s3_records(event: object) -> list[object]:
-    found = at(event, "Records")
-    return found if isinstance(found, list) else []
+def _alone(event: Any, one: dict[str, Any], n: int) -> tuple[dict[str, Any], Any]:
+    """Return *one*, the record *n* of *event* alone, as sent, and in the form of *event*."""
+    if isinstance(event, dict):
+        return one, one
+    if isinstance(event, Mapping):
+        return one, type(event)(one)  # type: ignore[call-arg]  # Powertools' data class
+    return one, event.model_copy(update={"Records": [event.Records[n]]})
 
 
-def _s3(event: Mapping[str, list[object]]) -> Unit:
-    request_id = at(event["Records"][0], "responseElements", "x-amz-request-id")
-    return Unit(event, event, event, request_id if isinstance(request_id, str) else None, s3_content)
-
-
-def _alone(event: object, request_id: str | None) -> Unit:
-    """Return *event* as one unit: of a service in the table, or a direct invocation."""
-    service = service_of(event)
-    unit = _direct(event, request_id)
-    if service is None:
+def _as_given(unit: Unit, given: Any) -> Unit:
+    """Return *unit* for a function that gets *given*, which expressions see, if a parser made it."""
+    if isinstance(given, dict) or unit.payload is given:
         return unit
+    if isinstance(unit.payload, Parsed) or not isinstance(given, Mapping):
+        return unit._replace(argument=given, envelope=given, view=given, parsed=False)
+    return unit._replace(argument=given)
+
+
+def _of_service(sent: object, request_id: str | None, decorator: str) -> Unit:
+    """Return *sent* as one unit: of a service in the table, or a direct invocation."""
+    service = service_of(sent)
+    envelope = sent if isinstance(sent, Mapping) else _NONE
+    unit = Unit(sent, envelope, sent, request_id, itself, parsed=_is_json(sent))
+    if service is None:
+        return unit if unit.parsed else unit._replace(needs_key=_unknown(sent))
     if service.refused is not None:
-        raise service.misplaced("once.event")
-    if service.identity is None or not isinstance(event, Mapping):
+        raise service.misplaced(decorator)
+    if service.identity is None or not isinstance(sent, Mapping):
         return unit._replace(content=service.content, needs_key=service.needs_key)
-    key = service.identity(event)
+    key = service.identity(sent)
     return unit._replace(content=lambda _: key, key=key)
 
 
-def _direct(event: object, request_id: str | None) -> Unit:
-    envelope = event if isinstance(event, Mapping) else _NONE
-    return Unit(event, envelope, event, request_id, itself, parsed=_is_json(event))
+def _unknown(event: object) -> str:
+    kind = type(next(iter(event), event) if isinstance(event, list) else event).__qualname__
+    several = "a list of " if isinstance(event, list) else "a "
+    return (
+        f"once.event received {several}{kind}, which does not show what it was made of. Nothing ran. "
+        f"Pass key=; for messages put once.sqs(model={kind}) in place of the parser."
+    )
 
 
 def _is_json(event: object) -> bool:
-    """Whether *event* is as Lambda delivers it, not a model that an outer parser made of it."""
-    return event is None or isinstance(event, Mapping | list | str | int | float)
+    """Whether *event* is as Lambda delivers it, not a model, or a list of models, that a parser made."""
+    if isinstance(event, list):
+        return all(each is None or isinstance(each, Mapping | list | str | int | float) for each in event)
+    return event is None or isinstance(event, Mapping | str | int | float)

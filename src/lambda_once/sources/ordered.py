@@ -27,7 +27,7 @@ from lambda_once.sources.records import (
     text_at,
     wrapped,
 )
-from lambda_once.sources.source import Source, misplaced, source_of
+from lambda_once.sources.source import Parsed, Source, misplaced, source_of
 from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
@@ -64,10 +64,16 @@ def _grouped(event: object, source: Source, field: str) -> list[list[object]]:
     ]
 
 
-def _read_data(data: object, name: str = "data") -> object:
-    """Return *data*, base64, as JSON, text or bytes. Raises `BadData` with the *name* of the field."""
+def _read_data(data: object, name: str = "data", raw: Raw | None = None) -> object:
+    """
+    Return *data*, base64, as JSON, text or bytes; that of *raw*, which was parsed, may be read already.
+
+    Raises `BadData` with the *name* of the field.
+    """
+    if isinstance(raw, Parsed) and not isinstance(data, str | bytes | None):
+        return data
     try:
-        return parse_bytes(decoded(data))
+        return parse_bytes(data if isinstance(data, bytes) else decoded(data))
     except BadData as error:
         raise BadData(f"has {name} that {error}") from None
 
@@ -112,15 +118,19 @@ def _kinesis_ids(raw: Raw) -> RecordIds:
 
 def _kinesis_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
     event_id, arn = _in_stream(raw, ids)
-    payload = _read_data(raw["kinesis"].get("data"))
+    payload = _read_data(raw["kinesis"].get("data"), raw=raw)
     if isinstance(payload, bytes) and _is_aggregated(payload):
         raise BadData(
             "is aggregated by the Kinesis Producer Library, so it holds several records; turn off "
             "AggregationEnabled, or split it in a handler of your own with once.run for each"
         )
+    unread = None
+    if isinstance(payload, bytes) and payload.startswith(_KPL_MAGIC):
+        unread = f"Record {event_id} begins like one of the Kinesis Producer Library, without its checksum."
     # A consumer with enhanced fan-out has an ARN of its own, below the stream's.
     key = f"{arn.partition('/consumer/')[0]}/{event_id}"
-    return Unit(payload, raw, record, event_id, itself, key, parsed=not isinstance(payload, bytes))
+    parsed = not isinstance(payload, bytes)
+    return Unit(payload, raw, record, event_id, itself, key, parsed=parsed, unread=unread)
 
 
 def _is_aggregated(data: bytes) -> bool:
@@ -160,7 +170,8 @@ def _change_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
     if raw.get("eventName") not in _CHANGES or ids.group is None:
         raise BadData(f"has no Keys, or its eventName is none of {', '.join(_CHANGES)}")
     change = raw["dynamodb"]
-    items = {name: _plain_item(change[name]) for name in _ITEMS if change.get(name) is not None}
+    read = dict if isinstance(raw, Parsed) else _plain_item
+    items = {name: read(change[name]) for name in _ITEMS if change.get(name) is not None}
     payload = {"eventName": raw["eventName"], **items}
     return Unit(payload, raw, record, event_id, itself, f"{arn}/{event_id}", parsed=False)
 

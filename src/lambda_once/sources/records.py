@@ -11,9 +11,10 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
+from lambda_once.sources.attributes import counted
 from lambda_once.sources.envelopes import BadData, Body, at, open_body
 from lambda_once.sources.services import is_tumbling_window
-from lambda_once.sources.source import PIPED, Source, misplaced, named_source, source_of
+from lambda_once.sources.source import PIPED, Parsed, Source, misplaced, named_source, source_of
 from lambda_once.sources.unit import Malformed, Unit
 
 RecordId = str | Mapping[str, object] | None
@@ -234,7 +235,7 @@ def _sqs_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
         # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
         known = [attributes.get(name) for name in ("MessageGroupId", "MessageDeduplicationId")]
         fifo_key = known if all(isinstance(each, str) for each in known) else None
-    opened = _opened(raw.get("body"), "body")
+    opened = _opened(raw, raw.get("body"), "body", raw.get("messageAttributes"))
     return Unit(
         opened.payload,
         raw,
@@ -243,6 +244,7 @@ def _sqs_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
         opened.content,
         opened.key if fifo_key is None else fifo_key,
         redelivered=isinstance(count, str) and count != "1",
+        attributes=opened.attributes,
     )
 
 
@@ -251,18 +253,27 @@ def _sns_ids(raw: Raw) -> RecordIds:
 
 
 def _sns_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
-    opened = _opened(at(raw, "Sns", "Message"), "Message")
-    return Unit(opened.payload, raw, record, ids.label, opened.content, opened.key)
+    opened = _opened(raw, at(raw, "Sns", "Message"), "Message", at(raw, "Sns", "MessageAttributes"))
+    return Unit(
+        opened.payload, raw, record, ids.label, opened.content, opened.key, attributes=opened.attributes
+    )
 
 
-def _opened(text: object, name: str) -> Body:
-    """Return *text*, the field *name* of a record, with its envelopes opened. Raises `BadData`."""
-    if not isinstance(text, str):
+def _opened(raw: Raw, body: object, name: str, attributes: object) -> Body:
+    """
+    Return *body*, the field *name* of *raw*, with its envelopes opened, and what counts of all attributes.
+
+    Raises `BadData`.
+    """
+    if not isinstance(body, str) and (body is None or not isinstance(raw, Parsed)):
         raise BadData(f"has no text {name}")
     try:
-        return open_body(text)
+        opened = open_body(body)
     except BadData as error:
         raise BadData(f"has a {name} that {error}") from None
+    if not attributes:
+        return opened
+    return opened._replace(attributes={**counted(attributes), **opened.attributes})
 
 
 SQS: Final = RecordSource(

@@ -20,6 +20,8 @@ class Service(NamedTuple):
     """A row of the table."""
 
     name: str
+    by: tuple[str, ...]
+    """Names of which each of its events has one, so that an event with none of any row costs little."""
     recognises: Callable[[Event], bool]
     identity: Callable[[Event], object] | None = None
     """The fields that all deliveries of one event share: the key, and the whole fingerprint."""
@@ -59,6 +61,7 @@ class Service(NamedTuple):
 
 _VERDICT: Final = "Its response is a decision and must not be replayed"
 _ONE_CALL: Final = "Its response belongs to this one call and must not be replayed"
+_POLL: Final = "It is a poll, and a replay would return the first answer for ever: it must not be replayed"
 
 
 def service_of(event: object) -> Service | None:
@@ -66,7 +69,10 @@ def service_of(event: object) -> Service | None:
     given = event[0] if isinstance(event, list) and event else event  # AppSync sends batches as lists
     if not isinstance(given, Mapping):
         return None
-    return next((service for service in SERVICES if service.recognises(given)), None)
+    if NAMES.isdisjoint(given):
+        return None
+    rows = (each for each in SERVICES if any(name in given for name in each.by))
+    return next((each for each in rows if each.recognises(given)), None)
 
 
 # ---------------------------------------------------------------- shapes
@@ -80,9 +86,38 @@ def _under(*path: str) -> Callable[[Event], bool]:
     return lambda event: isinstance(at(event, *path), str)
 
 
+def _object(*path: str) -> Callable[[Event], bool]:
+    return lambda event: isinstance(at(event, *path), Mapping)
+
+
+def _list(*path: str) -> Callable[[Event], bool]:
+    return lambda event: isinstance(at(event, *path), list)
+
+
+def _all(*shapes: Callable[[Event], bool]) -> Callable[[Event], bool]:
+    return lambda event: all(shape(event) for shape in shapes)
+
+
+def _any(*shapes: Callable[[Event], bool]) -> Callable[[Event], bool]:
+    return lambda event: any(shape(event) for shape in shapes)
+
+
 def _is_cloudformation(event: Event) -> bool:
     known = event.get("RequestType") in ("Create", "Update", "Delete")
-    return known and _has("StackId", "RequestId", "ResponseURL")(event)
+    return (
+        known and _has("StackId", "RequestId")(event) and "ResponseURL" in event
+    )  # a parser's URL is no text
+
+
+def _is_cdk_poll(event: Event) -> bool:
+    """
+    Whether CDK's provider framework asks for the second, third … time if a resource is complete.
+
+    It sends the request together with what onEvent has returned: an id of the resource, which CloudFormation
+    does not know before a Create, and perhaps Data, which CloudFormation never sends.
+    """
+    known = "Data" in event or (event.get("RequestType") == "Create" and "PhysicalResourceId" in event)
+    return known and _is_cloudformation(event)
 
 
 def is_tumbling_window(event: object) -> bool:
@@ -95,8 +130,12 @@ def _is_cognito(event: Event) -> bool:
     return _has("triggerSource", "userPoolId")(event) and isinstance(event.get("request"), Mapping)
 
 
+_AFTERWARDS: Final = ("Post", "CustomEmailSender", "CustomSMSSender")
+"""Beginnings of the triggers whose response Cognito ignores."""
+
+
 def _is_cognito_afterwards(event: Event) -> bool:
-    return _is_cognito(event) and str(event["triggerSource"]).startswith("Post")
+    return _is_cognito(event) and event["triggerSource"].startswith(_AFTERWARDS)
 
 
 def _is_secret_test(event: Event) -> bool:
@@ -107,7 +146,31 @@ _is_secret: Final = _has("SecretId", "ClientRequestToken", "Step")
 
 
 def _is_appsync_authorizer(event: Event) -> bool:
-    return _has("authorizationToken")(event) and _under("requestContext", "apiId")(event)
+    of_gateway = "type" in event  # the authorizer of an HTTP API, payload 1.0
+    return not of_gateway and _has("authorizationToken")(event) and _under("requestContext", "apiId")(event)
+
+
+def _is_provisioning(event: Event) -> bool:
+    """Whether a device asks to be provisioned (IoT Core developer guide, "Pre-provisioning hooks")."""
+    template = event.get("templateArn")
+    named = isinstance(template, str) and (
+        ":provisioningtemplate/" in template or "claimCertificateId" in event
+    )
+    return named and isinstance(event.get("parameters"), Mapping)
+
+
+def _is_edge(event: Event) -> bool:
+    match event:
+        case {"Records": [first, *_]}:
+            return isinstance(at(first, "cf"), Mapping)
+        case _:
+            return False
+
+
+def _is_appconfig(event: Event) -> bool:
+    """Whether an action of an extension may change or stop what follows (AppConfig user guide)."""
+    action = str(event.get("Type")).replace("_", "").lower()
+    return action.startswith("pre") and _has("InvocationId")(event) and _object("Application")(event)
 
 
 def _is_transfer(event: Event) -> bool:
@@ -124,6 +187,11 @@ def _is_appsync(event: Event) -> bool:
 
 def _is_firehose(event: Event) -> bool:
     return _has("invocationId", "deliveryStreamArn")(event) and isinstance(event.get("records"), list)
+
+
+_OBJECT_CONTEXTS: Final = tuple(
+    f"{call}Context" for call in ("getObject", "headObject", "listObjects", "listObjectsV2")
+)
 
 
 def _is_s3_batch(event: Event) -> bool:
@@ -193,48 +261,182 @@ def _mail(event: Event) -> object:
 SERVICES: Final[tuple[Service, ...]] = (
     Service(
         "a tumbling window",
+        ("window",),
         is_tumbling_window,
         refused="Its response is the state of this one window and must not be replayed",
     ),
+    Service("the isComplete of a CDK custom resource", ("RequestType",), _is_cdk_poll, refused=_POLL),
     Service(
         "a CloudFormation custom resource",
+        ("RequestType",),
         _is_cloudformation,
         identity=_fields("StackId", "RequestId"),
         asynchronous=True,
     ),
-    Service("CodePipeline", _under("CodePipeline.job", "id"), identity=_job, asynchronous=True),
-    Service("Amazon SES", _is_ses, identity=_mail, asynchronous=True),
-    Service("the rotation of Secrets Manager at its step testSecret", _is_secret_test, refused=_VERDICT),
+    Service(
+        "CodePipeline",
+        ("CodePipeline.job",),
+        _under("CodePipeline.job", "id"),
+        identity=_job,
+        asynchronous=True,
+    ),
+    Service("Amazon SES", ("Records",), _is_ses, identity=_mail, asynchronous=True),
+    Service(
+        "the rotation of Secrets Manager at its step testSecret",
+        ("SecretId",),
+        _is_secret_test,
+        refused=_VERDICT,
+    ),
     Service(
         "the rotation of Secrets Manager",
+        ("SecretId",),
         _is_secret,
         identity=_fields("SecretId", "ClientRequestToken", "Step"),
     ),
     Service(
         "a Cognito trigger that runs afterwards",
+        ("triggerSource",),
         _is_cognito_afterwards,
         counts=("triggerSource", "userPoolId", "userName", "request"),
     ),
-    Service("a Cognito trigger whose answer Cognito uses", _is_cognito, refused=_VERDICT),
-    Service("an AppSync authorizer", _is_appsync_authorizer, refused=_VERDICT),
-    Service("the identity provider of Transfer Family", _is_transfer, refused=_VERDICT),
+    Service("a Cognito trigger whose answer Cognito uses", ("triggerSource",), _is_cognito, refused=_VERDICT),
+    Service("an AppSync authorizer", ("authorizationToken",), _is_appsync_authorizer, refused=_VERDICT),
+    Service("the identity provider of Transfer Family", ("serverId",), _is_transfer, refused=_VERDICT),
     Service(
-        "AppSync", _is_appsync, counts=("arguments", "typeName", "fieldName", "info", "source", "events")
+        "AppSync",
+        ("arguments", "info"),
+        _is_appsync,
+        counts=("arguments", "typeName", "fieldName", "info", "source", "events"),
     ),
-    Service("a WebSocket API", _under("requestContext", "connectionId"), counts=("body",)),
-    Service("Data Firehose", _is_firehose, refused=_ONE_CALL),
-    Service("S3 Batch Operations", _is_s3_batch, refused=_ONE_CALL),
+    Service(
+        "a WebSocket API", ("requestContext",), _under("requestContext", "connectionId"), counts=("body",)
+    ),
+    Service(
+        "an IoT custom authorizer",
+        ("protocolData",),
+        _all(
+            _object("protocolData"), _any(_object("connectionMetadata"), lambda e: "signatureVerified" in e)
+        ),
+        refused=_VERDICT,
+    ),
+    Service("the provisioning hook of AWS IoT", ("templateArn",), _is_provisioning, refused=_VERDICT),
+    Service(
+        "the connection handler of Client VPN",
+        ("connection-id",),
+        _has("connection-id", "endpoint-id"),
+        refused=_VERDICT,
+    ),
+    Service("Lambda@Edge", ("Records",), _is_edge, refused=_VERDICT),
+    Service(
+        "Cognito Sync",
+        ("identityPoolId",),
+        _all(_has("identityPoolId"), lambda event: event.get("eventType") == "SyncTrigger"),
+        refused=_VERDICT,
+    ),
+    Service(
+        "the termination policy of an Auto Scaling group",
+        ("CapacityToTerminate",),
+        _all(_has("AutoScalingGroupARN"), _list("CapacityToTerminate")),
+        refused=_VERDICT,
+    ),
+    Service(
+        "a CloudFormation Hook",
+        ("hookTypeName",),
+        _has("hookTypeName", "actionInvocationPoint"),
+        refused=_VERDICT,
+    ),
+    Service(
+        "an interceptor of a Bedrock AgentCore gateway",
+        ("interceptorInputVersion",),
+        _all(_has("interceptorInputVersion"), _any(_object("mcp"), _object("http"))),
+        refused=_VERDICT,
+    ),
+    Service("an extension of AWS AppConfig", ("InvocationId",), _is_appconfig, refused=_VERDICT),
+    Service(
+        "a lifecycle hook of Amazon ECS",
+        ("lifecycleStage",),
+        _all(_has("lifecycleStage", "executionId"), _object("executionDetails")),
+        refused=_POLL,
+    ),
+    Service("Data Firehose", ("deliveryStreamArn",), _is_firehose, refused=_ONE_CALL),
+    Service(
+        "Kinesis Data Analytics",
+        ("applicationArn",),
+        _all(_has("invocationId", "applicationArn"), _list("records")),
+        refused=_ONE_CALL,
+    ),
+    Service(
+        "S3 Object Lambda",
+        _OBJECT_CONTEXTS,
+        _any(*map(_object, _OBJECT_CONTEXTS)),
+        refused=_ONE_CALL,
+    ),
+    Service(
+        "a CloudFormation macro",
+        ("transformId",),
+        _all(_has("transformId", "requestId"), _object("fragment")),
+        refused=_ONE_CALL,
+    ),
+    Service(
+        "a custom widget of CloudWatch",
+        ("widgetContext",),
+        _under("widgetContext", "dashboardName"),
+        refused=_ONE_CALL,
+    ),
+    Service(
+        "a data source of CloudWatch",
+        ("EventType",),
+        lambda event: event.get("EventType") in ("GetMetricData", "DescribeGetMetricData"),
+        refused=_ONE_CALL,
+    ),
+    Service(
+        "a SIP media application of Chime SDK",
+        ("InvocationEventType",),
+        _all(_has("InvocationEventType"), _under("CallDetails", "TransactionId")),
+        refused=_ONE_CALL,
+    ),
+    Service(
+        "a Lambda UDF of Amazon Redshift",
+        ("external_function",),
+        _all(_has("request_id", "external_function"), _list("arguments")),
+        refused=_ONE_CALL,
+    ),
+    Service(
+        "a federated query of Amazon Athena",
+        ("@type",),
+        _all(_has("@type"), _object("identity"), lambda event: event["@type"].endswith("Request")),
+        refused=_ONE_CALL,
+    ),
+    Service("S3 Batch Operations", ("invocationSchemaVersion",), _is_s3_batch, refused=_ONE_CALL),
     Service(
         "AWS Config",
+        ("configRuleName",),
         _has("invokingEvent", "configRuleName", "resultToken"),
         counts=("invokingEvent", "ruleParameters", "configRuleName"),
         asynchronous=True,
     ),
-    Service("CloudWatch Logs", _under("awslogs", "data"), asynchronous=True),
-    Service("Amazon Lex", _is_lex),
-    Service("Amazon Connect", _is_connect),
-    Service("AWS IoT", _is_iot, asynchronous=True),
-    Service("a Bedrock agent", _is_agent),
-    Service("Amazon DocumentDB", lambda event: event.get("eventSource") == "aws:docdb", counts=("events",)),
-    Service("an AWS service that lambda-once does not know", _is_of_aws),
+    Service(
+        "CloudWatch Logs",
+        ("awslogs",),
+        lambda event: at(event, "awslogs", "data") is not None,
+        asynchronous=True,
+    ),
+    Service("Amazon Lex", ("bot",), _is_lex),
+    Service("Amazon Connect", ("Details",), _is_connect),
+    Service("AWS IoT", ("clickType", "deviceEvent", "event"), _is_iot, asynchronous=True),
+    Service("a Bedrock agent", ("actionGroup",), _is_agent),
+    Service(
+        "Amazon DocumentDB",
+        ("eventSource",),
+        lambda event: event.get("eventSource") == "aws:docdb",
+        counts=("events",),
+    ),
+    Service(
+        "an AWS service that lambda-once does not know",
+        ("eventSource", "EventSource", "Records", "source"),
+        _is_of_aws,
+    ),
 )
+
+NAMES: Final = frozenset(name for service in SERVICES for name in service.by)
+"""An event of a service has one of these fields."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import at, is_eventbridge
-from lambda_once.sources.services import service_of
+from lambda_once.sources.services import NAMES, service_of
 
 
 class Source(Enum):
@@ -48,12 +49,53 @@ class Source(Enum):
         """``eventSource`` of each record where EventBridge Pipes sends it."""
 
 
+MARKS: Final = (NAMES - {"source"}) | {
+    *("Records", "records", "eventSource", "EventSource", "redelivered", "requestContext", "raw_path"),
+    *("detail-type", "methodArn", "routeArn"),
+}
+"""
+Each record and event of AWS has one of these fields: what has none is not looked at more closely.
+
+Alarms are left out: `source`, all that they have, is a field of too many others.
+"""
 _OF_RECORD: Final = {name: source for source in Source for name in source.of_record}
 _OF_EVENT: Final = {name: source for source in Source for name in source.of_event}
 PIPED: Final = frozenset({Source.SQS, Source.KINESIS, Source.DYNAMODB, Source.KAFKA, Source.MQ})
 """The sources of EventBridge Pipes (EventBridge user guide, "Amazon EventBridge Pipes sources")."""
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 """Sources that a row of the table of services may name more precisely."""
+
+
+class Parsed(dict[str, Any]):
+    """A record or event as the model shows that a parser made of it: its body may be parsed."""
+
+
+def as_sent(value: object) -> dict[str, Any] | None:
+    """
+    Return *value*, a record or event, as its source sent it; None if it can be neither.
+
+    It is a dict, Powertools' data class, or a model with the fields of one, of Powertools' parser or another.
+    """
+    if isinstance(value, dict):
+        return None if MARKS.isdisjoint(value) else value
+    try:
+        raw = getattr(value, "raw_event", None)
+        if isinstance(raw, dict):
+            return raw
+        dump: Any = getattr(value, "model_dump", None)
+        return Parsed(dump(by_alias=True)) if _is_model_of_aws(type(value)) else None  # type: ignore[arg-type]  # a type is hashable
+    except Exception:  # noqa: BLE001  (a property or serialiser of the user's: it counts as far as it can be read)
+        return None
+
+
+@lru_cache(maxsize=256)
+def _is_model_of_aws(kind: type) -> bool:
+    """Whether *kind* is a model, of pydantic, whose fields are some of a record or an event."""
+    model_fields = getattr(kind, "model_fields", None)
+    if not isinstance(model_fields, Mapping) or not callable(getattr(kind, "model_dump", None)):
+        return False
+    names = {*model_fields, *(getattr(field, "alias", None) for field in model_fields.values())}
+    return not MARKS.isdisjoint(names)
 
 
 def source_of(event: object) -> Source:
@@ -103,7 +145,8 @@ def misplaced(decorator: str, source: Source, event: object) -> Misconfigured:
     if source.decorator == decorator:
         advice = "Its records are not as that source sends them."
     elif source.decorator is not None:
-        advice = f"Use {source.decorator} for it."
+        way = "(model=…) in place of the parser" if isinstance(event, Parsed) else " for it"
+        advice = f"Use {source.decorator}{way}."
     else:
         advice = (
             "An authorizer's response must not be replayed, with any key: it would let other callers in. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lambda_once.errors import KeyMissing
@@ -58,6 +59,18 @@ class Unit(NamedTuple):
     """What is wrong with a record among the arguments of a function: why an expression selects nothing."""
     presented: Presented | None = None
     """The credential of the request, which a duplicate must present, too; None: nothing is compared."""
+    attributes: Mapping[str, object] = MappingProxyType({})
+    """
+    What counts of a message's attributes (`attributes.counted`), in the hash or under ``key=``.
+
+    Where the source's own key identifies the message, they don't: content-based ids hash the body alone.
+    """
+    view: object = NOTHING
+    """What expressions see in place of the payload: a record or event as the function gets it."""
+    is_keyed: bool = False
+    """Whether *key* is the developer's word, as under ``key=``, not the source's."""
+    refused: str | None = None
+    """Why it can't be identified at all: the message of the error."""
 
 
 class Malformed(NamedTuple):

@@ -10,6 +10,8 @@ from itertools import count
 from typing import Any, Literal
 from urllib.parse import quote, quote_plus, urlencode
 
+from lambda_once.core.arguments import checked_flag
+
 Event = dict[str, Any]
 
 REGION = "eu-central-1"
@@ -246,7 +248,7 @@ def alb_event(
     sent = {name.lower(): value for name, value in _sent(headers).items()}
     asked = {quote(name): quote(value) for name, value in (query or {}).items()}
     form: Event = {"headers": sent, "queryStringParameters": asked}
-    if multi_value:
+    if checked_flag("multi_value", multi_value):
         form = {
             "multiValueHeaders": {name: [value] for name, value in sent.items()},
             "multiValueQueryStringParameters": {name: [value] for name, value in asked.items()},

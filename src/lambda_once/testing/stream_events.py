@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from lambda_once.core.arguments import checked_flag
 from lambda_once.patterns.items import typed_item
 from lambda_once.testing.events import ACCOUNT, AT_MS, REGION, Event, text_of
 
@@ -104,7 +105,7 @@ def activemq_event(*data: object, queue: str = "orders", redelivered: bool = Fal
                 "expiration": "60000",
                 "priority": 1,
                 "correlationId": "myJMSCoID",
-                "redelivered": redelivered,
+                "redelivered": checked_flag("redelivered", redelivered),
                 "destination": {"physicalName": queue},
                 "data": _base64(sent),
                 "timestamp": int(AT_MS),
@@ -155,7 +156,7 @@ def rabbitmq_event(
                         "clusterId": None,
                         "bodySize": len(_bytes(sent)),
                     },
-                    "redelivered": redelivered,
+                    "redelivered": checked_flag("redelivered", redelivered),
                     "data": _base64(sent),
                 }
                 for sent, id_ in zip(data, ids, strict=True)

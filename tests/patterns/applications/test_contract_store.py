@@ -141,6 +141,19 @@ def test_without_the_condition_an_amendment_is_lost(ground: Ground, monkeypatch:
     assert two_at_once(ground) == ["lease 2"]
 
 
+def test_a_cancelled_contract_stays_cancelled(ground: Ground) -> None:
+    """Also if a consumer whose clock is ahead amends it meanwhile: the cancellation is delivered again."""
+    table, _ = signed(ground)
+    ahead = store(contracts_on(ground.client, table, apart=90))
+    amended = Between(ground.client, lambda: consumer(ahead)(MESSAGES[0]))
+    mine = store(contracts_on(amended, table))
+    with pytest.raises(Conflict):
+        mine.cancel(ANN, "lease")
+    mine.cancel(ANN, "lease")
+    mine.cancel(ANN, "lease")
+    assert set(state(contracts_on(ground.client, table))) == {"phone", "power"}
+
+
 def test_a_contract_is_signed_once(ground: Ground) -> None:
     """Signed again it is a conflict, and stays as it is."""
     table, functions = signed(ground)

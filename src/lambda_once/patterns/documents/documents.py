@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.arguments import checked_flag
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.patterns.documents import parts
@@ -199,6 +200,7 @@ class Documents:
         whole.
         """
         check_id(entity_id, self.place.prefix)
+        checked_flag("consistent", consistent)
         found = None
         # Read again if a replica lags, or if the version was superseded and deleted during the read.
         for is_consistent in (consistent, True):

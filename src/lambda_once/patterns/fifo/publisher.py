@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from lambda_once.core.arguments import checked_flag
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.dynamodb.client import forget_in_child, low_level
 from lambda_once.dynamodb.retry import TRIES, Tries
@@ -63,7 +64,7 @@ class Publisher:
             group=group,
             service=service,
             name=self._channel.name if name is None else name,
-            with_content=with_content,
+            with_content=checked_flag("with_content", with_content),
             ignore=(ignore,) if isinstance(ignore, str) else tuple(ignore),
             attributes=attributes,
             largest=self._channel.largest,

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from lambda_once.core.arguments import checked_flag
 from lambda_once.core.clock import Clock, epoch_seconds
 from lambda_once.dynamodb.retry import TRIES, batch_get
 from lambda_once.errors import Misconfigured, StoreUnavailable
@@ -194,13 +195,16 @@ class Ratchet:
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
         """Return the item with its timestamp; None if there is no item or only a tombstone."""
         request = {"TableName": self._table.name, "Key": self._table.key_item(key)}
-        answer = self._transport.send("get_item", {**request, "ConsistentRead": consistent})
+        answer = self._transport.send(
+            "get_item", {**request, "ConsistentRead": checked_flag("consistent", consistent)}
+        )
         return self._live(answer.get("Item"))
 
     def batch_get(
         self, keys: Iterable[Mapping[str, object]], *, consistent: bool = True
     ) -> list[Values | None]:
         """Return `get` of each of *keys*, any number, in order. Raises `StoreUnavailable`."""
+        checked_flag("consistent", consistent)
         wanted = [self._table.just_key(key) for key in keys]
         keys = {tuple(key.values()): typed_item(key) for key in wanted}.values()
         send, deadline = self._transport.send, self._transport.deadline
@@ -228,6 +232,8 @@ class Ratchet:
         values, inclusive. *index*: query that index, eventually consistent. Every page but the last is full;
         the last may be empty. Each request reads at most *limit* rows, tombstones included.
         """
+        checked_flag("descending", descending)
+        checked_flag("consistent", consistent)
         key = self._table.key if index is None else self._indexes.get(index, ())
         ranges = [each for each in (begins_with, between) if each is not None]
         if limit < 1 or len(key) < (2 if ranges or index is None else 1) or len(ranges) > 1:

@@ -1,0 +1,498 @@
+"""The same message, event or record is the same work through every door, and so is its redelivery."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.data_classes import S3Event, SNSEvent, SQSEvent, event_source
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.parser import event_parser
+from aws_lambda_powertools.utilities.parser.envelopes import EventBridgeEnvelope, SnsEnvelope, SqsEnvelope
+from aws_lambda_powertools.utilities.parser.models import (
+    AlbModel,
+    APIGatewayProxyEventV2Model,
+    CloudFormationCustomResourceCreateModel,
+    DynamoDBStreamModel,
+    EventBridgeModel,
+    KinesisDataStreamModel,
+    S3EventNotificationEventBridgeModel,
+    S3Model,
+    SnsModel,
+    SqsModel,
+    SqsRecordModel,
+)
+from pydantic import BaseModel, ConfigDict, Field, Json
+
+from lambda_once import GiveUp, KeyReused, MemoryStore, Misconfigured, Once
+from lambda_once.testing import (
+    alb_event,
+    api_event,
+    dynamodb_stream_event,
+    eventbridge_event,
+    kafka_event,
+    kinesis_event,
+    lambda_context,
+    s3_event,
+    sns_event,
+    sqs_event,
+)
+from tests.sources.services import KEYED
+
+Event = dict[str, Any]
+
+
+class Order(BaseModel):
+    id: int
+
+
+class OrderRecord(SqsRecordModel):
+    body: Json[Order]
+
+
+class OwnRecord(BaseModel):
+    """A record of SQS in a model of the user's own."""
+
+    model_config = ConfigDict(extra="allow")
+    source: str = Field(alias="eventSource")
+    receiptHandle: str  # noqa: N815
+    body: Json[Order]
+
+
+@pytest.fixture
+def once() -> Once:
+    """No store can change what is tested here."""
+    return Once(store=MemoryStore(), service="shop")
+
+
+def redelivered(event: Event) -> Event:
+    """*event*, of SQS, as the queue delivers it again."""
+    again = copy.deepcopy(event)
+    for record in again["Records"]:
+        record["receiptHandle"] = "another"
+        record["attributes"]["ApproximateReceiveCount"] = "2"
+        record["attributes"]["ApproximateFirstReceiveTimestamp"] = "1763633999999"
+    return again
+
+
+def with_attribute(event: Event, value: str) -> Event:
+    """*event*, of SQS, whose records have the attribute eventType of *value*."""
+    again = copy.deepcopy(event)
+    for record in again["Records"]:
+        record["messageAttributes"] = {"eventType": {"stringValue": value, "dataType": "String"}}
+    return again
+
+
+# -- records in functions
+
+FORMS: dict[str, Any] = {
+    "data class": SQSRecord,
+    "dict": dict,
+    "model": OrderRecord.model_validate,
+    "model without a body's type": SqsRecordModel.model_validate,
+    "model of one's own": OwnRecord.model_validate,
+}
+
+
+@pytest.mark.parametrize("model", [None, OrderRecord])
+@pytest.mark.parametrize("key", [None, "record.body.id"])
+def test_a_batch_processor_around_a_function(once: Once, key: str | None, model: Any) -> None:
+    """A redelivered record is the same work, whatever BatchProcessor makes of it."""
+    charged: list[int] = []
+    processor = BatchProcessor(event_type=EventType.SQS, model=model, raise_on_entire_batch_failure=False)
+    options: Any = {} if key is None else {"key": key if model else "record.id"}
+
+    def work(record: Any) -> None:
+        charged.append(record.body.id if model else record.json_body["id"])
+
+    charge: Any = once.function(name="charge", **options)(work)
+
+    def handler(event: Event, context: Any) -> object:
+        with once.invocation(context):
+            return process_partial_response(event, charge, processor, context)
+
+    event = sqs_event({"id": 1})
+    for each in (event, redelivered(event)):
+        assert handler(each, lambda_context()) == {"batchItemFailures": []}
+    assert charged == [1]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_redelivered_record_is_the_same_call(once: Once, form: str) -> None:
+    """Receipt handle and counts don't count; another body, or another attribute of the sender's, does."""
+    ran: list[Any] = []
+    charge = once.function(name="charge")(ran.append)
+    event = sqs_event({"id": 1})
+    for each in (event, redelivered(event), with_attribute(event, "deleted"), sqs_event({"id": 2})):
+        charge(FORMS[form](copy.deepcopy(each["Records"][0])))
+    assert len(ran) == 3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_attribute_of_a_function_s_record_under_a_key(once: Once, form: str) -> None:
+    """It is KeyReused, names the attribute, and can be ignored."""
+    event = sqs_event({"id": 1})
+    first, second = (
+        FORMS[form](with_attribute(event, kind)["Records"][0]) for kind in ("created", "deleted")
+    )
+    charge = once.function(name="charge", key=lambda _record: 5)(lambda _record: None)
+    charge(first)
+    with pytest.raises(
+        KeyReused, match=r'different: @attributes\.eventType.*ignore=\("@attributes.eventType",\)'
+    ):
+        charge(second)
+    for path in ("@attributes.eventType", "@attributes"):
+        loose = once.function(name=path, key=lambda _record: 5, ignore=(path,))(lambda _record: None)
+        loose(first)
+        loose(second)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_record_as_payload_of_a_block(once: Once, form: str) -> None:
+    """once.begin compares it as once.function does."""
+    event = sqs_event({"id": 1})
+
+    def work(event: Event, **options: Any) -> None:
+        with once.begin(1, name="work", payload=FORMS[form](event["Records"][0]), **options):
+            pass
+
+    work(event)
+    work(redelivered(event))
+    for other in (sqs_event({"id": 2}), with_attribute(event, "deleted")):
+        with pytest.raises(KeyReused):
+            work(other)
+    work(with_attribute(event, "deleted"), ignore=("@attributes",))
+
+
+def test_a_key_sees_what_the_function_sees(once: Once) -> None:
+    """A dict and a model as they are; a data class as the body."""
+    record = sqs_event({"id": 7}, message_ids=["m-1"])["Records"][0]
+    rows = {"dict": "record.messageId", "model": "record.body.id", "data class": "record.id"}
+    for form, key in rows.items():
+
+        @once.function(name=form, key=key)
+        def work(record: Any) -> None: ...
+
+        work(FORMS[form](record))
+        assert once.outcome("m-1" if form == "dict" else 7, name=form).state == "complete"
+
+
+def test_fifo_messages_of_equal_bodies_are_two_calls(once: Once) -> None:
+    """Under once.function, as under once.sqs, the deduplication id tells them apart."""
+    ran: list[int] = []
+    work = once.function(name="work")(lambda _record: ran.append(1))
+    record = sqs_event({"id": 1}, fifo_groups="a")["Records"][0]
+    other = copy.deepcopy(record)
+    other["attributes"]["MessageDeduplicationId"] = "another"
+    for each in (record, other, record):
+        work(SQSRecord(each))
+    assert ran == [1, 1]
+
+
+# -- whole events in functions
+
+BATCHES: dict[str, Event] = {
+    "sqs": sqs_event({"id": 1}),
+    "sns": sns_event({"id": 1}),
+    "kinesis": kinesis_event({"id": 1}),
+    "dynamodb": dynamodb_stream_event((None, {"id": "5"})),
+    "kafka": kafka_event({"id": 1}),
+    "http": api_event("POST", "/orders", {"id": 1}),
+    "alb": alb_event("POST", "/orders", {"id": 1}),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("options", [{}, {"key": lambda *_: 5}, {"fingerprint": False}])
+def test_a_function_refuses_a_batch_or_a_request(once: Once, name: str, options: Any) -> None:
+    """Each redelivery is grouped in another way: it needs key= and fingerprint=, or its own decorator."""
+    ran: list[int] = []
+    handler = once.function(name="handler", **options)(lambda _event, _context: ran.append(1))
+    with pytest.raises(Misconfigured, match=r"once.function received an event of .*key= and fingerprint="):
+        handler(BATCHES[name], lambda_context())
+    assert ran == []
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_function_takes_a_batch_with_key_and_fingerprint(once: Once, name: str) -> None:
+    """Then the developer has said what identifies it."""
+    ran: list[int] = []
+    handler = once.function(name="handler", key=lambda *_: 5, fingerprint=False)(lambda _event: ran.append(1))
+    handler(BATCHES[name])
+    handler(BATCHES[name])
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda records: [SQSRecord(each) for each in records]])
+def test_a_function_refuses_a_list_of_records(once: Once, make: Any) -> None:
+    """It would be new work as soon as one of them comes again alone."""
+    work = once.function(name="work")(lambda _records: None)
+    with pytest.raises(Misconfigured, match="a list of records"):
+        work(make(sqs_event({"id": 1}, {"id": 2})["Records"]))
+    work([{"id": 1}, {"eventSource": "web"}])  # a list of the user's own
+
+
+@pytest.mark.parametrize("kind", [dict, EventBridgeModel.model_validate])
+def test_an_event_put_twice_is_one_call(once: Once, kind: Any) -> None:
+    """Under once.function an event of EventBridge counts as under once.event."""
+    ran: list[int] = []
+    work = once.function(name="work")(lambda _event: ran.append(1))
+    for id_, total in (("e-1", 5), ("e-2", 5), ("e-3", 6)):
+        work(kind(eventbridge_event({"total": total}, event_id=id_) | {"replay-name": "none"}))
+    assert ran == [1, 1]
+
+
+def test_a_payload_that_is_like_an_event_is_itself(once: Once) -> None:
+    """One field of a record makes no record."""
+    ran: list[Event] = []
+    work = once.function(name="work")(ran.append)
+    payloads: list[Event] = [
+        {"eventSource": "aws:sqs", "orderId": 5},
+        {"eventSource": "aws:sqs", "orderId": 6},
+        {"Records": [], "orderId": 5},
+        {"records": [1, 2]},
+        {"requestContext": "a", "orderId": 5},
+        {"info": {"a": 1}, "arguments": {"b": 2}},
+        {"event": "created", "window": "5"},
+    ]
+    for each in payloads * 2:
+        work(each)
+    assert ran == payloads
+
+
+HTTP = api_event("POST", "/orders", {"id": 1})
+HTTP["requestContext"]["domainPrefix"] = "id"
+
+
+# -- a parser, or event_source, above once.event
+
+
+@pytest.mark.parametrize(
+    ("model", "event"),
+    [
+        (SqsModel, sqs_event({"id": 1}, {"id": 2})),
+        (SnsModel, sns_event({"id": 1})),
+        (KinesisDataStreamModel, kinesis_event({"id": 1})),
+        (DynamoDBStreamModel, dynamodb_stream_event((None, {"id": "5"}))),
+        (APIGatewayProxyEventV2Model, HTTP),
+        (AlbModel, alb_event("POST", "/orders", {"id": 1})),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"key": "id"}])
+def test_a_parsed_event_is_refused_like_a_raw_one(once: Once, model: Any, event: Event, options: Any) -> None:
+    """A model is recognised by what it was made of."""
+    ran: list[int] = []
+
+    @event_parser(model=model)
+    @once.event(name="handler", **options)
+    def handler(event: Any, context: Any) -> None:
+        ran.append(1)
+
+    plain: Any = handler
+    with pytest.raises(
+        Misconfigured, match=r"once.event received an event of .*Use once\.\w+\(model=…\) in place"
+    ):
+        plain(event, lambda_context())
+    assert ran == []
+
+
+@pytest.mark.parametrize("envelope", [SqsEnvelope, SnsEnvelope])
+def test_models_without_their_envelope_need_a_key(once: Once, envelope: Any) -> None:
+    """A list of models doesn't show what it was made of: the next batch would run an order again."""
+    ran: list[Any] = []
+
+    def work(orders: Any, context: Any) -> None:
+        ran.append(orders)
+
+    event = sqs_event({"id": 1}) if envelope is SqsEnvelope else sns_event({"id": 1})
+    parsed: Any = event_parser(model=Order, envelope=envelope)(once.event(name="a")(work))
+    with pytest.raises(
+        Misconfigured, match=r"a list of Order, .*once.sqs\(model=Order\) in place of the parser"
+    ):
+        parsed(event, lambda_context())
+    assert ran == []
+    keyed: Any = event_parser(model=Order, envelope=envelope)(once.event(name="b", key="[].id")(work))
+    keyed(event, lambda_context())
+    keyed(event, lambda_context())
+    assert ran == [[Order(id=1)]]
+
+
+@pytest.mark.parametrize("envelope", [None, EventBridgeEnvelope])
+def test_a_model_of_one_s_own_needs_a_key(once: Once, envelope: Any) -> None:
+    """It may be a direct event, or what is left of one with an id."""
+    event: Any = {"id": 1} if envelope is None else eventbridge_event({"id": 1}) | {"replay-name": "none"}
+    parsed: Any = event_parser(model=Order, envelope=envelope)(
+        once.event(name="a")(lambda _order, _context: None)
+    )
+    with pytest.raises(Misconfigured, match="a Order, which does not show what it was made of"):
+        parsed(event, lambda_context())
+    keyed: Any = event_parser(model=Order, envelope=envelope)(
+        once.event(name="b", key="id")(lambda order, _context: order.id)
+    )
+    assert keyed(event, lambda_context()) == keyed(event, lambda_context()) == 1
+
+
+class OrderPlaced(EventBridgeModel):
+    detail: Order
+
+
+@pytest.mark.parametrize("model", [EventBridgeModel, OrderPlaced])
+def test_a_parsed_event_of_eventbridge_counts_as_a_raw_one(once: Once, model: Any) -> None:
+    """Put twice it is one work; the function gets the model, and key= sees its fields."""
+    ran: list[Any] = []
+
+    def work(event: Any, context: Any) -> None:
+        ran.append(event)
+
+    handler: Any = event_parser(model=model)(once.event(name="a")(work))
+    keyed: Any = event_parser(model=model)(once.event(name="b", key="[detail_type, detail.id]")(work))
+    for each in (handler, keyed):
+        ran.clear()
+        for id_ in ("e-1", "e-2"):
+            event = eventbridge_event({"id": 1}, event_id=id_) | {"replay-name": "none"}
+            each(event, lambda_context())
+        assert [type(event) for event in ran] == [model]
+    handler(eventbridge_event({"id": 2}) | {"replay-name": "none"}, lambda_context())
+    assert len(ran) == 2
+
+
+def test_a_parsed_resource_counts_as_a_raw_one(once: Once) -> None:
+    """A custom resource of CloudFormation is known by stack and request."""
+    ran: list[Any] = []
+    work: Any = once.event(name="a")(lambda event, _context: ran.append(event))
+    handler: Any = event_parser(model=CloudFormationCustomResourceCreateModel)(work)
+    event = KEYED["cloudformation"]
+    for each in (event, event | {"ResponseURL": "https://example.com/other"}):
+        handler(each, lambda_context())
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize("keys", [("a.txt",), ("a.txt", "b.txt")])
+@pytest.mark.parametrize("form", ["data class", "model"])
+def test_each_record_of_s3_comes_in_the_form_of_its_event(once: Once, keys: Any, form: str) -> None:
+    """event_source and event_parser above once.event: the function gets what they made."""
+    seen: list[Any] = []
+
+    def handler(event: Any, context: Any) -> None:
+        assert isinstance(event, S3Event if form == "data class" else S3Model)
+        found: Any = event
+        seen.append(found.object_key if form == "data class" else found.Records[0].s3.object.key)
+
+    outer: Any = event_source(data_class=S3Event) if form == "data class" else event_parser(model=S3Model)
+    work: Any = outer(once.event(name="work")(handler))
+    event = s3_event(*keys)
+    for record in event["Records"]:
+        record["responseElements"]["x-amz-id-2"] = "2"
+    work(event, lambda_context())
+    work(event, lambda_context())
+    assert seen == [*keys]
+
+
+@pytest.mark.parametrize("data_class", [SQSEvent, SNSEvent])
+def test_event_source_above_a_decorator_of_records(once: Once, data_class: Any) -> None:
+    """The data class of a batch is read like the batch."""
+    ran: list[Any] = []
+    name, event = ("sqs", sqs_event({"id": 1})) if data_class is SQSEvent else ("sns", sns_event({"id": 1}))
+    handler: Any = event_source(data_class=data_class)(getattr(once, name)(name="a")(ran.append))
+    handler(event, lambda_context())
+    handler(event, lambda_context())
+    assert len(ran) == 1
+
+
+# -- messages that differ in what the sender wrote
+
+
+@pytest.mark.parametrize("source", ["sqs", "sns"])
+@pytest.mark.parametrize("key", [None, "id"])
+def test_created_and_deleted_are_two_messages(once: Once, source: str, key: str | None) -> None:
+    """Without key= both run; with it the second is refused, never deleted in silence."""
+    seen: list[str] = []
+    options: Any = {"raise_on_entire_batch_failure": False} if source == "sqs" else {}
+
+    def work(record: Any) -> None:
+        attributes = record.message_attributes if source == "sqs" else record.sns.message_attributes
+        kind = attributes["eventType"]
+        seen.append(kind.string_value if source == "sqs" else kind.value)
+
+    sync: Any = getattr(once, source)(name="sync", **options, **({"key": key} if key else {}))(work)
+
+    def send(kind: str) -> Any:
+        if source == "sqs":
+            return sync(with_attribute(sqs_event({"id": 1}), kind), lambda_context())
+        event = sns_event({"id": 1})
+        event["Records"][0]["Sns"]["MessageAttributes"] = {"eventType": {"Type": "String", "Value": kind}}
+        return sync(event, lambda_context())
+
+    send("created")
+    if key is None:
+        send("deleted")
+        assert seen == ["created", "deleted"]
+    elif source == "sqs":
+        assert send("deleted")["batchItemFailures"]
+        assert seen == ["created"]
+    else:
+        with pytest.raises(GiveUp, match=r"@attributes\.eventType"):
+            send("deleted")
+
+
+def test_content_based_ids_are_of_the_body_alone(once: Once) -> None:
+    """A FIFO message that is sent again after five minutes, with new attributes, is a duplicate."""
+    ran: list[int] = []
+    handler = once.sqs(name="a")(lambda _record: ran.append(1))
+    event = sqs_event({"id": 1}, fifo_groups="g")
+    for kind in ("first", "second"):
+        assert handler(with_attribute(event, kind), lambda_context()) == {"batchItemFailures": []}
+    assert ran == [1]
+
+
+# -- S3 through EventBridge
+
+
+def created(id_: str, detail_type: str = "Object Created", **thing: str) -> Event:
+    """An event of S3 through EventBridge; *thing* are fields of the object."""
+    detail = {
+        "version": "0",
+        "bucket": {"name": "b"},
+        "object": {"key": "a.csv", "size": 5, "etag": "e", **thing},
+        "request-id": id_,
+        "requester": "123456789012",
+        "source-ip-address": "203.0.113.17",
+        "reason": "PutObject",
+    }
+    return eventbridge_event(detail, detail_type, "aws.s3", event_id=id_) | {"replay-name": "none"}
+
+
+SEQUENCER = "00617F08299329D189"
+
+
+@pytest.mark.parametrize("door", ["event", "model", "function", "sqs"])
+def test_one_write_of_an_object_is_one_work(once: Once, door: str) -> None:
+    """S3's own duplicate has another id; the next write another sequencer; an event without one its id."""
+    ran: list[int] = []
+
+    def written(_subject: Any, context: Any = None) -> None:
+        ran.append(1)
+
+    doors: dict[str, Any] = {
+        "event": once.event(name="a"),
+        "model": lambda f: event_parser(model=S3EventNotificationEventBridgeModel)(once.event(name="b")(f)),
+        "function": once.function(name="c"),
+        "sqs": once.sqs(name="d"),
+    }
+    work = doors[door](written)
+
+    def send(event: Event) -> None:
+        work(sqs_event(event) if door == "sqs" else event, lambda_context())
+
+    for id_ in ("e-1", "e-2"):
+        send(created(id_, sequencer=SEQUENCER))
+    assert len(ran) == 1
+    send(created("e-3", sequencer="00617F08299329D18A"))
+    send(created("e-4", "Object Deleted", sequencer=SEQUENCER))
+    send(created("e-5", sequencer=SEQUENCER, **{"version-id": "2"}))
+    assert len(ran) == 4
+    for id_ in ("e-6", "e-7", "e-7"):
+        send(created(id_, "Object Restore Completed"))
+    assert len(ran) == 6
