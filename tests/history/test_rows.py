@@ -509,6 +509,33 @@ def _(two: Two) -> None:
     assert [sorted(each) for each in runs] == [["m-1", "m-2"]] * 3
 
 
+@row('`event_key_jmespath="messageId"` of an `SQSRecord`; of a dict')
+def _(two: Two) -> None:
+    config = IdempotencyConfig(event_key_jmespath="messageId", lambda_context=CONTEXT)
+    records = [sqs_record("a", id_=id_) for id_ in ("m-1", "m-2", "m-1")]
+    for kind, key in ((SQSRecord, lambda record: record.message_id), (dict, "record.messageId")):
+
+        def work(record: Any) -> str:
+            return str(record["messageId"])
+
+        old = idempotent_function(
+            work, data_keyword_argument="record", persistence_store=two.shop.layer(), config=config
+        )
+        new = two.once.function(key=key, name=kind.__name__)(work)
+        calls = [{"record": kind(record)} for record in records]
+        assert alike_by_name(Sides(old, new), *calls) == ["m-1", "m-2", "m-1"]
+
+
+@row("`@idempotent` on a handler of GET")
+def _(two: Two) -> None:
+    ask = api_event("GET", "/hello", None, {"Idempotency-Key": "k"})
+    key = 'headers."idempotency-key"'
+    protected = two.handlers(two.once.api_gateway(methods={"GET"}, name="get"), event_key_jmespath=key)
+    assert alike(protected, ask, ask) == ["run 1", "run 1"]
+    by_default = two.handlers(two.once.api_gateway(name="not protected"), event_key_jmespath=key)
+    assert answers(by_default.new, [((ask,), {})] * 2) == ["run 1", "run 2"]
+
+
 @row("`DynamoDBPersistenceLayer(table_name=…, key_attr=…)`")
 def _(two: Two) -> None:
     shop = two.shop
