@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,17 @@ import pytest
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 
-from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed, RetryLater
+from lambda_once import (
+    HOLD,
+    NOT_DONE,
+    Done,
+    Held,
+    InProgress,
+    KeyReused,
+    Lapsed,
+    ResultUnavailable,
+    RetryLater,
+)
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.lifecycle import Resolve
 from lambda_once.core.writes import Complete
@@ -55,6 +66,45 @@ def test_new_after_old_replays(shop: Shop) -> None:
     assert new(EVENT) == answer
     assert till.charged == ["o-1"]
     assert shop.events()[:3] == ["once.acquired", "once.completed", "once.replayed"]
+
+
+@dataclass
+class Paid:
+    id: str
+    cents: int
+
+
+@dataclass
+class Refunded:
+    id: str
+    cents: int
+
+
+def test_what_comes_back_under_a_history(shop: Shop) -> None:
+    """The object to the first caller, an equal one to duplicates, also of the history's record alone."""
+
+    @shop.once(history=shop.history(data="order")).function(key="order.id", name="charge")
+    def charge(order: dict[str, str]) -> Paid:
+        return paid
+
+    paid = Paid("o-1", 5)
+    assert charge({"id": "o-1"}) is paid
+    assert charge({"id": "o-1"}) == paid
+    (token,) = shop.items(shop.tokens)
+    shop.client.delete_item(TableName=shop.tokens, Key={"lockToken": token["lockToken"]})
+    assert charge({"id": "o-1"}) == paid
+
+
+def test_what_would_come_back_different_under_a_history(shop: Shop) -> None:
+    """The first caller gets it, duplicates an error."""
+
+    @shop.once(history=shop.history(data="order")).function(key="order.id", name="charge")
+    def charge(order: dict[str, str]) -> Paid | Refunded:
+        return Refunded(order["id"], 5)
+
+    assert charge({"id": "o-1"}) == Refunded("o-1", 5)
+    with pytest.raises(ResultUnavailable):
+        charge({"id": "o-1"})
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
