@@ -102,7 +102,7 @@ def looped(cents: int) -> dict[str, object]:
 def deep(cents: int) -> dict[str, object]:
     """Return an object with a list too deep for the encoder."""
     found: list[object] = []
-    for _ in range(5_000):
+    for _ in range(200_000):
         found = [found]
     return {"cents": cents, "deep": found}
 
