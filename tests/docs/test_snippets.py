@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from code import InteractiveConsole
+from collections.abc import Iterator
 from contextvars import copy_context
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from aws_lambda_powertools.logging.constants import LOGGER_ATTRIBUTE_PRECONFIGURED
 
 from tests.docs.pages import PAGES, ROOT, blocks, named
 
@@ -16,6 +19,24 @@ _MAKE = re.compile(r"^make ([a-z0-9-]+)", re.MULTILINE)
 _TARGET = re.compile(r"^([a-z0-9-]+):", re.MULTILINE)
 
 
+def configured() -> set[str]:
+    """The names of loggers that Powertools has configured; the package's own write to any stdout."""
+    known = logging.root.manager.loggerDict
+    return {name for name, each in known.items() if getattr(each, LOGGER_ATTRIBUTE_PRECONFIGURED, False)}
+
+
+@pytest.fixture
+def _no_logger_is_left() -> Iterator[None]:
+    """A page's Logger writes to the stdout of its test, and the package would go on using it."""
+    before = configured()
+    yield
+    for name in configured() - before:
+        if not name.startswith("lambda_once/"):
+            logging.getLogger(name).handlers.clear()
+            delattr(logging.getLogger(name), LOGGER_ATTRIBUTE_PRECONFIGURED)
+
+
+@pytest.mark.usefixtures("_no_logger_is_left")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
 def test_the_python_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All blocks of a page run in their order, as one module, and what they assert is true."""
