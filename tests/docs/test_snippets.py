@@ -32,8 +32,10 @@ def _no_logger_is_left() -> Iterator[None]:
     yield
     for name in configured() - before:
         if not name.startswith("lambda_once/"):
-            logging.getLogger(name).handlers.clear()
-            delattr(logging.getLogger(name), LOGGER_ATTRIBUTE_PRECONFIGURED)
+            logger = logging.getLogger(name)
+            logger.handlers.clear()
+            for attribute in (LOGGER_ATTRIBUTE_PRECONFIGURED, "powertools_handler"):
+                delattr(logger, attribute)
 
 
 @pytest.mark.usefixtures("_no_logger_is_left")

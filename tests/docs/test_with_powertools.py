@@ -33,7 +33,7 @@ class Order(BaseModel):
 def powertools(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Decorator]]:
     """Return the decorators by the names of the table, the outermost first."""
     monkeypatch.setenv("POWERTOOLS_TRACE_DISABLED", "true")
-    logger, tracer = Logger(service="shop"), Tracer(service="shop", disabled=True)
+    logger, tracer = Logger(service="stacked"), Tracer(service="stacked", disabled=True)
     metrics = Metrics(namespace="Shop", service="shop")
     found: dict[str, Decorator] = {
         "inject_lambda_context": logger.inject_lambda_context,
