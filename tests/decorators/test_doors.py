@@ -26,7 +26,7 @@ from aws_lambda_powertools.utilities.parser.models import (
 )
 from pydantic import BaseModel, ConfigDict, Field, Json
 
-from lambda_once import GiveUp, KeyReused, MemoryStore, Misconfigured, Once
+from lambda_once import GiveUp, KeyMissing, KeyReused, MemoryStore, Misconfigured, Once
 from lambda_once.testing import (
     alb_event,
     api_event,
@@ -189,6 +189,21 @@ def test_fifo_messages_of_equal_bodies_are_two_calls(once: Once) -> None:
     for each in (record, other, record):
         work(SQSRecord(each))
     assert ran == [1, 1]
+
+
+@pytest.mark.parametrize("form", [SQSRecord, dict])
+def test_a_record_that_cannot_be_read_is_no_key(once: Once, form: Any) -> None:
+    """As it came it has a receipt handle: each redelivery would run. A key= of it is the developer's word."""
+    ran: list[int] = []
+    event = sqs_event("[" * 200_000 + "]" * 200_000)
+    work = once.function(name="work")(lambda _record: ran.append(1))
+    keyed = once.function(name="keyed", key=lambda record: record["messageId"])(lambda _record: ran.append(1))
+    for each in (event, redelivered(event)):
+        with pytest.raises(KeyMissing, match=r"nested too deeply.*the key is missing: pass key="):
+            work(form(each["Records"][0]))
+    assert ran == []
+    keyed(form(event["Records"][0]))
+    assert ran == [1]
 
 
 # -- whole events in functions

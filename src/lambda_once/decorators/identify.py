@@ -196,6 +196,8 @@ class Identifier(NamedTuple):
             return unit.key if unit.within is NOTHING else [unit.within, unit.key]
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
+        if unit.is_malformed:
+            raise KeyMissing("the key is missing: pass key= with what the function gets")
         content = payload if unit.content is itself else unit.content(payload)
         within = {} if unit.within is NOTHING else {"within": unit.within}
         attributes = self._attributes(unit, key_from) if unit.attributes else {}

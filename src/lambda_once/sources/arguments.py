@@ -44,6 +44,8 @@ class Argument(NamedTuple):
     """What expressions see in place of the payload: a dict or model is seen as the function gets it."""
     unread: str | None = None
     """What is wrong with a record that cannot be read."""
+    is_malformed: bool = False
+    """Whether it counts as it came, with what belongs to one delivery: it is no key."""
     refused: str | None = None
     """Why it identifies no work: it is a batch or a request, or asks for a decision."""
 
@@ -60,7 +62,8 @@ def argument_of(value: object) -> Argument | None:
     is_data_class = not isinstance(value, dict) and sent is getattr(value, "raw_event", None)
     unit = _record(sent, is_data_class=is_data_class)
     if isinstance(unit, Malformed):
-        return Argument(sent, unread=unit.message)
+        is_of_stream = named_source(sent) in (Source.KINESIS, Source.DYNAMODB)  # every delivery is equal
+        return Argument(sent, unread=unit.message, is_malformed=not is_of_stream)
     if unit is not None:
         key = unit.key if NOTHING in (unit.key, unit.within) else [unit.within, unit.key]
         view = NOTHING if is_data_class else value
@@ -140,6 +143,7 @@ class Arguments(NamedTuple):
             within=keys or NOTHING,
             parsed=False,
             unread=next(filter(None, (each.unread for each in special.values())), None),
+            is_malformed=any(each.is_malformed for each in special.values()),
             attributes=attributes,
             view=seen,
             refused=next(filter(None, (each.refused for each in special.values() if guarded)), None),

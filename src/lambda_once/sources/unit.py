@@ -67,6 +67,8 @@ class Unit(NamedTuple):
     """
     view: object = NOTHING
     """What expressions see in place of the payload: a record or event as the function gets it."""
+    is_malformed: bool = False
+    """Whether *unread* is why the payload makes no key: each delivery would have another one."""
     is_keyed: bool = False
     """Whether *key* is the developer's word, as under ``key=``, not the source's."""
     refused: str | None = None
