@@ -8,6 +8,7 @@ are not evaluated: no lease lapses here and no attempt is fenced.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ Row = dict[str, Any]
 
 KEYS = ("lockToken", "id")
 _KEY = re.compile(rb'"(?:lockToken|id)": ?{"S": ?"([^"]*)"')
-REQUEST_ID = "0" * 52
+_REQUESTS = itertools.count()
+"""An id is never sent twice: crt's client takes a second answer of one id for a lost one."""
 REFUSED = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
 
 
@@ -76,7 +78,7 @@ def headers_of(body: bytes) -> dict[str, str]:
     return {
         "content-type": "application/x-amz-json-1.0",
         "content-length": str(len(body)),
-        "x-amzn-requestid": REQUEST_ID,
+        "x-amzn-requestid": f"{next(_REQUESTS):052}",
         "x-amz-crc32": str(crc32(body)),
     }
 

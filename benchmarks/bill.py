@@ -18,7 +18,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 from benchmarks import deliveries
 from benchmarks.counting import Meter
 from benchmarks.recording import RECORDS
-from benchmarks.sides import OURS, SIDES, THEIRS
+from benchmarks.sides import LIBRARY, SIDES, THEIRS
 from benchmarks.units import stored_bytes
 from benchmarks.world import conditions, function_environment, reaching
 from lambda_once.testing import lambda_context
@@ -92,7 +92,7 @@ def load(path: Path = FILE) -> Recorded:
     """Return what `save` wrote."""
     told = json.loads(path.read_text(encoding="utf-8"))
     bills = (
-        Bill(each["case"], Charged(**each[OURS.name]), _or_none(each.get(THEIRS.name)))
+        Bill(each["case"], Charged(**each[LIBRARY]), _or_none(each.get(THEIRS.name)))
         for each in told["bills"]
     )
     return Recorded(told["conditions"], tuple(bills))
@@ -100,7 +100,7 @@ def load(path: Path = FILE) -> Recorded:
 
 def save(recorded: Recorded, path: Path = FILE) -> None:
     bills = [
-        {"case": bill.case, OURS.name: bill.ours._asdict()}
+        {"case": bill.case, LIBRARY: bill.ours._asdict()}
         | ({} if bill.theirs is None else {THEIRS.name: bill.theirs._asdict()})
         for bill in recorded.bills
     ]

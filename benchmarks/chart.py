@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from benchmarks import cold_start, latency, processor
-from benchmarks.sides import LEAN, OURS, THEIRS
+from benchmarks.sides import BOTH, THEIRS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ GROUPS: Final = {
     "10 records,\nduplicates: CPU": (processor.TLS, processor.DUPLICATES),
     "10 records, new:\ntime at 5 ms": (latency.TEN, latency.name_of("new", 5)),
 }
-_COLOURS: Final = {OURS.name: "#1f77b4", LEAN.name: "#2ca02c"}
+_COLOURS: Final = ("#1f77b4", "#2ca02c")
 _WIDTH: Final = 0.4
 
 
@@ -34,10 +34,10 @@ def draw(run: Run, path: Path) -> None:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lambda-once", "font.size": 10}):
         figure = Figure(figsize=(11, 4), layout="constrained")
         axes = figure.subplots()
-        for offset, (side, colour) in enumerate(_COLOURS.items()):
-            ratios = [run.timing(*case).ratio(side) for case in GROUPS.values()]
+        for offset, (side, colour) in enumerate(zip(BOTH, _COLOURS, strict=False)):
+            ratios = [run.timing(*case).ratio(side.name) for case in GROUPS.values()]
             places = [place + (offset - 0.5) * _WIDTH for place in range(len(GROUPS))]
-            bars = axes.bar(places, ratios, _WIDTH, label=side, color=colour)
+            bars = axes.bar(places, ratios, _WIDTH, label=f"lambda-once, {side.name}", color=colour)
             axes.bar_label(bars, fmt="{:.2f}×", padding=4, bbox=box)
         axes.axhline(1, color="black", linestyle="--", label=f"{THEIRS.name} = 1")
         axes.set_xticks(range(len(GROUPS)), GROUPS)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from benchmarks import deliveries
 from benchmarks.figures import Timing
 from benchmarks.sampling import Sample, in_turns
-from benchmarks.sides import LEAN, OURS, THEIRS
+from benchmarks.sides import BOTH, OURS, THEIRS
 from benchmarks.world import reaching
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def timings(endpoints: Endpoints, rounds: int) -> Iterator[Timing]:
     """Start a handler of each face, with each client, *rounds* times."""
     with reaching(endpoints.encrypted):
         for face in FACES:
-            starts = _starts(face, endpoints.roots, rounds, nullcontext)
+            starts = _starts(face, rounds, nullcontext)
             for figure, of in FIGURES.items():
                 yield Timing(PART, f"{face}: {figure}", _samples(starts, of))
 
@@ -75,17 +75,20 @@ def timings(endpoints: Endpoints, rounds: int) -> Iterator[Timing]:
 def throttled(endpoints: Endpoints, rounds: int) -> Iterator[Timing]:
     """Time the first invocation of an API's handler with 14.5 % of a core."""
     with reaching(endpoints.encrypted):
-        starts = _starts("API", endpoints.roots, rounds, share_of_a_core)
+        starts = _starts("API", rounds, share_of_a_core)
     yield Timing(THROTTLED, f"API: {FIRST_WALL}", _samples(starts, FIGURES[FIRST_WALL]))
 
 
-def _starts(face: str, roots: str, rounds: int, share: Callable[..., Any]) -> dict[str, list[Start]]:
+def _starts(face: str, rounds: int, share: Callable[..., Any]) -> dict[str, list[Start]]:
     event, suffix = FACES[face](), face.lower()
-    modules = {
-        OURS.name: (f"benchmarks.cold.ours_{suffix}", {"AWS_CA_BUNDLE": roots}),
-        LEAN.name: (f"benchmarks.cold.ours_{suffix}", {"AWS_CA_BUNDLE": roots, "LAMBDA_ONCE_CLIENT": "lean"}),
-        THEIRS.name: (f"benchmarks.cold.theirs_{suffix}", {}),
+    modules: dict[str, tuple[str, dict[str, str]]] = {
+        side.name: (
+            f"benchmarks.cold.ours_{suffix}",
+            {} if side is OURS else {"LAMBDA_ONCE_CLIENT": side.name},
+        )
+        for side in BOTH
     }
+    modules[THEIRS.name] = f"benchmarks.cold.theirs_{suffix}", {}
     works = {
         side: partial(_started, module, given, event, share) for side, (module, given) in modules.items()
     }

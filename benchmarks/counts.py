@@ -27,7 +27,7 @@ from benchmarks.processor import API_DUPLICATE, API_NEW, DUPLICATES, NEW, TLS
 from benchmarks.recording import rows_of
 from benchmarks.run import recorded
 from benchmarks.sampling import Sample
-from benchmarks.sides import ALONE, LEAN, OURS, SAME, THEIRS, LambdaOnce
+from benchmarks.sides import BOTH, OURS, SAME, THEIRS, LambdaOnce
 from benchmarks.world import conditions, function_environment, leave_out_of_collections, reaching
 from lambda_once.core.codec import Codec
 from lambda_once.engine import pipeline
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from benchmarks.answers import Row
 
 PART: Final = "instructions"
-SIDES: Final = {side.name: side for side in (THEIRS, SAME, ALONE, OURS, LEAN)}
+SIDES: Final = {side.name: side for side in (THEIRS, SAME, *BOTH)}
 CASES: Final = {
     API_NEW: ("api", "request"),
     API_DUPLICATE: ("api", "seen_request"),

@@ -16,16 +16,17 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from botocore.endpoint import Endpoint
+
 from benchmarks.__main__ import DOCS, PAGE, engine
 from benchmarks.answers import Answers
 from benchmarks.report import between, lined
 from benchmarks.run import recorded
 from benchmarks.sampling import cpu
-from benchmarks.sides import LEAN, OURS, THEIRS
+from benchmarks.sides import OURS, THEIRS
 from benchmarks.transport import answered
 from benchmarks.world import function_environment, reaching
 from lambda_once.decorators.identify import Identifier
-from lambda_once.dynamodb.direct import Direct
 from lambda_once.observability import reporter
 from lambda_once.sources import api_gateway
 from lambda_once.sources.records import RecordSource
@@ -59,12 +60,9 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
 }
 FLOOR = "sum without requests: the floor"
 SENT = "boto3's client: signing, writing, reading"
-REQUESTS = {
-    OURS: ("boto3's client: botocore's parameters, endpoint rules, events", SENT),
-    LEAN: ("lean client: parameters, signing, writing, reading",),
-}
-SUMS = {OURS: "sum with boto3's client", LEAN: "sum with the lean client"}
-ROWS = (*PARTS, REST, FLOOR, *REQUESTS[OURS], *REQUESTS[LEAN], *SUMS.values(), THEIRS.name)
+CALL = "boto3's client: botocore's parameters, endpoint rules, events"
+SUM = "sum with boto3's client"
+ROWS = (*PARTS, REST, FLOOR, CALL, SENT, SUM, THEIRS.name)
 BEGIN, END = "<!-- parts: begin -->", "<!-- parts: end -->"
 
 
@@ -130,7 +128,7 @@ def _table() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         "ten records, sent twice": ("queue", events.seen_batch),
     }
     ledger = Ledger()
-    for part, functions in {**PARTS, SENT: ((Direct, "_before_call"),)}.items():
+    for part, functions in {**PARTS, SENT: ((Endpoint, "make_request"),)}.items():
         for owner, name in functions:
             setattr(owner, name, ledger.timed(part, getattr(owner, name)))
     with function_environment(), reaching("http://127.0.0.1:9"):  # nothing is sent there
@@ -142,17 +140,16 @@ def _table() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def _spent(ledger: Ledger, face: str, event: dict[str, Any], answers: Answers) -> dict[str, float]:
-    works = {side: _work(ledger, side, face, event, answers) for side in (OURS, LEAN, THEIRS)}
+    works = {side: _work(ledger, side, face, event, answers) for side in (OURS, THEIRS)}
     rounds: list[dict[str, float]] = []
     for _ in range(ROUNDS):
         gc.collect()
         spent = {THEIRS.name: works[THEIRS]() * 1000}
-        for side in (LEAN, OURS):
-            ledger.spent.clear()
-            spent[SUMS[side]] = works[side]() * 1000
-            for part in (*PARTS, *REQUESTS[side]):
-                spent[part] = ledger.spent[part] / TIMES / 1000
-        spent[FLOOR] = spent[SUMS[OURS]] - sum(spent[part] for part in REQUESTS[OURS])
+        ledger.spent.clear()
+        spent[SUM] = works[OURS]() * 1000
+        for part in (*PARTS, CALL, SENT):
+            spent[part] = ledger.spent[part] / TIMES / 1000
+        spent[FLOOR] = spent[SUM] - spent[CALL] - spent[SENT]
         spent[REST] = spent[FLOOR] - sum(spent[part] for part in PARTS)
         rounds.append(spent)
     return {part: median(each[part] for each in rounds) for part in ROWS}
@@ -162,9 +159,8 @@ def _work(
     ledger: Ledger, side: Side, face: str, event: Mapping[str, Any], answers: Answers
 ) -> Callable[[], float]:
     client = answered(side.client(), answers)
-    for owner, name in ((OURS, "_make_api_call"), (LEAN, "_call")):
-        if side is owner:  # all of a request
-            setattr(client, name, ledger.timed(REQUESTS[owner][0], getattr(client, name)))
+    if side is OURS:  # all of a request
+        client._make_api_call = ledger.timed(CALL, client._make_api_call)  # noqa: SLF001
     handler, context = getattr(side, face)(client), lambda_context()
     cpu(TIMES, handler, event, context)  # whatever is made at first use
     return lambda: cpu(TIMES, handler, event, context)

@@ -38,7 +38,7 @@ from benchmarks.prices import (
     watchdog,
 )
 from benchmarks.report import lined
-from benchmarks.sides import OURS, THEIRS
+from benchmarks.sides import LIBRARY, THEIRS
 from benchmarks.steps import steps
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def markdown(recorded: Recorded, prices: Prices = LIST) -> str:
         "### Step by step",
         "\n".join(lined(_STEPS, _of_steps(prices))),
         "### Fixed costs of a month",
-        "\n".join(lined(("dollars a month", OURS.name), _monthly(prices))),
+        "\n".join(lined(("dollars a month", LIBRARY), _monthly(prices))),
         END,
     ]
     return "\n\n".join(blocks)
@@ -88,17 +88,17 @@ def replaced(page: str, recorded: Recorded, prices: Prices = LIST) -> str:
 
 _REQUESTS: Final = (
     "dollars per million",
-    OURS.name,
+    LIBRARY,
     "of it the index",
     THEIRS.name,
-    f"write, read units: {OURS.name}",
+    f"write, read units: {LIBRARY}",
     THEIRS.name,
 )
 _BESIDE: Final = (
     "dollars per million",
-    f"kept {KEPT_DAYS} days: {OURS.name}",
+    f"kept {KEPT_DAYS} days: {LIBRARY}",
     THEIRS.name,
-    f"log lines and metric documents: {OURS.name}",
+    f"log lines and metric documents: {LIBRARY}",
 )
 _STEPS: Final = ("computed, rows below 1 KB", "write units", "dollars per million")
 _REFUSED = "refused, after the work"

@@ -9,7 +9,7 @@ from benchmarks.answers import Answers
 from benchmarks.figures import Timing
 from benchmarks.recording import RECORDS
 from benchmarks.sampling import cpu, interleaved
-from benchmarks.sides import ALONE, SAME, TIMED, connected
+from benchmarks.sides import OURS, SAME, THEIRS, TIMED, connected
 from benchmarks.transport import answered
 from lambda_once.testing import lambda_context
 
@@ -43,7 +43,7 @@ def timings(
     }
     endpoint = {TLS: endpoints.encrypted, HTTP: endpoints.nearest, STUB: endpoints.nearest}
     for part in (TLS, HTTP, STUB):
-        sides = (*TIMED, ALONE, SAME) if part == TLS else (*TIMED, SAME)
+        sides = (OURS, THEIRS, SAME) if part == STUB else (*TIMED, SAME)
         with connected(sides, endpoint[part]) as clients:
             if part == STUB:
                 for client in clients.values():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from benchmarks import cold_start, goals, latency, processor
-from benchmarks.sides import ALONE, LEAN, OURS, SAME, THEIRS
+from benchmarks.sides import CRT, LIBRARY, OURS, SAME, THEIRS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ GOALS: Final = "Goals: lambda-once as a multiple of Powertools"
 COSTS: Final = "Requests and capacity"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 Line = tuple[str, ...]
-SIDES: Final = (THEIRS, OURS, LEAN, ALONE, SAME)
+SIDES: Final = (THEIRS, OURS, CRT, SAME)
 """In the order of their columns. One that a part did not measure has none there."""
 RATIO, RATIO_TO_SAME = "×", "× of it"
 """Heads of a ratio to Powertools, and of that of lambda-once to the side in the column before."""
 MILLISECONDS: Final = "milliseconds: median (quartiles)"
 HEAD_GOALS: Final = ("", "client", "found", "goal", "")
-HEAD_COSTS: Final = ("case", OURS.name, "write, read units", THEIRS.name, "write, read units")
+HEAD_COSTS: Final = ("case", LIBRARY, "write, read units", THEIRS.name, "write, read units")
 
 
 def table(run: Run) -> Table:
@@ -121,9 +121,8 @@ def lined(head: Line, lines: Iterable[Line]) -> Iterator[str]:
 
 def _goals(run: Run) -> Iterator[Line]:
     for goal, ratio in goals.found(run):
-        client = "lean" if goal.side == LEAN.name else "boto3's"
         reached = "reached" if goals.Found(goal, ratio).reached else "**missed**"
-        yield goal.what, client, f"{ratio:.2f}×", f"{goal.most:.2f}×", reached
+        yield goal.what, goal.side, f"{ratio:.2f}×", f"{goal.most:.2f}×", reached
 
 
 def _measured(timings: Iterable[Timing]) -> list[Side]:

@@ -289,7 +289,7 @@ def measured(load: Load, shards: Sequence[int], endpoint: str) -> Iterator[Playe
     from tests.kit import tables
 
     for number in shards:
-        client = tables.lean(endpoint)
+        client = tables.boto3s(endpoint)
         table = f"scale-{number}-{os.getpid()}"
         create_table(tables.client(endpoint), table)
         began = time.monotonic()

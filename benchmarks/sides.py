@@ -1,8 +1,8 @@
 """
 The sides, each as its own documentation sets it up.
 
-Each library has the client that it makes by itself. Beside them, lambda-once has its lean client and
-botocore's alone, and Powertools has the client that lambda-once makes by itself.
+Each library has the client that it makes by itself. Beside them, lambda-once has crt's where awscrt is
+installed, and Powertools has the client that lambda-once makes by itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 import boto3
@@ -25,7 +26,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 from benchmarks import deliveries
 from benchmarks.world import leave_out_of_collections, reaching
 from lambda_once import Once
-from lambda_once.dynamodb.client import botocore_client, lean_client, new_client
+from lambda_once.dynamodb.client import crt_client, new_client
 from lambda_once.testing import create_table
 
 if TYPE_CHECKING:
@@ -233,14 +234,17 @@ class _Minute:
         return 60_000
 
 
-OURS = LambdaOnce("lambda-once", new_client)
-LEAN = LambdaOnce("lean client", lean_client)
-ALONE = LambdaOnce("botocore alone", botocore_client)
+LIBRARY = "lambda-once"
+"""What each of its clients costs alike."""
+OURS = LambdaOnce("boto3", new_client)
+CRT = LambdaOnce("crt", crt_client)
+BOTH = (OURS, CRT) if find_spec("awscrt") else (OURS,)
+"""lambda-once, with each of its clients."""
 THEIRS = Powertools("Powertools", partial(boto3.client, "dynamodb"))
 SAME = Powertools("Powertools, our client", new_client)
 SIDES: tuple[Side, Side] = (OURS, THEIRS)
 """Each with the client that it makes by itself."""
-TIMED: tuple[Side, ...] = (OURS, LEAN, THEIRS)
+TIMED: tuple[Side, ...] = (*BOTH, THEIRS)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from benchmarks.__main__ import DOCS, PAGE, engine
 from benchmarks.figures import Run, Timing
 from benchmarks.run import recorded
 from benchmarks.sampling import Sample, in_turns, interleaved
-from benchmarks.sides import ALONE, LEAN, OURS, THEIRS, TIMED, connected
+from benchmarks.sides import BOTH, THEIRS, TIMED, connected
 from benchmarks.world import conditions, function_environment, reaching
 from lambda_once.testing import lambda_context
 
@@ -74,7 +74,7 @@ GROUPS: Final[dict[str, Callable[[int], Sequence[str] | str | None]]] = {
     ", ordered, a group each": lambda count: [f"g{number}" for number in range(count)],
 }
 """The groups of a FIFO queue, by the number of records; None: the queue is a standard one."""
-KEPT_BY: Final = {side.name: side for side in (OURS, LEAN, ALONE)}
+KEPT_BY: Final = {side.name: side for side in BOTH}
 FACES: Final[dict[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
     "API event": ("api", deliveries.request),
     "batch of two": ("queue", lambda: deliveries.batch(2)),
@@ -124,7 +124,7 @@ def timings(sizes: Sizes, events: Events, known: Recording, endpoints: Endpoints
     with connected(TIMED, endpoints.nearest) as clients:
         for ordered, groups in GROUPS.items():
             for count in sizes.records:
-                sides = TIMED if not ordered and count <= sizes.theirs else (OURS, LEAN)
+                sides = TIMED if not ordered and count <= sizes.theirs else BOTH
                 rounds = min(sizes.rounds, max(2, 10_000 // count))
                 samples = _batches(rounds, clients, count, groups(count), sides, wall=False)
                 note = "" if sides is TIMED else UNMEASURED

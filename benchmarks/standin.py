@@ -8,7 +8,6 @@ endpoint speaks TLS and answers at once; its certificate is of an authority of t
 from __future__ import annotations
 
 import json
-import re
 import socket
 import ssl
 import subprocess
@@ -33,12 +32,6 @@ ADDRESS, NAME = "127.0.0.1", "localhost"
 HEAD = f"HTTP/1.1 %d OK\r\nserver: Server\r\ndate: {formatdate(usegmt=True)}\r\nconnection: keep-alive\r\n"
 
 
-_AMAZONS = re.compile(
-    r'# Label: "(?:Amazon Root CA \d|Starfield Services Root [^"]*)"\n(?:#.*\n)*'
-    r"(-----BEGIN CERTIFICATE-----\n[^-]+-----END CERTIFICATE-----\n)"
-)
-
-
 class Endpoints(NamedTuple):
     """Where the table is."""
 
@@ -48,15 +41,13 @@ class Endpoints(NamedTuple):
     """Over HTTP, at once."""
     distant: Mapping[int, str]
     """By milliseconds; over HTTP."""
-    roots: str
-    """The file of the certificates by which our own connections trust `encrypted`: as many as in Lambda."""
 
 
 @contextmanager
 def running(rows: Sequence[Row], latencies: Sequence[int]) -> Iterator[Endpoints]:
     """Serve a table that has *rows*, and let clients that are made in the block trust its certificate."""
     with TemporaryDirectory() as folder:
-        certificate, bundle, roots = _certified(Path(folder))
+        certificate, bundle = _certified(Path(folder))
         process = subprocess.Popen(  # noqa: S603  (this interpreter, this module)
             [sys.executable, "-m", "benchmarks.standin", certificate, "0", *map(str, latencies)],
             cwd=Path(__file__).parents[1],
@@ -72,28 +63,22 @@ def running(rows: Sequence[Row], latencies: Sequence[int]) -> Iterator[Endpoints
             nearest, *others = (f"http://{ADDRESS}:{port}" for port in ports)
             distant = dict(zip(latencies, others, strict=True))
             with variables(AWS_CA_BUNDLE=bundle):
-                yield Endpoints(f"https://{NAME}:{encrypted}", nearest, distant, roots)
+                yield Endpoints(f"https://{NAME}:{encrypted}", nearest, distant)
         finally:
             process.communicate()  # closes its standard input, which ends it
 
 
-def _certified(folder: Path) -> tuple[str, str, str]:
-    """
-    Return the file of a new certificate, and two files by which it is trusted.
-
-    The first has botocore's authorities as well, the second only Amazon's: a client reads as many as it does
-    in Lambda, where botocore reads all, and our own connections Amazon's first.
-    """
+def _certified(folder: Path) -> tuple[str, str]:
+    """Return the file of a new certificate, and that of authorities: its own, and as many as in Lambda."""
     from tests.kit.tls import Authority
 
     authority = Authority(folder)
     authority.server(NAME)
     usual = Path(botocore.__file__).with_name("cacert.pem").read_text(encoding="utf-8")
     own = authority.bundle.read_text(encoding="utf-8")
-    bundle, roots = folder / "bundle.pem", folder / "roots.pem"
+    bundle = folder / "bundle.pem"
     bundle.write_text(own + usual, encoding="utf-8")
-    roots.write_text(own + "\n".join(_AMAZONS.findall(usual)), encoding="utf-8")
-    return str(folder / f"{NAME}.pem"), str(bundle), str(roots)
+    return str(folder / f"{NAME}.pem"), str(bundle)
 
 
 def main(certificate: str, *latencies: str) -> None:

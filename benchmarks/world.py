@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "IDEMPOTENCY_TABLE": "idempotency",
 }
 KEPT = ("HOME", "LANG", "PATH", "PYTHONPATH", "TMPDIR", "VIRTUAL_ENV")
-"""Variables of the shell that a run needs. Others, such as a proxy, would decline the lean client."""
+"""Variables of the shell that a run needs. Others, such as a proxy, would decline crt's client."""
 ENDPOINT = "AWS_ENDPOINT_URL_DYNAMODB"
 
 

@@ -52,7 +52,7 @@ OF_SDKS = (
     "tests/decorators/test_execution*.py",
     "tests/decorators/test_kafka_schema.py",
     "tests/decorators/test_spans.py",
-    "tests/dynamodb/test_direct_traces.py",
+    "tests/dynamodb/test_traces.py",
 )
 """The files whose tests need them."""
 OLDEST = (3, 11)

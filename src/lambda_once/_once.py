@@ -89,9 +89,9 @@ class Once:
     turn it into their response.
 
     No request is sent before first use; in Lambda the client is created at INIT. *table* defaults to
-    LAMBDA_ONCE_TABLE. *client* is a low-level DynamoDB client, "botocore" for one that sends through
-    botocore, or "lean" for one without botocore (docs/deploying.md). *store* replaces the table with any
-    implementation of the store contract. *service* is the first part of every token and defaults to
+    LAMBDA_ONCE_TABLE. *client* is a low-level DynamoDB client of boto3's, or "crt" for one that sends
+    through AWS' Common Runtime (docs/deploying.md). *store* replaces the table with any implementation of
+    the store contract. *service* is the first part of every token and defaults to
     POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools objects; *tracer* may also
     be OpenTelemetry's. Every function in *hooks* is called with every event and cannot change the outcome.
     With *require_key*, a decorator that would use a hash of the payload as the key raises `Misconfigured`.

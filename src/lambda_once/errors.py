@@ -5,7 +5,7 @@ Errors, named by what the caller must do next.
     ├── RetryLater            no outcome yet: retry later
     │   ├── InProgress        another attempt is in progress
     │   ├── Fenced            this attempt lost its token, and its successor is still in progress
-    │   └── StoreUnavailable  the table did not respond
+    │   └── StoreUnavailable  the table did not respond, or throttled
     └── GiveUp                a retry changes nothing
         ├── KeyMissing        the payload has no key, or only a part of one
         ├── CallerMissing     the request names no caller, and one is required
@@ -74,11 +74,18 @@ class Fenced(RetryLater):
 
 class StoreUnavailable(RetryLater):
     """
-    The table did not respond in time.
+    The table did not respond in time, or throttled.
 
     From a decorator or block: nothing ran. From `Attempt.extend`, `Attempt.transact` and the patterns: it is
     unknown whether the write took effect.
+
+    ``reason`` is what happened to which request, and the likely cure: operation, table, host, and class of
+    the error, and no data; None if unknown.
     """
+
+    def __init__(self, message: str, *, reason: str | None = None, **known: Any) -> None:
+        super().__init__(message, **known)
+        self.reason = reason
 
 
 class GiveUp(OnceError):

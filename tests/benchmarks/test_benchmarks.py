@@ -26,7 +26,7 @@ from benchmarks.counting import Meter
 from benchmarks.figures import Run, Timing
 from benchmarks.run import FULL, QUICK, Size, measured, prepared
 from benchmarks.sampling import Sample, interleaved
-from benchmarks.sides import ALONE, LEAN, OURS, SAME, SIDES, THEIRS, Side
+from benchmarks.sides import BOTH, CRT, OURS, SAME, SIDES, THEIRS, Side
 from benchmarks.transport import answered
 from benchmarks.world import function_environment, reaching
 from lambda_once.engine import pipeline
@@ -67,7 +67,8 @@ def test_every_part_is_measured_on_every_side(whole_run: Run) -> None:
         assert timings
         for timing in timings:
             rounds = 1 if part in TAKEN_ONCE else 2
-            assert {OURS.name, LEAN.name} <= timing.samples.keys()
+            ours = (OURS,) if part == processor.STUB else BOTH
+            assert {side.name for side in ours} <= timing.samples.keys()
             assert (THEIRS.name in timing.samples) != bool(timing.note)
             for sample in timing.samples.values():
                 assert len(sample.values) == rounds
@@ -78,12 +79,6 @@ def test_processor_time_is_compared_with_one_client_on_both_sides(whole_run: Run
     """Every case of processor time, with sockets and without, has Powertools with our client as well."""
     for part in (processor.TLS, processor.HTTP, processor.STUB):
         assert all(SAME.name in timing.samples for timing in whole_run.of(part))
-
-
-def test_botocore_alone_is_measured_over_tls(whole_run: Run) -> None:
-    """Processor time over TLS has all three clients; other tables leave botocore's out."""
-    measured_alone = {timing.part for timing in whole_run.timings if ALONE.name in timing.samples}
-    assert measured_alone == {processor.TLS}
 
 
 def test_the_sum_of_a_cold_start_is_its_parts(whole_run: Run) -> None:
@@ -117,9 +112,10 @@ def test_a_refused_write_is_counted(whole_run: Run) -> None:
 
 
 def test_every_goal_is_compared(whole_run: Run) -> None:
-    """A run has the case of each goal, but for the one at 5 ms, which this run does not measure."""
-    without = [goal for goal in goals.GOALS if goal not in [each.goal for each in goals.found(whole_run)]]
-    assert [goal.case for goal in without] == ["10 records, new, 5 ms"]
+    """A run has the case of each goal of its clients, but for the one at 5 ms, which it does not measure."""
+    asked = [goal for goal in goals.GOALS if goal.side in {side.name for side in BOTH}]
+    without = [goal for goal in asked if goal not in [each.goal for each in goals.found(whole_run)]]
+    assert [goal.case for goal in without] == ["10 records, new, 5 ms"] * len(BOTH)
 
 
 @pytest.mark.parametrize(("most", "reached"), [(0.5, True), (0.496, True), (0.49, False)])
@@ -131,9 +127,10 @@ def test_a_goal_is_reached_by_two_digits(most: float, reached: bool) -> None:
     assert (found.ratio, found.reached) == (0.5, reached)
 
 
-def test_the_picture_has_each_ratio(tmp_path: Path) -> None:
+def test_the_picture_has_each_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ratio of either client is written at its bar; drawn again, the file is the same."""
-    samples = {OURS.name: Sample((1.0,)), LEAN.name: Sample((0.5,)), THEIRS.name: Sample((2.0,))}
+    monkeypatch.setattr(chart, "BOTH", (OURS, CRT))
+    samples = {OURS.name: Sample((1.0,)), CRT.name: Sample((0.5,)), THEIRS.name: Sample((2.0,))}
     run = Run({}, [Timing(part, case, samples) for part, case in chart.GROUPS.values()])
     chart.draw(run, tmp_path / "one.svg")
     chart.draw(run, tmp_path / "two.svg")
@@ -167,9 +164,9 @@ def test_ratios_are_read_off_the_page(whole_run: Run) -> None:
     page = report.markdown(whole_run)
     known = report.ratios(page, report.TITLES[processor.TLS])
     for timing in whole_run.of(processor.TLS):
-        for side in (OURS, LEAN, ALONE):
+        for side in BOTH:
             assert known[timing.case, side.name] == f"{timing.ratio(side.name):.2f}"
-    assert len(known) == 3 * len(whole_run.of(processor.TLS))
+    assert len(known) == len(BOTH) * len(whole_run.of(processor.TLS))
     assert report.ratios(page, "No such table") == {}
 
 
@@ -177,7 +174,7 @@ def test_the_page_has_what_counts_are_printed_beside() -> None:
     """Each case that is counted has ratios over TLS on the page, and the page has a place for the counts."""
     page = PAGE.read_text(encoding="utf-8")
     known = report.ratios(page, report.TITLES[processor.TLS])
-    assert {(case, side.name) for case in counts.CASES for side in (OURS, LEAN)} <= known.keys()
+    assert {(case, OURS.name) for case in counts.CASES} <= known.keys()
     assert page.count(counts.BEGIN) == page.count(counts.END) == 1
 
 
@@ -258,7 +255,7 @@ def _requests(side: Side, answers: Answers | None, event: dict[str, object]) -> 
     return sorted(meter.spent().calls)
 
 
-@pytest.mark.parametrize("side", [OURS, LEAN], ids=lambda side: str(side.name))
+@pytest.mark.parametrize("side", BOTH, ids=lambda side: str(side.name))
 @pytest.mark.parametrize("encrypted", [False, True], ids=["HTTP", "TLS"])
 def test_the_stand_in_answers_over_a_socket(side: Side, encrypted: bool) -> None:
     """A table in another process answers an acquisition of a recorded row with that row."""

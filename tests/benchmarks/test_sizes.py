@@ -6,7 +6,7 @@ from benchmarks import report, sizes, standin
 from benchmarks.__main__ import PAGE
 from benchmarks.figures import Timing
 from benchmarks.run import recorded
-from benchmarks.sides import LEAN, OURS, THEIRS
+from benchmarks.sides import BOTH, THEIRS
 from benchmarks.sizes import FACES, KEPT_BY, Sizes
 from benchmarks.world import function_environment, reaching
 from lambda_once.stores.batches import Batches
@@ -30,10 +30,10 @@ def timings() -> list[Timing]:
 
 
 def test_each_size_is_measured(timings: list[Timing]) -> None:
-    """Each part has its cases with both clients of ours; a note is there where Powertools is not."""
+    """Each part has its cases with each client of ours; a note is there where Powertools is not."""
     assert {timing.part for timing in timings} == sizes.TITLES.keys()
     for timing in timings:
-        assert {OURS.name, LEAN.name} <= timing.samples.keys()
+        assert {side.name for side in BOTH} <= timing.samples.keys()
         assert (THEIRS.name in timing.samples) != bool(timing.note)
 
 

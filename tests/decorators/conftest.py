@@ -29,7 +29,7 @@ def strict_client() -> Any:
 @pytest.fixture(scope="session")
 def engines_table(senders: Mapping[str, Any]) -> Iterator[Table]:
     """A table of a real engine, one for all tests: each leaves it empty."""
-    client = senders[tables.BOTOCORE]
+    client = senders[tables.BOTO3]
     with tables.fresh(client) as name:
         yield Table(client, name)
 
@@ -61,18 +61,6 @@ def sent_by(
 def on_engine(sent_by: Callable[[str], Rig]) -> Rig:
     """An empty table of a real engine, by the client that the package has by default."""
     return sent_by(tables.BOTO3)
-
-
-@pytest.fixture
-def on_botocore(sent_by: Callable[[str], Rig]) -> Rig:
-    """The same, where botocore alone sends every request."""
-    return sent_by(tables.BOTOCORE)
-
-
-@pytest.fixture
-def on_lean(sent_by: Callable[[str], Rig]) -> Rig:
-    """The same, where the lean client sends every request."""
-    return sent_by(tables.LEAN)
 
 
 @pytest.fixture

@@ -23,15 +23,13 @@ T = TypeVar("T")
 
 MEMORY, STRICT, ENGINE = "on_memory", "on_strict", "on_engine"
 """Fixtures: a rig on each store. `rig` is the strict one unless a mark below says otherwise."""
-BOTOCORE, LEAN = "on_botocore", "on_lean"
-"""As ENGINE, by another client than the one that the package has by default."""
 
 in_memory = pytest.mark.parametrize("rig", [MEMORY], indirect=True)
 """For tests that no store can change: they need no table, or read none of it."""
 
 on_every_store = pytest.mark.parametrize(
     "rig",
-    [MEMORY, STRICT, *(pytest.param(name, marks=pytest.mark.engine) for name in (ENGINE, BOTOCORE, LEAN))],
+    [MEMORY, STRICT, pytest.param(ENGINE, marks=pytest.mark.engine)],
     indirect=True,
 )
 """For one test of each kind of request. That the stores agree on every request, tests/stores shows."""

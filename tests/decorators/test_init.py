@@ -79,10 +79,9 @@ def started(making: str, environ: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["botocore", "lean"])
-def test_in_lambda_the_client_is_there(kind: str) -> None:
+def test_in_lambda_the_client_is_there() -> None:
     """No request is sent for it."""
-    found = started("once = Once()", LAMBDA | {"LAMBDA_ONCE_CLIENT": kind})
+    found = started("once = Once()", LAMBDA)
     assert (found["client"], found["store"]) == ("True", "True")
 
 

@@ -26,7 +26,7 @@ def main(client: str) -> None:
     with mounted(), played() as endpoint:
         create_table(tables.shared(), "tokens")
         os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = endpoint
-        once = Once(service="shop", table="tokens", client=None if client == "boto3" else client)
+        once = Once(service="shop", table="tokens", client=client or None)
         worked: Counter[str] = Counter()
 
         def count(record: SQSRecord) -> None:

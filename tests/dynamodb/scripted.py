@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import threading
 from contextlib import suppress
 from http import HTTPStatus
@@ -16,16 +15,21 @@ READ_TIMEOUT = 5.0
 """Seconds after which a server gives up a connection that a failing test has left open."""
 
 
-def answer(content: object, status: int = 200, **headers: str) -> bytes:
-    """Return an HTTP response as DynamoDB sends it; None among *headers* is left out."""
-    body = json.dumps(content).encode()
-    shown = {
+def answer(content: object, status: int = 200, **headers: str | None) -> bytes:
+    """
+    Return an HTTP response as DynamoDB sends it: *content* is bytes, or is written as JSON.
+
+    A header that is None is left out.
+    """
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    shown: dict[str, str | None] = {
         "Content-Type": JSON,
         "Content-Length": str(len(body)),
         "x-amzn-RequestId": "R1",
         "x-amz-crc32": str(crc32(body)),
-    } | {name.replace("_", "-"): value for name, value in headers.items()}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in shown.items())
+    }
+    shown |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in shown.items() if value is not None)
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}\r\n".encode() + body
 
 
@@ -37,9 +41,8 @@ def refusal(code: str, message: str = "no", status: int = 400, **more: object) -
 class Server:
     """Sends what its script has for each connection, one entry a request, and closes it."""
 
-    def __init__(self, *connections: list[bytes], context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *connections: list[bytes]) -> None:
         self._script = list(connections)
-        self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.requests: list[tuple[dict[str, str], bytes]] = []
@@ -54,15 +57,13 @@ class Server:
                 connection.close()
                 return
             self.connections += 1
-            with suppress(OSError):  # the client has gone, or refuses the certificate
+            with suppress(OSError):  # the client has gone
                 self._answer(connection, self._script.pop(0))
 
     def _answer(self, connection: socket.socket, script: list[bytes]) -> None:
         with connection:
             connection.settimeout(READ_TIMEOUT)
-            if self._context is not None:
-                connection = self._context.wrap_socket(connection, server_side=True)
-            with connection, connection.makefile("rb") as reader:
+            with connection.makefile("rb") as reader:
                 for sent in script:
                     if not self._read(reader):
                         break

@@ -1,13 +1,15 @@
-"""The lean client is used only where everything is known."""
+"""The client that is made, and where crt's is declined."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
+import boto3
 import pytest
 
-from lambda_once.dynamodb.client import client_named, declined, endpoint_url
+from lambda_once.dynamodb.client import client_named, declined, endpoint_url, new_client
 from lambda_once.errors import Misconfigured
 
 KNOWN = {
@@ -30,23 +32,20 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "an endpoint": LOCAL,
     "an endpoint in another partition": LOCAL | {"AWS_DEFAULT_REGION": "cn-north-1"},
     "an endpoint for all services": {"AWS_ENDPOINT_URL": "https://proxy.example:8443/"},
+    "no credentials in the environment": {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
+    "SnapStart": {
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9001/2021-08-23/credentials",
+    },
     "Mexico": {"AWS_DEFAULT_REGION": "mx-central-1"},
 }
-NO_CREDENTIALS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, or not usable"
 DECLINED: dict[str, tuple[dict[str, str], str]] = {
-    "no id": ({"AWS_ACCESS_KEY_ID": ""}, NO_CREDENTIALS),
-    "no secret": ({"AWS_SECRET_ACCESS_KEY": ""}, NO_CREDENTIALS),
-    "a token with a line break": ({"AWS_SESSION_TOKEN": "token\n"}, NO_CREDENTIALS),
     "a password in the URL": (
         {"AWS_ENDPOINT_URL": "http://ann:geheim@host"},
         "the endpoint is not a plain URL",
     ),
     "a profile": ({"AWS_PROFILE": "work"}, "AWS_PROFILE is set"),
     "a role": ({"AWS_ROLE_ARN": "arn:aws:iam::1:role/r"}, "AWS_ROLE_ARN is set"),
-    "a container": (
-        {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1/"},
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI is set",
-    ),
     "a wrapper": ({"AWS_LAMBDA_EXEC_WRAPPER": "/opt/otel"}, "AWS_LAMBDA_EXEC_WRAPPER is set"),
     "a proxy": ({"https_proxy": "http://proxy:3128"}, "HTTPS_PROXY is set"),
     "a proxy for http": ({"HTTP_PROXY": "http://proxy:3128"}, "HTTP_PROXY is set"),
@@ -56,7 +55,6 @@ DECLINED: dict[str, tuple[dict[str, str], str]] = {
         {"AWS_ACCOUNT_ID_ENDPOINT_MODE": "required"},
         "AWS_ACCOUNT_ID_ENDPOINT_MODE is required",
     ),
-    "SnapStart": ({"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"}, "credentials change under SnapStart"),
     "no region": ({"AWS_DEFAULT_REGION": ""}, "AWS_DEFAULT_REGION is not set"),
     "China": ({"AWS_DEFAULT_REGION": "cn-north-1"}, "region cn-north-1 is not in the standard partition"),
     "GovCloud": (
@@ -79,12 +77,23 @@ DECLINED: dict[str, tuple[dict[str, str], str]] = {
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is set",
     ),
 }
-TRACERS = ["aws_xray_sdk", "ddtrace", "moto", "opentelemetry.instrumentation.botocore", "sentry_sdk"]
+TRACERS = [
+    "aws_xray_sdk",
+    "ddtrace",
+    "elasticapm",
+    "lumigo_tracer",
+    "moto",
+    "newrelic",
+    "opentelemetry.instrumentation.botocore",
+    "opentelemetry.instrumentation.urllib3",
+    "sentry_sdk",
+    "vcr",
+]
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_it_is_used(name: str) -> None:
-    """Static credentials, and a region or an endpoint."""
+    """Credentials of any kind, and a region or an endpoint."""
     assert declined(KNOWN | ACCEPTED[name], {"boto3", "opentelemetry"}) is None
 
 
@@ -130,22 +139,68 @@ def test_the_endpoint() -> None:
 
 @pytest.mark.parametrize(
     ("given", "variable", "client"),
-    [
-        (None, "", ""),
-        (None, "lean", "lean"),
-        (None, "botocore", "botocore"),
-        ("lean", "", "lean"),
-        ("botocore", "lean", "botocore"),
-    ],
+    [(None, "", ""), (None, "crt", "crt"), ("crt", "", "crt"), ("", "crt", "")],
 )
 def test_who_asks_for_it(given: str | None, variable: str, client: str) -> None:
     """`Once(client=)` goes before LAMBDA_ONCE_CLIENT; without either it is boto3's client."""
     assert client_named(given, {"LAMBDA_ONCE_CLIENT": variable}) == client
 
 
-@pytest.mark.parametrize(("given", "variable"), [("boto3", "lean"), (None, "Lean")])
-def test_an_unknown_word(given: str | None, variable: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "variable", "source"),
+    [
+        ("boto3", "crt", "client=boto3"),
+        ("lean", "", "client=lean"),
+        (None, "botocore", "LAMBDA_ONCE_CLIENT=botocore"),
+        (None, "CRT", "LAMBDA_ONCE_CLIENT=CRT"),
+    ],
+)
+def test_an_unknown_word(given: str | None, variable: str, source: str) -> None:
     """The message says where it was found."""
-    source = "client=boto3" if given else "LAMBDA_ONCE_CLIENT=Lean"
-    with pytest.raises(Misconfigured, match=f"{source} is unknown: use lean or botocore"):
+    with pytest.raises(Misconfigured, match=f"^{source} is unknown: use crt, or pass a boto3 client$"):
         client_named(given, {"LAMBDA_ONCE_CLIENT": variable})
+
+
+# ---------------------------------------------------------------- boto3's default session
+
+
+@pytest.fixture
+def sessionless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No default session is set up; afterwards the one there was is back."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+
+@pytest.mark.usefixtures("sessionless")
+def test_the_client_is_of_the_default_session() -> None:
+    """Its region, its credentials and what is registered there count, as for every other client."""
+    called: list[str] = []
+    boto3.setup_default_session(
+        region_name="eu-west-1", aws_access_key_id="theirs", aws_secret_access_key="secret"
+    )
+    boto3.DEFAULT_SESSION.events.register(
+        "before-sign.dynamodb", lambda event_name, **_: called.append(event_name)
+    )
+    client = new_client()
+    client.generate_presigned_url("list_tables")
+    assert client.meta.region_name == "eu-west-1"
+    assert client._get_credentials().access_key == "theirs"
+    assert called == ["before-sign.dynamodb.ListTables"]
+
+
+@pytest.mark.usefixtures("sessionless")
+def test_without_boto3_it_is_botocores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3 is not loaded for it, and the client is the same."""
+    monkeypatch.delitem(sys.modules, "boto3")
+    client = new_client()
+    assert "boto3" not in sys.modules
+    assert client.meta.region_name == os.environ["AWS_DEFAULT_REGION"]
+
+
+def test_how_it_sends() -> None:
+    """Once, with limits that fit an invocation; requests that we write are not validated."""
+    client = new_client()
+    config = client.meta.config
+    assert (config.connect_timeout, config.read_timeout, config.retries["total_max_attempts"]) == (1, 3, 1)
+    assert (config.tcp_keepalive, config.max_pool_connections) == (True, 10)
+    assert config.user_agent.startswith("lambda-once Botocore/")
+    assert client.generate_presigned_url("get_item", Params={})

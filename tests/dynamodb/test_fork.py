@@ -15,7 +15,7 @@ SECONDS = 60
 """A process that hangs does so for ever; one that works takes two."""
 
 
-@pytest.mark.parametrize("client", ["boto3", "botocore", "lean"])
+@pytest.mark.parametrize("client", ["", "crt"])
 def test_a_forked_process_works(client: str) -> None:
     """After a batch in its parent it works new records, and answers duplicates; so does the parent, later."""
     environ = {**os.environ, "AWS_LAMBDA_FUNCTION_NAME": "shop", "POWERTOOLS_SERVICE_NAME": "shop"}
@@ -34,7 +34,7 @@ def test_a_forked_process_works(client: str) -> None:
 
 def test_what_is_forgotten() -> None:
     """Threads, a lock that another thread held, and the client that was made here; not one that was given."""
-    own, given = Transport("lean"), Transport(object())
+    own, given = Transport(), Transport(object())
     for transport in (own, given):
         transport.each([1, 2], str)
         transport._lock.acquire()

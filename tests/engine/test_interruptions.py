@@ -11,11 +11,12 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import HOLD, STORE, Misconfigured, Once
+from lambda_once.core import threads
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Write
 from lambda_once.engine import batch as engine_batch
-from lambda_once.engine import pipeline, waiting
+from lambda_once.engine import pipeline
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
@@ -93,7 +94,7 @@ def test_a_batch_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch)
         rig.clock.advance(0.6)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    monkeypatch.setattr(waiting, "_kept", [])
+    monkeypatch.setattr(threads, "_kept", [])
     assert handler(records(*BODIES), rig.context()) == failed()
     assert rig.states() == [State.COMPLETE] * len(BODIES)
 

@@ -11,11 +11,11 @@ from datetime import timedelta
 import pytest
 
 from lambda_once import STORE, Fenced
+from lambda_once.core import threads
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Write
 from lambda_once.engine import pipeline as module
-from lambda_once.engine import waiting
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import MOST_COMPLETIONS, OLDEST, Pipeline, Writer
@@ -179,7 +179,7 @@ def test_a_thread_is_kept_for_the_next_batch(monkeypatch: pytest.MonkeyPatch) ->
         real(thread)
 
     monkeypatch.setattr(module, "LINGER", 0)
-    monkeypatch.setattr(waiting, "_kept", kept)
+    monkeypatch.setattr(threads, "_kept", kept)
     monkeypatch.setattr(threading.Thread, "start", start)
     for many, started in ((1, 1), (1, 1), (2, 2), (2, 2)):
         lines = [Line() for _ in range(many)]

@@ -30,8 +30,6 @@ from tests.kit.strict.engine import StrictEngine
 from tests.kit.strict.mounted import mounted, over_http
 
 TABLE = "tokens"
-BY_EVENTS = (tables.BOTO3, tables.BOTOCORE)
-"""Clients with botocore's events."""
 LEASE = timedelta(seconds=30)
 ORDER = {"order": "5"}
 Handler = Callable[[dict[str, Any], Any], Any]
@@ -152,7 +150,7 @@ class Cluster:
 
 
 class _Heard:
-    """The lean client, which has no events: what it sends is noted, and its answers get lost."""
+    """A client without botocore's events: what it sends is noted, and its answers get lost."""
 
     def __init__(self, client: Any, machines: Cluster) -> None:
         self._client = client
@@ -190,11 +188,10 @@ def tried(handler: Handler, request_id: str | None = None) -> Any:
 def cluster(sender: str = tables.BOTO3) -> Iterator[Cluster]:
     """A table of the strict engine without machines. Of `tables.CLIENTS` the stores have *sender*."""
     with mounted() as engine, ExitStack() as stack:
-        with_events = sender if sender in BY_EVENTS else tables.BOTO3
-        client = over_http(tables.CLIENTS[with_events](f"http://dynamodb.{tables.REGION}.amazonaws.com"))
+        client = over_http(tables.boto3s(f"http://dynamodb.{tables.REGION}.amazonaws.com"))
         create_table(client, TABLE)
         found = Cluster(client, stack, engine)
-        if sender == with_events:
+        if sender == tables.BOTO3:
             found.sender = client
             client.meta.events.register(
                 "provide-client-params.dynamodb.UpdateItem", lambda params, **_: found.noted(params)
@@ -205,9 +202,9 @@ def cluster(sender: str = tables.BOTO3) -> Iterator[Cluster]:
                 lambda event_name, **_: found.answered(xform_name(event_name.rpartition(".")[2])),
             )
         else:
-            lean = tables.CLIENTS[sender](stack.enter_context(played()))
-            stack.callback(lean.close)
-            found.sender = _Heard(lean, found)
+            other = tables.CLIENTS[sender](stack.enter_context(played()))
+            stack.callback(other.close)
+            found.sender = _Heard(other, found)
         yield found
 
 

@@ -70,7 +70,7 @@ def test_twin_without_the_condition_all_run(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(params=tables.CLIENTS)
 def engine_table(request: pytest.FixtureRequest, senders: Mapping[str, Any]) -> Any:
     """A store on a real engine, whose conditional writes are atomic, by each client."""
-    with tables.fresh(senders[tables.BOTOCORE]) as name:
+    with tables.fresh(senders[tables.BOTO3]) as name:
         yield DynamoDBStore(name, senders[request.param])
 
 

@@ -12,7 +12,6 @@ from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import Deadline
-from lambda_once.dynamodb import transport
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.engine import batch as batching
 from lambda_once.engine import invocation
@@ -30,6 +29,7 @@ from lambda_once.testing import (
     sqs_event,
 )
 from tests.guarantees.endings import Ending, Handler, Table
+from tests.simulation import determined
 
 BODIES = [{"order": str(n)} for n in range(12)]
 KEYS = [body["order"] for body in BODIES]
@@ -220,7 +220,7 @@ def test_without_a_thread_nothing_is_sent_at_the_end(monkeypatch: pytest.MonkeyP
     def refused(_work: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(transport, "in_thread", refused)
+    monkeypatch.setattr(determined, "in_thread", refused)
     ending = _answers("event", Table.SILENT, is_async=False, turns=2_400)
     assert [when for when, *_ in ending.sent if when > 2_400] == []
 

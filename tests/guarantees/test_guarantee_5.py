@@ -15,8 +15,8 @@ from lambda_once.core import results
 from lambda_once.core.results import NotSerialisable
 from lambda_once.stores.requests import part_key
 from lambda_once.testing import lambda_context, using
-from tests.guarantees.machines import BY_EVENTS, LEASE, Cluster, tried
-from tests.kit import iam
+from tests.guarantees.machines import LEASE, Cluster, tried
+from tests.kit import iam, tables
 
 LARGE = random.Random(5).randbytes(2_500_000).hex()
 
@@ -32,7 +32,7 @@ def test_a_result_of_five_megabytes_is_replayed(machines: Cluster) -> None:
 SMALLER = random.Random(5).randbytes(100_000).hex()
 
 
-@pytest.mark.parametrize("machines", BY_EVENTS, indirect=True)
+@pytest.mark.parametrize("machines", [tables.BOTO3], indirect=True)
 def test_a_missing_permission_for_parts_repeats_no_work(machines: Cluster) -> None:
     """A result that needs parts, of a role that may not write them."""
     denied = iam.limit(machines.client, [{"Action": ["dynamodb:GetItem", "dynamodb:UpdateItem"]}])

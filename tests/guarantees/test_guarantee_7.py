@@ -10,14 +10,15 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from lambda_once import Fenced, Held, Misconfigured, StoreUnavailable
 from lambda_once.core.lifecycle import State
 from lambda_once.stores.store import DynamoDBStore
-from tests.guarantees.machines import BY_EVENTS, Cluster, tried
+from tests.guarantees.machines import Cluster, tried
+from tests.kit import tables
 
 
 def _unreachable(**_: Any) -> None:
     raise EndpointConnectionError(endpoint_url="the token table")
 
 
-@pytest.mark.parametrize("machines", BY_EVENTS, indirect=True)
+@pytest.mark.parametrize("machines", [tables.BOTO3], indirect=True)
 def test_nothing_runs_while_the_table_is_out_of_reach(machines: Cluster) -> None:
     """The caller may deliver it again."""
     machines.client.meta.events.register("before-send.dynamodb", _unreachable)

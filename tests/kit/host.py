@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import ssl
 import struct
@@ -13,15 +12,10 @@ from contextlib import contextmanager, suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any, NamedTuple
 
-import pytest
-
 from tests.kit.played import http
 
 IDLE_SECONDS = 10.0
 """Seconds after which a connection is closed that a failed test has left open."""
-_OF_BOTOCORE = "amz-sdk-invocation-id"
-"""A header of botocore's own, on each request that it sends itself."""
-_KEY_ID = re.compile(r"Credential=([^/]+)/")
 
 
 class Request(NamedTuple):
@@ -34,24 +28,9 @@ class Request(NamedTuple):
     body: bytes
 
     @property
-    def operation(self) -> str:
-        return self.headers["x-amz-target"].rpartition(".")[2]
-
-    @property
     def arguments(self) -> dict[str, Any]:
         arguments: dict[str, Any] = json.loads(self.body)
         return arguments
-
-    @property
-    def by_botocore(self) -> bool:
-        """Whether botocore itself sent it."""
-        return _OF_BOTOCORE in self.headers
-
-    @property
-    def key_id(self) -> str:
-        """The access key by which it is signed."""
-        (found,) = _KEY_ID.findall(self.headers["authorization"])
-        return str(found)
 
 
 Answer = Callable[[Request], bytes]
@@ -80,8 +59,6 @@ class Host(ThreadingTCPServer):
     def __init__(self, answer: Answer = nothing, context: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Connection)
         self.answer = answer
-        self.keeps = True
-        """Whether a connection is kept after an answer."""
         self.requests: list[Request] = []
         self._context = context
         self._open: set[socket.socket] = set()
@@ -134,7 +111,7 @@ class _Connection(StreamRequestHandler):
 
     def handle(self) -> None:
         with suppress(OSError, ValueError):  # it ended, or the client has gone
-            while self._exchanged() and self.server.keeps:
+            while self._exchanged():
                 pass
 
     def _exchanged(self) -> bool:
@@ -164,24 +141,3 @@ def serving(answer: Answer = nothing, context: ssl.SSLContext | None = None) -> 
             host.shutdown()
             thread.join()
             host.end_connections()
-
-
-AWS = (".amazonaws.com", ".api.aws", ".amazonwebservices.com.cn")
-"""Endings of the names of AWS' hosts."""
-
-
-@contextmanager
-def standing_for_aws(host: Host) -> Iterator[list[str]]:
-    """Let all names of AWS' lead to *host* in the block; yield those that are looked up, in their order."""
-    names: list[str] = []
-    look_up = socket.getaddrinfo
-
-    def found(name: Any, port: Any, *args: Any, **options: Any) -> Any:
-        if not str(name).endswith(AWS):
-            return look_up(name, port, *args, **options)
-        names.append(f"{name}:{port}")
-        return look_up("127.0.0.1", host.port, *args, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(socket, "getaddrinfo", found)
-        yield names

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import NamedTuple
 from zlib import crc32
@@ -14,6 +15,7 @@ from tests.kit.strict import mounted
 
 IDLE_SECONDS = 5.0
 """Seconds after which an idle connection is closed."""
+_IDS = count()
 
 
 class Sent(NamedTuple):
@@ -86,7 +88,11 @@ class _Connection(StreamRequestHandler):
 
 def http(status: int, body: bytes) -> bytes:
     """Return DynamoDB's answer as it sends it."""
-    shown = mounted.HEADERS | {"content-length": str(len(body)), "x-amz-crc32": str(crc32(body))}
+    shown = mounted.HEADERS | {
+        "x-amzn-requestid": f"strict-{next(_IDS)}",
+        "content-length": str(len(body)),
+        "x-amz-crc32": str(crc32(body)),
+    }
     lines = "".join(f"{name}: {value}\r\n" for name, value in shown.items())
     return f"HTTP/1.1 {status} Any\r\n{lines}\r\n".encode() + body
 

@@ -14,8 +14,6 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from lambda_once.dynamodb import client as made
-from lambda_once.dynamodb.lean import LeanClient
-from lambda_once.dynamodb.pool import Endpoint
 from lambda_once.testing import create_table
 
 REGION = "eu-central-1"
@@ -32,7 +30,7 @@ def session() -> boto3.Session:
 
 def client(endpoint: str | None = None, patience: float | None = None, **options: Any) -> Any:
     """
-    Make a client of botocore alone that tries once: of *endpoint*, else of moto where it is on.
+    Make a client of boto3 that tries once: of *endpoint*, else of moto where it is on.
 
     *patience* is how many seconds it waits for a connection, and for an answer.
     """
@@ -48,7 +46,7 @@ def shared() -> Any:
 
 
 def boto3s(endpoint: str, patience: float | None = None) -> Any:
-    """Make the client that the package has by default for *endpoint*: boto3's, which sends directly."""
+    """Make the client that the package has by default for *endpoint*: boto3's."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**CREDENTIALS, "AWS_DEFAULT_REGION": REGION}.items():
             patch.setenv(name, value)
@@ -59,11 +57,16 @@ def boto3s(endpoint: str, patience: float | None = None) -> Any:
         return made.new_client()
 
 
-def lean(endpoint: str, patience: float | None = None) -> LeanClient:
-    """Make the lean client for *endpoint*, with the time limits that the package gives it, or *patience*."""
-    there = Endpoint(endpoint, REGION)
+def crt(endpoint: str, patience: float | None = None) -> Any:
+    """Make the client on AWS' Common Runtime for *endpoint*, limited as by the package, or by *patience*."""
+    from awscrt.auth import AwsCredentialsProvider  # few tests need it
+
+    from lambda_once.dynamodb.crt import CrtClient
+
     connect, answer = (made.CONNECT, made.ANSWER) if patience is None else (patience, patience)
-    return LeanClient(there, CREDENTIALS, connect=connect, answer=answer, connections=made.WORKERS)
+    client = CrtClient(endpoint, REGION, connect=connect, answer=answer, connections=made.WORKERS)
+    client._credentials = AwsCredentialsProvider.new_static(*CREDENTIALS.values())
+    return client
 
 
 class Maker(Protocol):
@@ -72,8 +75,9 @@ class Maker(Protocol):
     def __call__(self, endpoint: str, patience: float | None = None) -> Any: ...
 
 
-BOTO3, BOTOCORE, LEAN = "boto3", "botocore", "lean"
-CLIENTS: Final[Mapping[str, Maker]] = {BOTO3: boto3s, BOTOCORE: client, LEAN: lean}
+BOTO3: Final = "boto3"
+CRT: Final = "crt"
+CLIENTS: Final[Mapping[str, Maker]] = {BOTO3: boto3s, CRT: crt}
 """The clients that send our requests."""
 
 

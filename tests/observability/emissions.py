@@ -261,7 +261,7 @@ def names() -> None:
 
 
 def clients() -> None:
-    """A role that may use neither PartiQL nor part rows, and a lean client where only botocore's will do."""
+    """A client of ours, a role without PartiQL and part rows, and crt's client where it will not do."""
     client = tables.client()
     post = Post(client, "tokens")
     create_table(client, "tokens")
@@ -273,8 +273,8 @@ def clients() -> None:
         once.run("large", "large", _large)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("AWS_USE_FIPS_ENDPOINT", "true")
-        lean = Once(table="tokens", client="lean", service=SERVICE, logger=_logger())
-        lean.run("len", "k", len, [])
+        crt = Once(table="tokens", client="crt", service=SERVICE, logger=_logger())
+        crt.run("len", "k", len, [])
 
 
 # ------------------------------------------------------------------ patterns, the watchdog

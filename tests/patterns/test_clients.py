@@ -78,5 +78,5 @@ assert "boto3" not in sys.modules
 
 
 def test_a_write_needs_no_boto3() -> None:
-    """With the lean client, or another that is given, a cold start does not import it."""
+    """With a client that is given, a cold start does not import it."""
     subprocess.run([sys.executable, "-c", WITHOUT_BOTO3], check=True)

@@ -33,8 +33,6 @@ LIMIT = timedelta(milliseconds=REMAINING_MS) + LATE_KILL
 CARDS = ("tok_visa", "tok_visa", "tok_visa", "tok_declined", "tok_timeout")
 WORKS = ("lamp", "lamp", "lamp", "lamp", "flaky-lamp")
 ITEMS = (*WORKS, "jammed-door")
-SENDERS: tuple[dict[str, str], ...] = ({}, {"LAMBDA_ONCE_CLIENT": "lean"})
-"""What chooses the client of each worker in turn: the default, and the lean one."""
 FORGOTTEN = 0.1
 """How many deletions are lost."""
 TWINS = 0.2
@@ -209,8 +207,8 @@ class _Crew:
     def working(self, options: dict[str, Any]) -> Iterator[None]:
         """Poll in the block. After it no process is left."""
         try:
-            for worker, client in zip(self._workers, itertools.cycle(SENDERS)):
-                worker.start({**options, "environment": {**options["environment"], **client}})
+            for worker in self._workers:
+                worker.start(options)
                 worker.wait_until_ready()
             for thread in self._threads:
                 thread.start()

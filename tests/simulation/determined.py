@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import _base as futures
 from contextlib import contextmanager
 from functools import partial
@@ -34,8 +34,8 @@ def determined(seed: int) -> Iterator[None]:
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
         (retry, "SystemRandom", lambda: rng),
         (transport.Transport, "_threads", scheduler.Executor),
-        (pipeline, "in_kept_thread", lambda work: scheduler.Thread(work).start()),
-        (transport, "threading", threads),
+        (pipeline, "in_kept_thread", in_thread),
+        (transport, "in_kept_thread", in_thread),
         (futures, "threading", threads),
         (waiting, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._stopped)),
@@ -55,6 +55,16 @@ def determined(seed: int) -> Iterator[None]:
     finally:
         for owner, name, value in before:
             setattr(owner, name, value)
+
+
+def in_thread(work: Callable[[], Callable[[], object] | None]) -> None:
+    """Begin *work*, as `in_kept_thread` does, in a thread of its own."""
+
+    def run() -> None:
+        if (publish := work()) is not None:
+            publish()
+
+    scheduler.Thread(run).start()
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -119,7 +119,7 @@ def test_twin_a_broken_link_is_found(tmp_path: Path) -> None:
     ("asked", "page"),
     [
         ("held", "/docs/operations/"),
-        ("lean client", "/docs/deploying/"),
+        ("Common Runtime", "/docs/deploying/"),
         ("idempotency key", "/docs/key-design/"),
         ("InProgress", "/reference/lambda_once/"),
     ],

@@ -57,16 +57,16 @@ class Way(NamedTuple):
     """No acquisition and no write ever travels alone."""
 
     def world(self, senders: Mapping[str, Any], table: str) -> World:
-        """Return a world on *table*. Its rows are read by botocore alone."""
+        """Return a world on *table*."""
         store = DynamoDBStore(table, senders[self.client])
-        rows = DynamoDBRows(senders[tables.BOTOCORE], table)
+        rows = DynamoDBRows(senders[tables.BOTO3], table)
         return World(InCompany(store) if self.in_company else store, rows)
 
 
 @pytest.fixture(scope="session")
 def engines_table(senders: Mapping[str, Any]) -> Iterator[str]:
     """One table of a real engine for all tests, each of which leaves it empty."""
-    with tables.fresh(senders[tables.BOTOCORE]) as name:
+    with tables.fresh(senders[tables.BOTO3]) as name:
         yield name
 
 
@@ -76,7 +76,7 @@ def way(request: pytest.FixtureRequest, partiql: None) -> Iterator[Callable[[Way
     senders: Mapping[str, Any] = request.getfixturevalue("senders")
     table: str = request.getfixturevalue("engines_table")
     yield lambda way: way.world(senders, table)
-    tables.clear(senders[tables.BOTOCORE], table)
+    tables.clear(senders[tables.BOTO3], table)
 
 
 def world_of(request: pytest.FixtureRequest) -> World:
@@ -109,15 +109,8 @@ def _ways(*ways: Way) -> list[Any]:
     ]
 
 
-ON_ENGINE = _ways(Way(tables.BOTO3, in_company=False), Way(tables.LEAN, in_company=True))
-"""Both ways of sending. What a client sends does not depend on what a request holds."""
-OTHER_WAYS = _ways(
-    Way(tables.BOTO3, in_company=True),
-    Way(tables.BOTOCORE, in_company=False),
-    Way(tables.BOTOCORE, in_company=True),
-    Way(tables.LEAN, in_company=False),
-)
-"""For the contract alone: with `ON_ENGINE` each client in each way."""
+ON_ENGINE = _ways(*(Way(name, in_company=way) for name in tables.CLIENTS for way in (False, True)))
+"""Each client in both ways of sending."""
 
 
 @pytest.fixture

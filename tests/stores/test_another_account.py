@@ -34,7 +34,7 @@ class Noting:
 def test_a_batch_is_worked_once(senders: Mapping[str, Any], partiql: None, name: str) -> None:
     """A redelivery is replayed, a result in parts too, by single requests; no statement is sent."""
     client = senders[name]
-    with tables.fresh(senders[tables.BOTOCORE]) as table:
+    with tables.fresh(senders[tables.BOTO3]) as table:
         arn = client.describe_table(TableName=table)["Table"]["TableArn"]
         noting = Noting(client)
         once = Once(store=DynamoDBStore(arn, noting), service="orders")

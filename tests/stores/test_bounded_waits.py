@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
+import logging
 import math
+import os
+import subprocess
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -15,12 +22,15 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
+from lambda_once import Once
+from lambda_once.core import threads
 from lambda_once.core.clock import FINAL, Deadline
 from lambda_once.dynamodb.client import ANSWER, CONNECT, longest_try, new_client
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.testing import FakeClock
+from tests.docs.pages import ROOT
 from tests.kit.strict.engine import client_error
 
 WAIT_SECONDS = 10
@@ -37,7 +47,7 @@ def _client(connect: float | None = 1, read: float | None = 3, retries: Any = ON
 class Stub:
     """A client of one try and these time limits; *ask* answers its requests. It keeps who asked."""
 
-    def __init__(self, ask: Callable[[], Any], connect: float = 1, read: float = 3) -> None:
+    def __init__(self, ask: Callable[[], Any], connect: float | None = 1, read: float = 3) -> None:
         limits = SimpleNamespace(connect_timeout=connect, read_timeout=read, retries=ONE_TRY)
         self.meta = SimpleNamespace(config=limits)
         self.askers: list[threading.Thread] = []
@@ -104,6 +114,138 @@ def test_a_refusal_is_raised_as_it_came(remaining: float) -> None:
     assert raised.value is refusal
 
 
+@pytest.fixture(autouse=True)
+def _no_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread is kept from another test."""
+    monkeypatch.setattr(threads, "_kept", [])
+
+
+def _until_idle(many: int) -> bool:
+    """Wait until *many* threads are kept."""
+    patience = threading.Event()
+    return any(len(threads._kept) == many or patience.wait(0.01) for _ in range(WAIT_SECONDS * 100))
+
+
+@pytest.mark.parametrize("connect", [60, None], ids=["a long limit", "no limit"])
+def test_requests_use_one_thread_one_after_the_other(connect: float | None) -> None:
+    """It is idle before its answer is there, so the next request never starts another; so after a refusal."""
+    answers = itertools.cycle([True, False])
+
+    def ask() -> str:
+        if next(answers):
+            return "answered"
+        raise client_error("ConditionalCheckFailedException", "refused", "UpdateItem")
+
+    client = Stub(ask, connect)
+    for _ in range(20):
+        with suppress(ClientError):
+            _asked(client, 30)
+    assert len(client.askers) == 20
+    assert len({*client.askers}) == 1
+
+
+def test_twin_that_is_idle_after_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next request finds no idle thread, and starts another."""
+
+    def keep(begin: Any, kept: Any) -> None:
+        while True:
+            publish = begin.get()()
+            publish()
+            threading.Event().wait(SHORT)
+            kept.append(begin)
+
+    monkeypatch.setattr(threads, "_keep", keep)
+    with pytest.raises(AssertionError):
+        test_requests_use_one_thread_one_after_the_other(60)
+
+
+def test_as_many_threads_are_kept_as_were_busy_at_once() -> None:
+    """Two requests at once have two, and the next two use both."""
+    for _ in range(2):
+        both = threading.Barrier(2, timeout=WAIT_SECONDS)
+        client = Stub(both.wait, 60)
+        callers = [threading.Thread(target=_asked, args=(client, 30)) for _ in range(2)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        assert len({*client.askers}) == len(client.askers) == 2
+        assert _until_idle(2)
+
+
+def test_a_request_that_hangs_holds_no_other_up() -> None:
+    """Its thread is not idle, so the next ones have another, which they share."""
+    gate = threading.Event()
+    hanging, client = Stub(lambda: gate.wait(WAIT_SECONDS), 60), Stub(lambda: "answered", 60)
+    with pytest.raises(ReadTimeoutError):
+        _asked(hanging, SHORT)
+    assert [_asked(client, 30) for _ in range(3)] == ["answered"] * 3
+    (asker,) = {*client.askers}
+    assert asker not in hanging.askers
+    gate.set()
+    assert _until_idle(2)
+
+
+def test_an_idle_thread_keeps_no_response() -> None:
+    """A response has up to 16 MB, and an error the locals of its frames."""
+
+    class Answer:
+        pass
+
+    answers = [Answer()]
+    kept = weakref.ref(answers[0])
+    _asked(Stub(answers.pop, 60), 30)
+    assert _until_idle(1)
+    gc.collect()
+    patience = threading.Event()
+    assert any(kept() is None or patience.wait(0.01) for _ in range(WAIT_SECONDS * 100))
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({}, "takes 4 s at most; it waits in a kept thread if less remains"),
+        ({"retries": None}, "so each request waits in a kept thread; give it Config("),
+        ({"read": None}, "or has no timeout, so each request waits"),
+    ],
+    ids=str,
+)
+def test_the_limits_of_a_given_client_are_logged_once(
+    limits: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At first use, and nothing of a client that is made here."""
+    caplog.set_level("INFO", "shop")
+    lines: list[logging.LogRecord] = []
+    for client in (None, _client(**limits)):
+        caplog.clear()
+        once = Once(table="tokens", client=client, service="shop", logger=logging.getLogger("shop"))
+        for disabled in ("false", "true", "false"):
+            with pytest.MonkeyPatch.context() as environment:
+                environment.setenv("LAMBDA_ONCE_DISABLED", disabled)
+                assert once._runtime.engine is not None
+        lines = [line for line in caplog.records if line.message == "once.client_limits"]
+        assert len(lines) == (0 if client is None else 1)
+    assert said in vars(lines[0])["reason"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    """Its parent's idle thread is not there: a request that waited for it would never be sent."""
+    script = (
+        "import os, signal\n"
+        "from tests.stores.test_bounded_waits import Stub, _asked\n"
+        "client = Stub(lambda: 'answered', 60)\n"
+        "print(_asked(client, 30), flush=True)\n"
+        "if not (child := os.fork()):\n"
+        f"    signal.alarm({WAIT_SECONDS})\n"
+        "    print(_asked(client, 3), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["answered", "answered"]
+
+
 @pytest.mark.parametrize("late", ["an answer", ConnectionResetError("late"), SystemExit(3)], ids=repr)
 @pytest.mark.filterwarnings("error")
 def test_no_request_waits_past_the_deadline(late: Any) -> None:
@@ -123,8 +265,8 @@ def test_no_request_waits_past_the_deadline(late: Any) -> None:
     (asker,) = client.askers
     assert asker.daemon
     gate.set()
-    asker.join(WAIT_SECONDS)
-    assert not asker.is_alive()
+    assert _until_idle(1)
+    assert _asked(Stub(lambda: "answered", 60), 1) == "answered"
 
 
 def test_twin_that_relies_on_the_clients_limits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ PYTHONS = {(3, 13): "/b/python", (3, 11): "/a/python"}
 @pytest.mark.parametrize(
     ("requirement", "pinned"),
     [
-        ("boto3>=1.34.32", "boto3==1.34.32"),
+        ("boto3>=1.35.20", "boto3==1.35.20"),
         ("pydantic>=2.4,<3", "pydantic==2.4"),
         ("aws-lambda-powertools[tracer]>=3.29,<4", "aws-lambda-powertools[tracer]==3.29"),
     ],

@@ -107,9 +107,9 @@ def walked(handler: Callable[[Any, Any], Any], first: Any, second: Any) -> Walk:
 
 @contextmanager
 def _once() -> Iterator[Once]:
-    """Return an instance on an empty table, with botocore's own client."""
+    """Return an instance on an empty table, with limits that need no thread, which is not walked."""
     with mock_aws():
-        client = tables.client()
+        client = tables.client(patience=1)
         create_table(client, "tokens")
         yield Once(table="tokens", client=client, service="walk")
 

@@ -160,8 +160,8 @@ def is_written(access: Access, write: Write | Deletion) -> bool:
     match answer:
         case Unanswered(why):
             access.output.say(
-                f"lambda-once: the token table did not respond ({why}); it is unknown whether this was "
-                f"written. It was if lambda-once show {token} {sign}; otherwise retry"
+                f"lambda-once: it is unknown whether this was written: {why}. "
+                f"It was if lambda-once show {token} {sign}; otherwise retry"
             )
             raise click.exceptions.Exit(2)
         case Misconfigured():

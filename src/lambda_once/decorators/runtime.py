@@ -228,9 +228,12 @@ class Runtime:
             return self._store
         if self._overrides is not None and self._overrides.store is not None:
             return self._overrides.store
-        if self._prepared is not None and self._prepared.table == self._table_name:
-            return self._prepared
-        return self._new_store()
+        prepared = self._prepared
+        if prepared is None or prepared.table != self._table_name:
+            prepared = self._new_store()
+        if not isinstance(self._client, str | None):
+            self.reporter.warn_once(Event.CLIENT_LIMITS, prepared.transport.limits)
+        return prepared
 
     @property
     def _table_name(self) -> str | None:
@@ -255,7 +258,7 @@ class Runtime:
             self._client,
             configured_shards(),
             warn=partial(self._log, Event.BATCH_DENIED),
-            declined=partial(self._log, Event.LEAN_CLIENT_DECLINED),
+            declined=partial(self._log, Event.CRT_DECLINED),
             parts_denied=partial(self._log, Event.PARTS_DENIED),
         )
 

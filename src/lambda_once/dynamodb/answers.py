@@ -16,46 +16,43 @@ from botocore.exceptions import ResponseStreamingError
 from lambda_once.dynamodb.errors import NotDynamoDB, is_from_dynamodb
 
 if TYPE_CHECKING:
-    from lambda_once.dynamodb.connection import Response
+    from collections.abc import Mapping
 
 REDIRECT, _SERVER_ERROR = 300, 500
 EXPIRED: Final = frozenset({"ExpiredTokenException", "UnrecognizedClientException"})
 """Errors after which the credentials are read once more."""
 _MESSAGES: Final[tuple[str, ...]] = ("message", "Message")
-_CHECKSUM, _REQUEST_ID = "x-amz-crc32", "x-amzn-requestid"
+REQUEST_ID: Final = "x-amzn-requestid"
 
 
-class ParsedResponse(NamedTuple):
-    """A response, and what botocore's parser makes of it; that of an error has a status from REDIRECT on."""
+class Response(NamedTuple):
+    """A whole HTTP response. Names of *headers* are in lower case."""
 
-    response: Response
-    parsed: dict[str, Any]
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
-def answer_of(response: Response, *, checked: bool = False) -> ParsedResponse:
+def answer_of(response: Response) -> dict[str, Any]:
     """
-    Read *response* as botocore's parser does.
+    Read *response* as botocore's parser does; that of an error has a status from REDIRECT on.
 
-    *checked*: the response must have a checksum. Raises `NotDynamoDB` for somebody else's page, and
-    ResponseStreamingError for a body that is not what was sent: an empty one would be a grant.
+    Raises `NotDynamoDB` for somebody else's page, and ResponseStreamingError, which is transient, for a body
+    that is not what was sent: an empty one would be a grant.
     """
-    status, headers, body, _ = response
-    checksum = headers.get(_CHECKSUM)
+    status, headers, body = response
+    checksum = headers.get("x-amz-crc32")
     if checksum is not None and checksum != str(crc32(body)):
         raise ResponseStreamingError(error="the checksum of the body is wrong")
-    if checksum is None and checked and status < _SERVER_ERROR:
-        raise ResponseStreamingError(error="the response has no checksum")
-    if status < REDIRECT:
-        if not is_from_dynamodb(headers):
-            raise NotDynamoDB(status=status)
-        if not body:
-            raise ResponseStreamingError(error="the response is empty")
+    if not body and (status < REDIRECT or ("content-length" not in headers and status < _SERVER_ERROR)):
+        raise ResponseStreamingError(error="the body is empty")
     content = _object(body)
-    if content is None and status < _SERVER_ERROR:
-        raise NotDynamoDB(status=status)
-    metadata = {"HTTPStatusCode": status, "HTTPHeaders": dict(headers), "RetryAttempts": 0}
-    if _REQUEST_ID in headers:
-        metadata["RequestId"] = headers[_REQUEST_ID]
+    if status < _SERVER_ERROR:
+        is_ours = is_from_dynamodb(headers)
+        if not (is_ours or (content is not None and status >= REDIRECT)):
+            raise NotDynamoDB(status=status)
+        if content is None:
+            raise ResponseStreamingError(error="the body is not a JSON object")
     parsed = content or {}
     if status >= REDIRECT:
         kind = str(parsed.pop("__type", status))
@@ -66,8 +63,11 @@ def answer_of(response: Response, *, checked: bool = False) -> ParsedResponse:
             else next((parsed[name] for name in _MESSAGES if name in parsed), "")
         )
         parsed["Error"] = {"Message": text, "Code": code}
+    metadata = {"HTTPStatusCode": status, "HTTPHeaders": dict(headers), "RetryAttempts": 0}
+    if REQUEST_ID in headers:
+        metadata["RequestId"] = headers[REQUEST_ID]
     parsed["ResponseMetadata"] = metadata
-    return ParsedResponse(response, parsed)
+    return parsed
 
 
 def redacted(token: str | None, parsed: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """
 Which client sends the requests, how it is made, and when it is made again.
 
-There are three. boto3's client, with botocore's request objects and urllib3 left out (`direct`), is the
-default; the same one with everything of botocore's; and the lean one. The lean client is opt-in. It takes
-static credentials from the environment, a region of the standard partition or an explicit endpoint, and
-nothing else: where anything is set that only botocore understands, or a library is loaded that patches
-botocore to trace or to fake requests, boto3's client sends them.
+There are two, both AWS' own. boto3's client is the default. The other sends through AWS' Common Runtime
+(`crt`), and is opt-in: where anything is set that only botocore understands, or a library is loaded that
+patches botocore to trace or to fake requests, boto3's client sends them.
 """
 
 from __future__ import annotations
@@ -36,6 +34,9 @@ _MATTER: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_DYNAMODB",
@@ -45,16 +46,12 @@ _MATTER: Final = (
 
 
 VARIABLE: Final = "LAMBDA_ONCE_CLIENT"
-LEAN, BOTOCORE = "lean", "botocore"
+CRT: Final = "crt"
 
 STANDARD_REGION: Final = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")
 """Regions whose endpoints end in amazonaws.com (botocore's partitions.json, partition "aws")."""
 
 _NOT_UNDERSTOOD: Final = (
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_DEFAULT_PROFILE",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
     "AWS_LAMBDA_EXEC_WRAPPER",
@@ -68,28 +65,31 @@ _FILES: Final = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FIL
 _PATCH_BOTOCORE: Final = (
     "aws_xray_sdk",
     "ddtrace",
+    "elasticapm",
+    "lumigo_tracer",
     "moto",
+    "newrelic",
     "opentelemetry.instrumentation.botocore",
+    "opentelemetry.instrumentation.urllib3",
     "sentry_sdk",
+    "vcr",
 )
-"""Libraries that see requests only where botocore sends them."""
+"""Libraries that see requests, or answer them, only where botocore sends them."""
 
 
 def made_client(name: str | None, declined_by: Callable[[str], object] | None) -> Any:
     """
     Make the client that *name* or the environment asks for.
 
-    *declined_by* is called with the reason if that is the lean one and boto3's is made.
+    *declined_by* is called with the reason if that is crt's and boto3's is made. Raises `Misconfigured` if
+    crt's is asked for and awscrt is not installed; of boto3's as `new_client`.
     """
-    asked = client_named(name, os.environ)
-    if asked == BOTOCORE:
-        return guarded(botocore_client())
-    if asked == LEAN:
+    if client_named(name, os.environ) == CRT:
         reason = declined(os.environ, sys.modules)
         if reason is None:
-            return lean_client()
+            return crt_client()
         if declined_by is not None:
-            declined_by(f"boto3's client is used instead of the lean one: {reason}")
+            declined_by(f"boto3's client is used instead of crt's: {reason}")
     return guarded(new_client())
 
 
@@ -97,33 +97,29 @@ def surroundings(name: str | None) -> tuple[object, ...]:
     """Return what the client *name* is made for; of the secrets only a hash, which is never shown."""
     variables = hash(tuple(os.environ.get(variable) for variable in _MATTER))
     # A library that patches botocore patches the classes, and so a client of botocore's that there is.
-    patched = of_modules(sys.modules) if client_named(name, os.environ) == LEAN else None
-    return os.getpid(), variables, patched
+    patched = of_modules(sys.modules) if client_named(name, os.environ) == CRT else None
+    return os.getpid(), variables, patched, getattr(sys.modules.get("boto3"), "DEFAULT_SESSION", None)
 
 
 def client_named(given: str | None, environ: Mapping[str, str]) -> str:
     """
-    Return LEAN or BOTOCORE as ``Once(client=)`` or LAMBDA_ONCE_CLIENT has it; an empty str: boto3's client.
+    Return CRT if ``Once(client=)`` or LAMBDA_ONCE_CLIENT has it; an empty str: boto3's client.
 
     Raises `Misconfigured` for a word that names no client.
     """
     source, word = ("client=", given) if given is not None else (f"{VARIABLE}=", environ.get(VARIABLE, ""))
-    if word not in ("", LEAN, BOTOCORE):
-        raise Misconfigured(f"{source}{word} is unknown: use {LEAN} or {BOTOCORE}, or pass a boto3 client")
+    if word not in ("", CRT):
+        raise Misconfigured(f"{source}{word} is unknown: use {CRT}, or pass a boto3 client")
     return word
 
 
 def declined(environ: Mapping[str, str], modules: Container[str]) -> str | None:
-    """Return why the lean client may not be used here, as a clause for a log line; None: it may."""
+    """Return why crt's client may not be used here, as a clause for a log line; None: it may."""
     return of_environment(environ) or of_modules(modules)
 
 
 def of_environment(environ: Mapping[str, str]) -> str | None:
     """Return what *environ* has, or lacks, that only botocore understands; None: nothing."""
-    from lambda_once.dynamodb.sigv4 import Credentials  # for the lean client alone
-
-    if Credentials.of(environ) is None:
-        return "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, or not usable"
     for name in _NOT_UNDERSTOOD:
         if environ.get(name):
             return f"{name} is set"
@@ -135,8 +131,6 @@ def of_environment(environ: Mapping[str, str]) -> str | None:
             return f"{name} is set"
     if environ.get("AWS_ACCOUNT_ID_ENDPOINT_MODE", "").lower() == "required":
         return "AWS_ACCOUNT_ID_ENDPOINT_MODE is required"
-    if environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
-        return "credentials change under SnapStart"
     return _of_files(environ) or _of_endpoint(environ)
 
 
@@ -191,32 +185,29 @@ def endpoint_url(environ: Mapping[str, str]) -> str:
 # ---------------------------------------------------------------- made here, or given
 
 
-def lean_client() -> Any:
-    """Make a lean client for the environment, with the time limits of `new_client`."""
-    from lambda_once.dynamodb.lean import LeanClient
-    from lambda_once.dynamodb.pool import Endpoint
-
-    endpoint = Endpoint(endpoint_url(os.environ), os.environ["AWS_DEFAULT_REGION"])
-    return LeanClient(endpoint, os.environ, connect=CONNECT, answer=ANSWER, connections=WORKERS)
+def crt_client() -> Any:
+    """Make crt's client for the environment, with the limits of `new_client`. Raises `Misconfigured`."""
+    try:
+        from lambda_once.dynamodb.crt import CrtClient
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "awscrt":
+            raise
+        raise Misconfigured("client=crt needs awscrt: pip install 'lambda-once[crt]'") from error
+    region = os.environ["AWS_DEFAULT_REGION"]
+    url = endpoint_url(os.environ)
+    return CrtClient(url, region, connect=CONNECT, answer=ANSWER, connections=WORKERS)
 
 
 def new_client() -> Any:
     """
-    Return boto3's low-level client, which sends over our own connections (`direct`).
+    Return boto3's low-level client for an invocation.
 
-    Raises botocore's NoRegionError if no region is set.
+    If the program has loaded boto3, it is what ``boto3.client`` makes, of the default session. If not, boto3
+    is not loaded for it, which a cold start would pay for. Raises botocore's NoRegionError without a region.
     """
-    import botocore.session
-
-    from lambda_once.dynamodb.direct import Direct
-
-    session = botocore.session.get_session()
-    direct = Direct(session, connect=CONNECT, answer=ANSWER, connections=WORKERS)
-    return direct.client(config=_config())
-
-
-def botocore_client() -> Any:
-    """Return the same client, which sends as botocore does. Raises as `new_client`."""
+    boto3 = sys.modules.get("boto3")
+    if boto3 is not None:
+        return boto3.client("dynamodb", config=_config())
     import botocore.session
 
     return botocore.session.get_session().create_client("dynamodb", config=_config())
@@ -242,7 +233,7 @@ def _config() -> Any:
 
 
 def guarded(client: Any) -> Any:
-    """Return *client*, which raises for a response that is not DynamoDB's."""
+    """Return *client*, which raises for a response that is broken, or not DynamoDB's."""
     from lambda_once.dynamodb.errors import only_dynamodb
 
     return only_dynamodb(client)

@@ -1,15 +1,18 @@
 """
 Classifies errors: retry, do not retry, the condition was refused, or the response is not DynamoDB's.
 
-DynamoDB grants a new token by an empty response, and botocore reads an empty response out of any page: behind
-a wrong endpoint the work would run unprotected. So every response is checked (`only_dynamodb`). Sources:
+DynamoDB grants a new token by an empty response, and botocore reads an empty response out of any page, and
+out of a response that was cut: behind a wrong endpoint, or a proxy that fails, the work would run
+unprotected. So every response is checked (`only_dynamodb`), and a broken one is a lost one. Sources:
 DynamoDB developer guide, "Error handling with DynamoDB" and "DynamoDB low-level API"; botocore.exceptions.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -135,6 +138,80 @@ def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
     return reasons
 
 
+# -- an outage, for a person
+
+
+class _Outage(NamedTuple):
+    codes: frozenset[str]
+    happened: str
+    cure: str
+
+
+_OUTAGES = (
+    _Outage(
+        THROTTLED
+        | {"ProvisionedThroughputExceeded", "ThrottlingError", "UnprocessedItems", "UnprocessedKeys"},
+        "was throttled",
+        "raise the table's capacity, or retry later",
+    ),
+    _Outage(
+        frozenset({CONFLICT, "TransactionConflict", "TransactionInProgressException"}),
+        "met another write",
+        "retry",
+    ),
+    _Outage(
+        frozenset({"EndpointConnectionError"}),
+        "found nobody there",
+        "check AWS_ENDPOINT_URL_DYNAMODB and the region, and that something listens there",
+    ),
+    _Outage(
+        frozenset({"ConnectTimeoutError"}),
+        "could not connect in time",
+        "in a VPC, add a gateway endpoint for DynamoDB to the subnet's route table",
+    ),
+    _Outage(
+        frozenset({"SSLError"}),
+        "could not connect by TLS",
+        "check AWS_CA_BUNDLE, the endpoint's certificate, and the clock",
+    ),
+    _Outage(
+        frozenset({"ProxyConnectionError"}),
+        "could not connect to its proxy",
+        "check HTTPS_PROXY and NO_PROXY",
+    ),
+    _Outage(
+        frozenset({"ReadTimeoutError"}),
+        "got no response in time",
+        "retry; if it lasts, check the network and AWS Health",
+    ),
+)
+"""What a code means for a person; the first that has it."""
+
+
+def outage(failure: Exception | str, operation: str, table: str, host: str | None) -> str:
+    """
+    Return what happened to a request that may succeed later, and the likely cure; nothing that it carried.
+
+    *failure* is an error, or the code of a part of a batch; *host* is None if no client could be made.
+    """
+    code = failure if isinstance(failure, str) else code_of(failure)
+    if code == CANCELED and isinstance(failure, ClientError):
+        code = next(reason["Code"] for reason in reasons_of(failure) if reason.get("Code") != "None")
+    happened, cure = "got no whole response", "retry; if it lasts, check AWS Health"
+    if isinstance(failure, ClientError) or failure == "InternalServerError":
+        happened = "failed at DynamoDB"
+    for known in _OUTAGES:
+        if code in known.codes:
+            _, happened, cure = known
+    at = "" if host is None else f" at {host}"
+    return f"{named_operation(operation)} on table {table!r}{at} {happened} ({code}): {cure}"
+
+
+def named_operation(operation: str) -> str:
+    """Return *operation*, such as ``update_item``, as a role names it: ``UpdateItem``."""
+    return "".join(word[0].upper() + word[1:] for word in operation.split("_"))
+
+
 def _status_of(error: ClientError) -> int:
     status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return status
@@ -143,6 +220,7 @@ def _status_of(error: ClientError) -> int:
 # -- the origin of a response
 
 _JSON = "application/x-amz-json-"
+_SESSION_TOKEN = re.compile(rb"(x-amz-security-token:)(?:[^\\\"]|\\/)+")
 _REQUEST_ID = "x-amzn-requestid"
 
 
@@ -160,36 +238,69 @@ class CrossedResponse(HTTPClientError):  # type: ignore[misc]  # botocore has no
 
 def only_dynamodb(client: Any) -> Any:
     """
-    Return *client*, which from now on raises `NotDynamoDB` for a response that is not DynamoDB's.
+    Return *client*, which from now on accepts a response only if it is DynamoDB's, and whole.
 
-    A response that did not come by HTTP (a test double, botocore's Stubber, DAX) is accepted. Errors of
-    status 500 and above are left to botocore: a proxy's are as transient as DynamoDB's own.
+    It raises `NotDynamoDB` for somebody else's, and ResponseStreamingError, which is transient, for a broken
+    one. A response that did not come by HTTP (a test double, botocore's Stubber, DAX) is accepted.
+
+    Neither event is documented. `before-parse` comes before a parser that fails on JSON that is no object, or
+    reads a refusal out of half a head; botocore has it from 1.35.20 on. Without it `after-call` would still
+    check whatever may grant.
     """
     events = getattr(getattr(client, "meta", None), "events", None)
     if events is not None:
-        # Before parsing, which fails on JSON that is no object; botocore 1.34 lacks that event.
         events.register("before-parse.dynamodb", _before_parse, unique_id="lambda-once-unparsed")
         events.register("after-call.dynamodb", _after_call, unique_id="lambda-once-parsed")
     return client
 
 
-def _before_parse(response_dict: Mapping[str, Any], **_: object) -> None:
+def _before_parse(response_dict: dict[str, Any], **_: object) -> None:
     status, headers, body = (response_dict[name] for name in ("status_code", "headers", "body"))
-    if status < _REDIRECT:
-        _check(status, headers)
-    elif status < _SERVER_ERROR and not (_is_own_refusal(headers, body) or _is_object(body)):
-        raise NotDynamoDB(status=status)
+    is_object = _is_object(body)
+    check(status, headers, body, is_object=is_object)
+    if status >= _SERVER_ERROR and not is_object:
+        response_dict["body"] = b""  # botocore takes the status for the error's code then
+    elif status >= _CLIENT_ERROR and b"x-amz-security-token" in body:
+        # AWS quotes the request whose signature is wrong, and an error is logged.
+        response_dict["body"] = _SESSION_TOKEN.sub(rb"\1***", body)
 
 
-def _after_call(parsed: Mapping[str, Any], **_: object) -> None:
-    metadata = parsed.get("ResponseMetadata", {})
-    if "HTTPHeaders" in metadata and metadata.get("HTTPStatusCode", 0) < _REDIRECT:
-        _check(metadata.get("HTTPStatusCode"), metadata["HTTPHeaders"])
+def _after_call(http_response: Any, **_: object) -> None:
+    came = getattr(http_response, "raw", None) is not None  # a double's has no body to read
+    if came and http_response.status_code < _REDIRECT:
+        check(http_response.status_code, http_response.headers, http_response.content, is_object=True)
 
 
-def _check(status: object, headers: Mapping[str, str]) -> None:
-    if not is_from_dynamodb(headers):
-        raise NotDynamoDB(status=status)
+def check(status: int, headers: Mapping[str, Any], body: bytes, *, is_object: bool) -> None:
+    """
+    Raise if a response is broken (ResponseStreamingError), or not DynamoDB's (`NotDynamoDB`).
+
+    http.client takes the end of a connection for the end of the head, and botocore reads a result out of an
+    empty body: a response that is cut anywhere would be a grant, or a refusal without a name. One without a
+    Content-Length is accepted: moto sends none, nor does a server that sends in chunks. Errors of status 500
+    and above are left to botocore if they came whole: a proxy's are as transient as DynamoDB's own.
+    """
+    broken = _damage(status, headers, body)
+    if broken is None and status < _SERVER_ERROR:
+        is_ours = is_from_dynamodb(headers)
+        if not (is_ours or (is_object and status >= _REDIRECT)):
+            raise NotDynamoDB(status=status)
+        if not is_object:
+            broken = "the body is not a JSON object"
+    if broken is not None:
+        raise ResponseStreamingError(error=broken)
+
+
+def _damage(status: int, headers: Mapping[str, Any], body: bytes) -> str | None:
+    """Return what shows that a response is not as it was sent; None: nothing does."""
+    length, checksum = headers.get("content-length"), headers.get("x-amz-crc32")
+    if length is not None and str(length) != str(len(body)):
+        return f"{len(body)} bytes came of a body whose length is {str(length)[:20]!r}"
+    if checksum is not None and str(checksum) != str(crc32(body)):
+        return "the checksum of the body is wrong"
+    if not body and (status < _REDIRECT or (length is None and status < _SERVER_ERROR)):
+        return "the body is empty"
+    return None
 
 
 def is_from_dynamodb(headers: Mapping[str, str]) -> bool:
@@ -197,13 +308,10 @@ def is_from_dynamodb(headers: Mapping[str, str]) -> bool:
     return headers.get("content-type", "").startswith(_JSON) or _REQUEST_ID in headers
 
 
-def _is_own_refusal(headers: Mapping[str, str], body: bytes) -> bool:
-    """Return whether a refusal looks like DynamoDB's, so that it need not be parsed here as well."""
-    return is_from_dynamodb(headers) and body.startswith(b"{")
-
-
 def _is_object(body: bytes) -> bool:
+    """Return whether *body* is what botocore's parser can read: an object, and the name of an error a str."""
     try:
-        return isinstance(json.loads(body), dict)
-    except ValueError:
+        content = json.loads(body.decode())
+    except (ValueError, RecursionError):
         return False
+    return isinstance(content, dict) and isinstance(content.get("__type", ""), str)

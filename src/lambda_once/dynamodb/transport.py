@@ -6,14 +6,20 @@ botocore is imported at first use, too: a cold start may not need it.
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from lambda_once.core.clock import FINAL
+from lambda_once.core.threads import in_kept_thread
 from lambda_once.dynamodb.client import (
+    ANSWER,
+    CONNECT,
     WORKERS,
     forget_in_child,
     guarded,
@@ -25,11 +31,12 @@ from lambda_once.dynamodb.retry import PATIENCE, Tries, as_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
 
+_LOG = logging.getLogger(__name__)
 W = TypeVar("W")
 A = TypeVar("A")
 
@@ -56,7 +63,7 @@ class Transport:
         """
         *heard* is called with every response, errors included, and the time of its request.
 
-        *declined* is called with the reason if the lean client is asked for and botocore's is used.
+        *declined* is called with the reason if crt's client is asked for and boto3's is used.
         """
         self._heard = heard
         self._declined = declined
@@ -102,13 +109,14 @@ class Transport:
 
         send = partial(self._exchanged, operation)
         made: dict[bool, Tries] = {}  # at the first failure of a kind: nearly all requests have none
+        tried = 0
         while True:
+            tried += 1
             asked = deadline.clock.now()
             try:
                 answer = self._sent(send, arguments, deadline, asked)
             except Caught as error:
-                if self._heard is not None:
-                    self._heard(getattr(error, "response", None), asked)
+                self._hear(operation, getattr(error, "response", None), asked, tried, error)
                 if not is_transient(error):
                     raise
                 waits = self.is_patient and code_of(error) in THROTTLED
@@ -119,9 +127,23 @@ class Transport:
                 if failed is not None:
                     failed(error)
             else:
-                if self._heard is not None:
-                    self._heard(answer, asked)
+                self._hear(operation, answer, asked, tried)
                 return answer
+
+    def _hear(
+        self, operation: str, response: Any, asked: datetime, tried: int, error: Exception | None = None
+    ) -> None:
+        """Hand on the response to a try, and log what AWS Support asks for; nothing that it carried."""
+        if self._heard is not None:
+            self._heard(response, asked)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            from lambda_once.dynamodb.errors import code_of
+
+            metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+            status, request_id = metadata.get("HTTPStatusCode", "-"), metadata.get("RequestId", "-")
+            code = "-" if error is None else code_of(error)
+            line = "%s host=%s status=%s error=%s request_id=%s try=%d"
+            _LOG.debug(line, operation, self.host, status, code, request_id, tried)
 
     def is_answer(self, request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
         """Whether *response*, a refusal too, can be that of *request*: for what bears something to check."""
@@ -158,7 +180,7 @@ class Transport:
         """
         Send one request, and await its response, where the deadline is ever final, until the deadline.
 
-        If the client's own time limits are longer, another thread awaits the response, and goes on after the
+        If the client's own time limits are longer, a kept thread awaits the response, and goes on after the
         deadline: the request may still be written. Past the deadline nothing is sent, nor where it is final
         and no thread can be started; before that, only the client's limits apply then.
         """
@@ -169,8 +191,18 @@ class Transport:
             return send(**arguments)
         if remaining <= 0:
             raise _no_answer()
+        from concurrent.futures import Future  # a client of our own needs it near the end alone
+
+        answer: Future[Any] = Future()
+
+        def exchange() -> Callable[[], object]:
+            try:
+                return partial(answer.set_result, send(**arguments))
+            except BaseException as error:  # noqa: BLE001  (it is raised where the response is awaited)
+                return partial(answer.set_exception, error)
+
         try:
-            answer = in_thread(partial(send, **arguments))
+            in_kept_thread(partial(copy_context().run, exchange))
         except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
             if remaining <= FINAL:
                 raise _no_answer() from None
@@ -198,15 +230,38 @@ class Transport:
             self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
             return self._pool
 
+    def mistake_in(self, items: Sequence[Mapping[str, Any]]) -> str | None:
+        """Return what is wrong with a user's *items* of a transaction. Raises what making a client raises."""
+        from lambda_once.dynamodb.shapes import mistake_in  # only transactions have parts that a user wrote
+
+        return mistake_in(items, self._connected())
+
     @property
     def place(self) -> str:
         """The region and endpoint of the client, for a message."""
         meta: Any = getattr(self._client, "meta", None)
-        lean: Any = getattr(self._client, "endpoint", None)
-        if isinstance(getattr(lean, "url", None), str):
-            return f"region {lean.region} ({lean.url})"
         region, url = getattr(meta, "region_name", None), getattr(meta, "endpoint_url", None)
         return f"region {region} ({url})" if isinstance(region, str) else "this region"
+
+    @property
+    def host(self) -> str | None:
+        """The host and port of the client's endpoint, for a message; None if there is no client yet."""
+        url = getattr(getattr(self._client, "meta", None), "endpoint_url", None)
+        return urlsplit(url).netloc.rpartition("@")[2] or None if isinstance(url, str) else None
+
+    @property
+    def limits(self) -> str:
+        """When a request waits in a kept thread, for a message."""
+        if math.isfinite(self._longest):
+            return (
+                f"a request of client= takes {self._longest:g} s at most; it waits in a kept thread if less"
+                " remains of the invocation"
+            )
+        return (
+            "client= retries by itself or has no timeout, so each request waits in a kept thread; give it"
+            f" Config(connect_timeout={CONNECT:g}, read_timeout={ANSWER:g},"
+            " retries={'total_max_attempts': 1})"
+        )
 
     def prepare(self) -> None:
         """
@@ -229,22 +284,6 @@ class Transport:
             if self._client is None:
                 self._client = made_client(self._name, self._declined)
             return self._client
-
-
-def in_thread(work: Callable[[], A]) -> Future[A]:
-    """Begin *work* in a daemon thread of its own. Raises RuntimeError where no thread can be started."""
-    from concurrent.futures import Future  # only the end of an invocation needs it
-
-    future: Future[A] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001  (it is raised where the outcome is awaited)
-            future.set_exception(error)
-
-    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
-    return future
 
 
 def _no_answer() -> Exception:

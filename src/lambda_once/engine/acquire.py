@@ -236,6 +236,8 @@ class Acquirer:
         error.token = error.token or call.token
         differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
         reason = str(error) if isinstance(error, Misconfigured | OtherCaller) else None
+        if isinstance(error, StoreUnavailable):
+            reason = error.reason or str(error)
         call.report(refusal(error), error=type(error).__name__, differing=differing, reason=reason)
         return error
 
@@ -273,10 +275,8 @@ class Acquirer:
             case Won():
                 return self._won(call, write, answer)
             case Unanswered(reason):  # nothing runs then (guarantee 7)
-                message = (
-                    f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
-                )
-                raise StoreUnavailable(message, token=call.token)
+                message = f"token {call.token} was not run, retry later: {reason}"
+                raise StoreUnavailable(message, token=call.token, reason=reason)
             case Misconfigured() as wrong:
                 raise wrong
 

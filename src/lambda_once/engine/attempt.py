@@ -118,8 +118,9 @@ class Attempt:
 
         Raises `Fenced`, with nothing written, if the token was taken over; botocore's
         ``TransactionCanceledException`` if a condition of *items* fails, with reasons in the order of
-        *items*; `StoreUnavailable` if it is unknown whether it was written; `Misconfigured` for a second
-        call, and after the work has returned, raised or called `complete`.
+        *items*; `StoreUnavailable` if it is unknown whether it was written; `Misconfigured`, with nothing
+        written, for an item that isn't in DynamoDB's form (the message has its path), for a second call, and
+        after the work has returned, raised or called `complete`.
         """
         sending = self._ownership.begin_transaction()
         try:

@@ -349,10 +349,10 @@ class Finisher:
                 raise self._lost(ownership, record)
             case Unanswered(reason):
                 message = (
-                    f"could not extend the lease on token {ownership.token} ({reason}); "
-                    f"it still expires at {stamp(ownership.lease)}"
+                    f"could not extend the lease on token {ownership.token}; "
+                    f"it still expires at {stamp(ownership.lease)}: {reason}"
                 )
-                raise StoreUnavailable(message, token=ownership.token)
+                raise StoreUnavailable(message, token=ownership.token, reason=reason)
             case Misconfigured() as wrong:
                 raise wrong
             case _ as unreachable:
@@ -375,10 +375,10 @@ class Finisher:
                 raise self._lost(ownership, record)
             case Unanswered(reason):
                 message = (
-                    f"outcome of the transaction on token {ownership.token} is unknown ({reason}); "
-                    "the next delivery re-checks it"
+                    f"outcome of the transaction on token {ownership.token} is unknown; "
+                    f"the next delivery re-checks it: {reason}"
                 )
-                raise StoreUnavailable(message, token=ownership.token)
+                raise StoreUnavailable(message, token=ownership.token, reason=reason)
             case Misconfigured() as wrong:
                 raise wrong
             case _ as unreachable:

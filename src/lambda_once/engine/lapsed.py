@@ -62,10 +62,10 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
         raise written
     if isinstance(written, Unanswered):
         message = (
-            f"the probe found token {call.token} done, but the completion was not written "
-            f"({written.reason}); retry later"
+            f"the probe found token {call.token} done, but the completion was not written; "
+            f"retry later: {written.reason}"
         )
-        raise StoreUnavailable(message, token=call.token)
+        raise StoreUnavailable(message, token=call.token, reason=written.reason)
     if isinstance(written, Written):
         call.report(Event.COMPLETED, record, reason="the probe found it done")
 
@@ -147,8 +147,8 @@ def _found(ownership: Ownership, history: History, finisher: Finisher) -> Copy |
         case Busy(until):
             raise _in_progress(ownership, finisher, until)
         case Unanswered(reason):
-            message = f"the history did not respond ({reason}); token {call.token} was not run"
-            raise StoreUnavailable(message, token=call.token)
+            message = f"token {call.token} was not run, retry later: {reason}"
+            raise StoreUnavailable(message, token=call.token, reason=reason)
         case _ as unreachable:
             assert_never(unreachable)
 

@@ -21,7 +21,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline, sleep_on_loop
-from lambda_once.engine.waiting import Signal, in_kept_thread, off_loop
+from lambda_once.core.threads import in_kept_thread
+from lambda_once.engine.waiting import Signal, off_loop
 from lambda_once.stores.contract import Unanswered, WriteAnswer
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lambda_once.core.clock import Clock, Waits, has_running_loop, sleep_on_loop
@@ -22,15 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from concurrent.futures import Executor
 
-    Work = Callable[[], object]
-
 T = TypeVar("T")
 THREADS = 32
 """Most concurrent requests of async work; further requests wait for a thread."""
 _loops = threading.local()
 _executors: list[Executor] = []
-_kept: list[SimpleQueue[Work]] = []
-"""The queue of each idle kept thread."""
 _making = threading.Lock()
 
 
@@ -163,27 +158,6 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     return own.runner.run(coroutine, context=copy_context())  # its own is as old as the runner
 
 
-def in_kept_thread(work: Work) -> None:
-    """
-    Begin *work* in a thread that is kept for later work. Raises RuntimeError if none can be started.
-
-    Starting a thread costs several per cent of a batch of ten records. As many are kept as were ever busy at
-    the same time.
-    """
-    try:
-        begin = _kept.pop()
-    except IndexError:
-        begin = SimpleQueue()
-        threading.Thread(target=_keep, args=(begin, _kept), daemon=True).start()
-    begin.put(work)
-
-
-def _keep(begin: SimpleQueue[Work], kept: list[SimpleQueue[Work]]) -> None:
-    while True:
-        begin.get()()
-        kept.append(begin)
-
-
 def _step(work: Waits[Any]) -> Pause | WaitResult:
     try:
         return Pause(next(work))
@@ -226,7 +200,6 @@ def _executor() -> Executor:
 
 if hasattr(os, "register_at_fork"):  # a child has none of the threads
     os.register_at_fork(after_in_child=_executors.clear)
-    os.register_at_fork(after_in_child=_kept.clear)
 
 
 class _Once:

@@ -329,8 +329,8 @@ def _sent(engine: Engine, finish: PreparedFinish) -> WriteAnswer:
     call.invocation.tally.raise_interruption()
     if isinstance(answer, Unanswered):
         call.report(Event.STORE_UNAVAILABLE, reason=answer.reason)
-        message = f"the token table did not respond ({answer.reason}); token {call.token} is finished later"
-        raise StoreUnavailable(message, token=call.token)
+        message = f"token {call.token} is finished later: {answer.reason}"
+        raise StoreUnavailable(message, token=call.token, reason=answer.reason)
     return answer
 
 

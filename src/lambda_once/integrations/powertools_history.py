@@ -31,7 +31,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 
 from lambda_once.core.arguments import checked_flag, checked_text
 from lambda_once.core.signatures import accepts, is_async
-from lambda_once.dynamodb.errors import Caught, code_of, is_transient, only_dynamodb
+from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient, only_dynamodb
 from lambda_once.engine.history import Busy, Earlier, HistoryAnswer, Vacant
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured
 from lambda_once.stores.contract import Unanswered
@@ -376,4 +376,5 @@ def _unanswered(error: Exception) -> Unanswered:
                 "and endpoint, and the permissions GetItem, PutItem, UpdateItem and DeleteItem"
             ) from error
         case _:
-            return Unanswered(code_of(error))
+            happened = "was throttled" if code_of(error) in THROTTLED else "did not answer"
+            return Unanswered(f"Powertools' table {happened} ({code_of(error)})")

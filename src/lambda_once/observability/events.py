@@ -64,7 +64,8 @@ class Event(StrEnum):
     POWERTOOLS_DISABLED = "once.powertools_disabled", WARNING
     BATCH_DENIED = "once.batch_denied", WARNING
     PARTS_DENIED = "once.parts_denied", ERROR  # large results are not stored as they should be
-    LEAN_CLIENT_DECLINED = "once.lean_client_declined", WARNING
+    CLIENT_LIMITS = "once.client_limits", INFO  # of a client that is given; once per environment
+    CRT_DECLINED = "once.crt_declined", WARNING
     REPORT_FAILED = "once.report_failed", WARNING  # a hook, metric or segment raised
     # a pattern; another content under one key is key_reused
     APPLIED = "once.applied", DEBUG, "applied"

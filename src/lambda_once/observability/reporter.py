@@ -56,7 +56,7 @@ class Details(NamedTuple):
     error: str | None = None
     """The kind of an exception, never its message, which may quote data."""
     reason: str | None = None
-    """A text of this package. It may name a table, an option or fields, but contains no data."""
+    """A text of this package. It may name a table, a host, an option or fields, but contains no data."""
     differing: str | None = None
     """The names of fields in which a payload differs from the first under its key, never their values."""
     pattern: str | None = None

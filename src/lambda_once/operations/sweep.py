@@ -96,6 +96,6 @@ def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceErr
         failed = table.transport.failed(error, "DeleteItem", token)
         if isinstance(failed, Misconfigured):
             return failed
-        message = f"no response to the deletion of {token} ({failed.reason}); the next sweep continues"
-        return StoreUnavailable(message, token=token)
+        message = f"token {token} may not be deleted; the next sweep continues: {failed.reason}"
+        return StoreUnavailable(message, token=token, reason=failed.reason)
     return True

@@ -152,7 +152,9 @@ class TokenTable:
         try:
             batch_write(send, self.name, writes, deadline)
         except Unprocessed as throttled:
-            raise unavailable(record.token, "not all parts were deleted in time") from throttled
+            raise unavailable(
+                record.token, self.transport.outage("UnprocessedItems", "BatchWriteItem")
+            ) from throttled
         return record.stored.count
 
 

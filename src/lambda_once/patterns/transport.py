@@ -59,7 +59,7 @@ class PatternTransport(Transport):
         Raises `ConditionFailed`; `StoreUnavailable` without a response (it may have taken effect);
         `Misconfigured` for a request that DynamoDB will never accept.
         """
-        from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_refusal, is_transient
+        from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_refusal, is_transient, outage
 
         earlier: list[Exception] = []
         try:
@@ -70,13 +70,18 @@ class PatternTransport(Transport):
                 raise ConditionFailed(error.response.get("Item"), unanswered=unanswered) from None
             if not is_transient(error):
                 raise Misconfigured(_refused(error, operation, request)) from error
-            message = f"no answer to {operation} after {len(earlier) + 1} tries ({code_of(error)}); retry"
-            raise StoreUnavailable(message) from error
+            reason = outage(error, operation, _table_of(request), self.host)
+            message = f"{reason}; tried {len(earlier) + 1} times"
+            raise StoreUnavailable(message, reason=reason) from error
 
 
 def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> str:
     from lambda_once.dynamodb.errors import NOT_DYNAMODB, is_foreign
 
-    table = request["TableName"] if "TableName" in request else next(iter(request["RequestItems"]))
     reason = NOT_DYNAMODB if is_foreign(error) else f"was refused: {error}"
-    return f"{operation} on table {table!r} {reason}"
+    return f"{operation} on table {_table_of(request)!r} {reason}"
+
+
+def _table_of(request: Mapping[str, Any]) -> str:
+    table: str = request["TableName"] if "TableName" in request else next(iter(request["RequestItems"]))
+    return table

@@ -138,7 +138,21 @@ class Batches:
             left = [n for n in left if outcomes[n] in _AGAIN]
             if left and not tries.again(began):
                 break
-        return [_outcome(outcome, conflicted=n in conflicts) for n, outcome in enumerate(outcomes)]
+        return [self._outcome(outcome, conflicted=n in conflicts) for n, outcome in enumerate(outcomes)]
+
+    def _outcome(self, last: Outcome, *, conflicted: bool) -> Outcome:
+        """
+        Return the outcome of a statement from its *last* try.
+
+        After a conflict it is not an outage (guarantee 7).
+        """
+        if last is None or (isinstance(last, str) and last not in _AGAIN) or isinstance(last, Misconfigured):
+            return last
+        if conflicted:
+            return CONFLICT
+        if isinstance(last, Unanswered):
+            return last
+        return Unanswered(self._transport.outage(last, "BatchExecuteStatement"))
 
     def _sent(self, batch: Sequence[Arguments], deadline: Deadline) -> Sequence[Outcome]:
         try:
@@ -173,7 +187,7 @@ class Batches:
             try:
                 rows = self._transport.items([{"lockToken": {"S": token}} for token in part], deadline, None)
             except StoreUnavailable as unavailable:
-                found |= dict.fromkeys(part, Unanswered(str(unavailable)))
+                found |= dict.fromkeys(part, Unanswered(unavailable.reason or str(unavailable)))
             except Misconfigured as wrong:
                 self._stop(str(wrong))
                 found |= dict.fromkeys(part, wrong)
@@ -187,19 +201,6 @@ def _record(item: object) -> Found:
         return None if item is None else record_of(item)  # type: ignore[arg-type]
     except Misconfigured as wrong:
         return wrong
-
-
-def _outcome(last: Outcome, *, conflicted: bool) -> Outcome:
-    """
-    Return the outcome of a statement from its *last* try.
-
-    After a conflict it is not an outage (guarantee 7).
-    """
-    if not isinstance(last, Unanswered) and last not in _AGAIN:
-        return last
-    if conflicted:
-        return CONFLICT
-    return last if isinstance(last, Unanswered) else Unanswered(str(last))
 
 
 def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAnswer | None:

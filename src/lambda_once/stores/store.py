@@ -104,6 +104,13 @@ class DynamoDBStore:
     def transact(
         self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
     ) -> WriteAnswer:
+        token = None if finish is None else finish.token
+        try:
+            mistake = self.transport.mistake_in(items)
+        except Caught as error:
+            return self.transport.failed(error, "TransactWriteItems", token)
+        if mistake is not None:
+            return Misconfigured(f"{mistake}; nothing was written", token=token)
         if finish is not None:
             ready = self._put_parts(finish, deadline)
             if not isinstance(ready, Write):
@@ -116,10 +123,10 @@ class DynamoDBStore:
             self.transport.call("transact_write_items", request, deadline)
         except ClientError as error:
             if is_transient(error):
-                return Unanswered(code_of(error))
+                return self.transport.failed(error, "TransactWriteItems", token)
             return _canceled(error, finish, len(items))
         except Caught as error:
-            return self.transport.failed(error, "TransactWriteItems", finish.token if finish else None)
+            return self.transport.failed(error, "TransactWriteItems", token)
         return Written.WRITTEN
 
     def unfinished(
@@ -197,7 +204,7 @@ class DynamoDBStore:
             item = error.response.get("Item") if isinstance(error, ClientError) else None
             return self.read(token, deadline) if item is None else record_of(item)
         except StoreUnavailable as unavailable:
-            return Unanswered(str(unavailable))
+            return Unanswered(unavailable.reason or str(unavailable))
         except Misconfigured as wrong:
             return wrong
 
@@ -222,7 +229,7 @@ class DynamoDBStore:
             batch_write(partial(self.transport.call, deadline=deadline), self.table, left, deadline)
         except Unprocessed:
             failed: Unanswered | Misconfigured = Unanswered(
-                "not all parts of its result were written in time"
+                self.transport.outage("UnprocessedItems", "BatchWriteItem")
             )
         except Caught as error:
             failed = self.transport.failed(error, "BatchWriteItem", write.token)

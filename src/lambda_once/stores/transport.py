@@ -18,6 +18,8 @@ from lambda_once.dynamodb.errors import (
     is_transient,
     is_wrong_clock,
     message_of,
+    named_operation,
+    outage,
 )
 from lambda_once.dynamodb.retry import Unprocessed, batch_get
 from lambda_once.dynamodb.transport import Transport
@@ -75,16 +77,20 @@ class TokenTransport(Transport):
         try:
             rows = batch_get(ask, self.table, keys, deadline, ConsistentRead=True, **projection(only))
         except Unprocessed as throttled:
-            raise unavailable(token, "the rows could not all be read in time") from throttled
+            raise unavailable(token, self.outage("UnprocessedKeys", "BatchGetItem")) from throttled
         return {row[TOKEN]["S"]: row for row in rows}
 
     def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Misconfigured:
         """Return what *error* means for one token."""
         if is_transient(error):
-            return Unanswered(code_of(error))
+            return Unanswered(self.outage(error, operation))
         wrong = misconfigured(error, self.table, operation, token, self.place)
         wrong.__cause__ = error  # it may be raised elsewhere
         return wrong
+
+    def outage(self, failure: Exception | str, operation: str) -> str:
+        """Return what happened to a request, or to a part of a batch, for `Unanswered`."""
+        return outage(failure, operation, self.table, self.host)
 
 
 def projection(only: Sequence[str]) -> dict[str, Any]:
@@ -94,8 +100,7 @@ def projection(only: Sequence[str]) -> dict[str, Any]:
 
 
 def unavailable(token: str | None, reason: str) -> StoreUnavailable:
-    message = f"the token table did not respond in time ({reason}); nothing was run, retry later"
-    return StoreUnavailable(message, token=token)
+    return StoreUnavailable(f"nothing was run, retry later: {reason}", token=token, reason=reason)
 
 
 def misconfigured(
@@ -103,7 +108,7 @@ def misconfigured(
 ) -> Misconfigured:
     """Return an error that names what is wrong with the table, the permissions or the clock."""
     code, message = code_of(error), message_of(error)
-    operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
+    operation = named_operation(operation)
     if code == "ResourceNotFoundException" and "index" not in message:  # moto raises it for an index, too
         advice = (
             f"table {table!r} does not exist in {place}: deploy the template, or set LAMBDA_ONCE_TABLE, or "

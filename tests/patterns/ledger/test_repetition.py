@@ -51,7 +51,7 @@ def counted(values: Values) -> Values:
 
 
 UNKNOWN = (
-    r"no answer to update_item after 6 tries \(.*\)\. The write to item .* of ledger .* may have taken "
+    r"UpdateItem on table .* \(.*\): .*; tried 6 times\. The write to item .* of ledger .* may have taken "
     r"effect, and without id= a repeated call is another write: read the item first, or give id="
 )
 
@@ -91,7 +91,7 @@ def test_a_read_without_an_answer_wrote_nothing(strict: Ground) -> None:
     """So the error does not say that it may have."""
     line = Line(strict)
     line.cut(reads=0)
-    with pytest.raises(StoreUnavailable, match="no answer to get_item") as unread:
+    with pytest.raises(StoreUnavailable, match="GetItem on table") as unread:
         line.ledger.change("c", counted)
     assert "may have" not in str(unread.value)
     assert line.item is None

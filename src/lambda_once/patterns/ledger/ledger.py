@@ -311,9 +311,8 @@ class Ledger:
         except StoreUnavailable as error:
             if name is not None or error.__cause__ is None:  # contended: nothing was written
                 raise
-            unanswered = str(error).removesuffix("; retry")
             message = (
-                f"{unanswered}. The write to {write.shown} may have taken effect, and without id= a repeated "
+                f"{error}. The write to {write.shown} may have taken effect, and without id= a repeated "
                 "call is another write: read the item first, or give id="
             )
             raise StoreUnavailable(message) from error.__cause__

@@ -1,4 +1,4 @@
-"""On DynamoDB Local the lean client answers as botocore's does, refusals included."""
+"""On DynamoDB Local crt's client answers as boto3's does, refusals included."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from lambda_once.dynamodb.lean import LeanClient
-from lambda_once.dynamodb.pool import Endpoint
+from lambda_once.dynamodb.crt import CrtClient
 
 pytestmark = pytest.mark.engine
 
@@ -108,10 +107,10 @@ def answers(client: Any, table: str) -> list[Any]:
 
 @pytest.fixture
 def tables(dynamodb_local: str) -> Iterator[tuple[Any, list[str]]]:
-    """Give botocore's client, and two tables for the same requests."""
+    """Give boto3's client, and two tables for the same requests."""
     config = Config(retries={"total_max_attempts": 1}, parameter_validation=False)
     client = boto3.client("dynamodb", endpoint_url=dynamodb_local, config=config)
-    names = [f"lean-{os.urandom(4).hex()}" for _ in range(2)]
+    names = [f"crt-{os.urandom(4).hex()}" for _ in range(2)]
     for name in names:
         client.create_table(
             TableName=name,
@@ -127,13 +126,11 @@ def tables(dynamodb_local: str) -> Iterator[tuple[Any, list[str]]]:
 
 def test_both_clients_answer_alike(tables: tuple[Any, list[str]], dynamodb_local: str) -> None:
     """Values, refusals and their rows, reasons of a canceled transaction, and statements of a batch."""
-    botocores, (first, second) = tables
-    lean = LeanClient(
-        Endpoint(dynamodb_local, "eu-central-1"), os.environ, connect=1, answer=5, connections=10
-    )
-    wanted = answers(botocores, first)
-    got = answers(lean, second)
-    lean.close()
+    boto3s, (first, second) = tables
+    crt = CrtClient(dynamodb_local, "eu-central-1", connect=1, answer=5, connections=10)
+    wanted = answers(boto3s, first)
+    got = answers(crt, second)
+    crt.close()
     assert _of(got, second) == _of(wanted, first)
     assert [status for *_, status, _ in got].count(400) == 5
 

@@ -1,0 +1,117 @@
+"""What a user puts into a transaction is checked before anything is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import botocore.session
+import pytest
+
+from lambda_once.dynamodb.shapes import mistake_in
+
+SECRET = "4111111111111111"
+
+
+def _put(**more: Any) -> dict[str, Any]:
+    return {"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}} | more}
+
+
+def _value(value: Any) -> dict[str, Any]:
+    return _put(Item={"id": {"S": "1"}, "of": value})
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"S": "x"}
+    for _ in range(levels):
+        value = {"L": [value]}
+    return value
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "a condition of None": (
+        [_put(ConditionExpression=None)],
+        "TransactItems[0].Put.ConditionExpression: give a str, not a NoneType",
+    ),
+    "the second item": ([_put(), _put(TableName=1)], "TransactItems[1].Put.TableName: give a str, not a int"),
+    "a set of letters": ([_value({"SS": SECRET})], "Put.Item.of.SS: give a list or tuple, not a str"),
+    "a number in a set": ([_value({"SS": ["a", 1]})], "Put.Item.of.SS[1]: give a str, not a int"),
+    "false that is true": ([_value({"BOOL": "false"})], "Put.Item.of.BOOL: give a bool, not a str"),
+    "0 that is false": ([_value({"BOOL": 0})], "Put.Item.of.BOOL: give a bool, not a int"),
+    "a number": ([_value({"N": 41})], "Put.Item.of.N: give a str, not a int"),
+    "a plain value": ([_value(SECRET)], "Put.Item.of: give a dict, not a str"),
+    "deep within": (
+        [_value({"M": {"a": {"L": [{"SS": SECRET}]}}})],
+        "Put.Item.of.M.a.L[0].SS: give a list or tuple, not a str",
+    ),
+    "an unknown type": ([_value({"T": SECRET})], "Put.Item.of: 'T' is unknown; use S, N, B,"),
+    "an unknown operation": (
+        [{"Putt": _put()["Put"]}],
+        "TransactItems[0]: 'Putt' is unknown; use ConditionCheck, Put, Delete, Update",
+    ),
+    "an unknown parameter": (
+        [_put(Condition="x")],
+        "TransactItems[0].Put: 'Condition' is unknown; use Item,",
+    ),
+    "no table": ([{"Put": {"Item": {}}}], "TransactItems[0].Put: TableName is missing"),
+    "an empty name": ([_put(TableName="")], "TransactItems[0].Put.TableName: invalid length"),
+    "a name that is no text": (
+        [_put(ExpressionAttributeNames={1: "a"})],
+        "ExpressionAttributeNames (key: 1)",
+    ),
+    "one item alone": (_put(), "TransactItems: give a list or tuple, not a dict"),
+    "endless": ([_value(_nested(3_000))], "TransactItems is nested too deeply"),
+}
+RIGHT: dict[str, Any] = {
+    "none": [],
+    "a tuple": (_put(),),
+    "a condition": [_put(ConditionExpression="attribute_not_exists(id)")],
+    "each type": [
+        _put(
+            Item={
+                "s": {"S": ""},
+                "n": {"N": "1.50"},
+                "b": {"B": b"\x00"},
+                "a": {"B": bytearray(b"\x00")},
+                "t": {"SS": ["x"]},
+                "u": {"NS": ("1",)},
+                "v": {"BS": [b"x"]},
+                "m": {"M": {"l": {"L": []}}},
+                "z": {"NULL": True},
+                "f": {"BOOL": False},
+            }
+        )
+    ],
+    "other operations": [
+        {"Update": {"TableName": "t", "Key": {"id": {"S": "1"}}, "UpdateExpression": "SET a = :a"}},
+        {"Delete": {"TableName": "t", "Key": {"id": {"S": "2"}}}},
+        {"ConditionCheck": {"TableName": "t", "Key": {"id": {"S": "3"}}, "ConditionExpression": "a = :a"}},
+    ],
+}
+
+
+@pytest.fixture(params=["boto3's", "another"])
+def client(request: pytest.FixtureRequest) -> Any:
+    """A client that has the model of the service, and one that has none."""
+    if request.param == "another":
+        return object()
+    return botocore.session.get_session().create_client("dynamodb", region_name="eu-west-1")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_found(client: Any, name: str) -> None:
+    """Its path, and what to give, and no value."""
+    items, said = WRONG[name]
+    mistake = mistake_in(items, client)
+    assert said in str(mistake)
+    assert SECRET not in str(mistake)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_dynamodb_takes_passes(client: Any, name: str) -> None:
+    """As it passes botocore's own validation."""
+    assert mistake_in(RIGHT[name], client) is None
+
+
+def test_a_few_mistakes_are_named(client: Any) -> None:
+    """Not hundreds."""
+    assert str(mistake_in([{"Putt": 1}] * 50, client)).count("Putt") == 3
