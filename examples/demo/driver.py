@@ -20,7 +20,7 @@ from lambda_once.testing import FakeClock, lambda_context, using
 from .answers import DEAD, SILENT, answer_of
 from .captured import Capture, Output
 from .sandbox import Killed, Sandbox
-from .template import ROOT, Function, Template
+from .template import ROOT, SHOP, Function, Template
 from .world import new_world
 
 MARGIN_SECONDS = 3.0
@@ -159,7 +159,8 @@ class Driver:
 
 
 def _event(file: str, receives: int | None) -> dict[str, Any]:
-    event: dict[str, Any] = json.loads((ROOT / "events" / f"{file}.json").read_text(encoding="utf-8"))
+    (path,) = (found for folder in (ROOT, SHOP) for found in (folder / "events").glob(f"{file}.json"))
+    event: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if receives is not None:
         for record in event["Records"]:
             record["attributes"]["ApproximateReceiveCount"] = str(receives)

@@ -1,4 +1,4 @@
-"""The token table and the functions' configuration, read from template.yaml and its nested template."""
+"""The token table and the functions' configuration, read from the shop's template and its nested one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
+SHOP = ROOT / "examples" / "orders"
 TABLE = "TokenTable"
 NAME_OF_TABLE = "Tokens.Outputs.TokenTableName"
-"""The reference to the table in template.yaml."""
+"""The reference to the table in the shop's template."""
 
 
 class Unresolved(Exception):
@@ -56,9 +57,10 @@ class Function:
 
 
 class Template:
-    """template.yaml with its references resolved to *given* values or to the defaults of its parameters."""
+    """The shop's template, its references resolved to *given* values or the defaults of its parameters."""
 
-    def __init__(self, given: dict[str, str], path: Path = ROOT / "template.yaml") -> None:
+    def __init__(self, given: dict[str, str], path: Path = SHOP / "template.yaml") -> None:
+        self._path = path
         self._parsed = _read(path)
         nested = path.parent / self._parsed["Resources"]["Tokens"]["Properties"]["Location"]
         self._table = _read(nested)["Resources"][TABLE]["Properties"]
@@ -78,10 +80,11 @@ class Template:
         everyone = self._parsed["Globals"]["Function"]
         name = f"orders-{resource}"
         variables = self._resolved(everyone["Environment"]["Variables"])
+        code = (self._path.parent / everyone["CodeUri"]).resolve()
         module, _, handler = properties["Handler"].rpartition(".")
         return Function(
             name=name,
-            module=f"{everyone['CodeUri'].strip('/')}.{module}",
+            module=".".join((*code.relative_to(ROOT).parts, module)),
             handler=handler,
             timeout=timedelta(seconds=properties.get("Timeout", everyone["Timeout"])),
             environment={
@@ -101,7 +104,7 @@ class Template:
             case {"Ref": str(name)} | {"Fn::GetAtt": str(name)} if name in self._values:
                 return self._values[name]
             case {"Ref": _} | {"Fn::GetAtt": _} | {"Fn::Sub": _}:
-                raise Unresolved(f"template.yaml: {value} has no value in the demo")
+                raise Unresolved(f"{self._path}: {value} has no value in the demo")
             case dict():
                 return {key: self._resolved(inner) for key, inner in value.items()}
             case list():

@@ -22,6 +22,8 @@ from lambda_once.check.templates import read
 ROOT = Path(__file__).parents[2]
 SHOP = Path(__file__).with_name("shop.yaml")
 SAMPLE = ROOT / "template.yaml"
+ORDERS = ROOT / "examples" / "orders" / "template.yaml"
+"""The shop."""
 MINIMAL = ROOT / "examples" / "minimal" / "template.yaml"
 TOKENS = ROOT / "examples" / "infrastructure" / "tokens.yaml"
 LAYER = "arn:aws:lambda:eu-central-1:123456789012:layer:lambda-once:1"
@@ -69,12 +71,12 @@ def unseen(deployment: Deployment) -> dict[str, str]:
 )
 def test_the_sample_stack_is_clean(parameters: dict[str, str]) -> None:
     """Not even advice is left, whatever its parameters are."""
-    assert findings(read(SAMPLE, parameters)) == ()
+    assert findings(read(ORDERS, parameters)) == ()
 
 
 def test_what_the_sample_stack_has_is_seen() -> None:
     """Nested stacks, Globals and policies: a clean result is not that of an empty deployment."""
-    seen = read(SAMPLE, {"StatusShards": "8"})
+    seen = read(ORDERS, {"StatusShards": "8"})
     assert [each.resource for each in seen.tables] == ["Tokens.TokenTable"]
     assert {each.resource for each in seen.functions} == {
         *("OrdersApiFunction", "PaymentsFunction", "FulfilmentFunction", "NotificationsFunction"),
@@ -92,7 +94,7 @@ def test_what_the_sample_stack_has_is_seen() -> None:
 
 def test_functions_without_tokens_are_named(tmp_path: Path) -> None:
     """Globals give LAMBDA_ONCE_TABLE to functions of the sample that may not write to the table."""
-    (left,) = unseen(read(SAMPLE, {}))
+    (left,) = unseen(read(ORDERS, {}))
     assert "LoyaltyFunction" in left
     assert "PaymentsFunction" not in left
 
@@ -492,7 +494,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_parameter_that_is_not_there_is_refused() -> None:
     """A typing mistake must not check the defaults."""
     with pytest.raises(CannotCheck, match="has no parameter Shard; it has"):
-        read(SAMPLE, {"Shard": "8"})
+        read(ORDERS, {"Shard": "8"})
 
 
 def test_a_parameter_without_a_value_is_unknown(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lambda_once.cli.app import app
+from tests.kit.recorded import FILES
 
 ROOT = Path(__file__).parents[2]
 PAYMENTS = "examples.orders.payments:charge"
@@ -29,9 +30,14 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(app, ["explain", *arguments], input=stdin)
 
 
+def path(file: str) -> str:
+    """Return where *file* is, seen from the working directory."""
+    return str(FILES[file.removesuffix(".json")].relative_to(ROOT))
+
+
 def explained(handler: str, *files: str, code: int) -> dict[str, Any]:
     """Return the explanation of sample events, as JSON."""
-    ran = run("--handler", handler, *(f"events/{file}" for file in files), "--output", "json")
+    ran = run("--handler", handler, *map(path, files), "--output", "json")
     assert ran.exit_code == code, ran.output
     found: dict[str, Any] = json.loads(ran.stdout)
     return found
@@ -302,4 +308,4 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 )
 def test_an_event_of_another_source(handler: str, file: str, message: str) -> None:
     """Which decorator it is for, in one line."""
-    assert message in complaint("--handler", handler, f"events/{file}")
+    assert message in complaint("--handler", handler, path(file))

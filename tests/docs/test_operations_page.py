@@ -13,6 +13,7 @@ from botocore import xform_name
 
 from lambda_once.cli.app import COMMANDS, app
 from tests.docs.pages import ROOT, prose
+from tests.kit.recorded import SHOP
 
 PATH = ROOT / "docs" / "operations.md"
 PAGE = PATH.read_text(encoding="utf-8")
@@ -127,7 +128,7 @@ def test_variables_exist() -> None:
 def test_the_alarms_of_the_page_are_those_of_the_template() -> None:
     """Every alarm of the sample stack, and of what it nests, is on the page, and no other."""
     nested = sorted((ROOT / "examples" / "infrastructure").glob("*.yaml"))
-    templates = [yaml.compose(path.read_text(encoding="utf-8")) for path in (ROOT / "template.yaml", *nested)]
+    templates = [yaml.compose(path.read_text(encoding="utf-8")) for path in (*SHOP.glob("*.yaml"), *nested)]
     alarms = {name for template in templates for name in _alarms(template)}
     assert sorted(led()) == sorted(alarms)
 
@@ -169,7 +170,7 @@ def test_every_symptom_is_found_at_the_top() -> None:
 
 def test_the_variables_of_the_commands_are_outputs_of_the_stack() -> None:
     """By their names; what a command sets before is none."""
-    template = yaml.compose((ROOT / "template.yaml").read_text(encoding="utf-8"))
+    template = yaml.compose((SHOP / "template.yaml").read_text(encoding="utf-8"))
     outputs = {name for name, _ in _items(_at(template, "Outputs"))}
     text = "\n".join(SHELL)
     used = set(re.findall(r"\$(\w+)", text)) - set(re.findall(r"^([A-Z]+)=", text, re.MULTILINE))

@@ -15,6 +15,7 @@ import pytest
 from examples.demo.table import token_table
 from examples.demo.template import TABLE, Template
 from tests.kit.dynamodb_local import EngineAbsent, running
+from tests.kit.recorded import SHOP
 
 from .image import ROOT, ImageAbsent, provide
 from .sam import CREDENTIALS, REGION, Api, SamAbsent, Stack, build, wheel_of_this_tree
@@ -67,8 +68,8 @@ def tokens(engine: str) -> Iterator[Tokens]:
 
 @pytest.fixture(scope="session")
 def stack(engine: str, tokens: Tokens) -> Stack:
-    """The sample stack, built for this machine, on that engine and table."""
-    return _built(engine, ROOT, "orders")
+    """The shop's stack, built for this machine, on that engine and table."""
+    return _built(engine, SHOP, "orders")
 
 
 @pytest.fixture(scope="session")
@@ -85,12 +86,13 @@ def api(stack: Stack) -> Iterator[Api]:
 
 
 def _built(engine: str, folder: Path, name: str, *, by_wheel: bool = False) -> Stack:
-    """Build the stack in *folder*, which has a template and events."""
+    """Build the stack in *folder*, which has a template and events; the shop sends those of the sample, too."""
+    events = [folder / "events", *([ROOT / "events"] if folder == SHOP else [])]
     with _skipped_if_absent():
         provide()
         endpoint = f"http://host.docker.internal:{urlsplit(engine).port}"
         built = build(folder / "template.yaml", name, wheel_of_this_tree() if by_wheel else None)
-        return Stack(built, folder / "events", endpoint)
+        return Stack(built, events, endpoint)
 
 
 @contextmanager

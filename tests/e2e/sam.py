@@ -86,14 +86,14 @@ class Stack:
     """The built stack, and the engine that its functions are to use."""
 
     template: Path
-    events: Path
-    """The folder of its events."""
+    events: Sequence[Path]
+    """The folders of its events."""
     endpoint: str
     """As containers see it."""
 
     def invoke(self, function: str, event: str) -> Invocation:
         """Hand the file *event*.json of its events to *function*, in a container of its own."""
-        file = self.events / f"{event}.json"
+        (file,) = (file for folder in self.events for file in folder.glob(f"{event}.json"))
         done = _sam([*self._command("invoke"), "--event", str(file), function], INVOKE_SECONDS)
         if done.returncode != 0:
             raise SamFailed(done.stderr[-4000:])

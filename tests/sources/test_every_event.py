@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,10 +53,10 @@ from lambda_once.testing import (
     sns_event,
     sqs_event,
 )
+from tests.kit.recorded import FILES
 
 Way = tuple[str | int, ...]
 
-RECORDED = Path(__file__).parents[2] / "events"
 ORDER = {"orderId": 5}
 HEADERS = {"Idempotency-Key": "5f2b", "User-Agent": "shop/1", "X-Amzn-Trace-Id": "Root=1-5"}
 BATCHES: dict[str, Any] = {
@@ -72,7 +71,7 @@ BATCHES: dict[str, Any] = {
     "rabbitmq with ids": rabbitmq_event(ORDER, message_ids=["5"]),
 }
 EVENTS: dict[str, Any] = {
-    **{path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDED.glob("*.json"))},
+    **{path.name: json.loads(path.read_text(encoding="utf-8")) for path in FILES.values()},
     **BATCHES,
     **{f"pipes of {name}": pipes_event(event) for name, event in BATCHES.items()},
     "sns": sns_event(ORDER),

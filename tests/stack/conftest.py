@@ -1,4 +1,4 @@
-"""The sample stack as its author wrote it, as SAM expands it with what it nests, and as moto deploys it."""
+"""The shop's stack as its author wrote it, as SAM expands it with what it nests, and as moto deploys it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from moto import mock_aws
 
 from examples.demo.table import ACROSS
 from lambda_once.stores.store import DynamoDBStore
+from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
 
 from . import nested
@@ -86,21 +87,16 @@ class Deployed:
         return self.session.client(service)  # type: ignore[call-overload,unused-ignore]
 
 
-def load(name: str) -> Any:
-    """Return one file of events/."""
-    return json.loads((ROOT / "events" / f"{name}.json").read_text())
-
-
 @pytest.fixture(scope="session")
 def template_text() -> str:
-    """template.yaml as it is written."""
-    return (ROOT / "template.yaml").read_text()
+    """The shop's template as it is written."""
+    return (SHOP / "template.yaml").read_text()
 
 
 @pytest.fixture(scope="session")
 def template() -> Template:
-    """template.yaml with what it nests, its short tags spelled out."""
-    return nested.flat(ROOT / "template.yaml")
+    """The shop's template with what it nests, its short tags spelled out."""
+    return nested.flat(SHOP / "template.yaml")
 
 
 @pytest.fixture(scope="session")

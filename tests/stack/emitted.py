@@ -10,8 +10,9 @@ import pytest
 
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Reporter, Tally
+from tests.kit.recorded import load
 
-from .conftest import Template, load
+from .conftest import Template
 from .named import target
 
 

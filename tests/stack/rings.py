@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tests.docs.pages import ROOT
+from tests.kit.recorded import SHOP
 
 from . import nested
 from .cloudwatch import Alarm, alarms_of
@@ -34,7 +35,7 @@ def rings(scenario: Scenario, alarms: Mapping[str, Alarm]) -> dict[str, Rings]:
 
 def every_ring() -> dict[str, dict[str, Rings]]:
     """Return what rings in each scenario, by its sentence."""
-    alarms = alarms_of(nested.flat(ROOT / "template.yaml"))
+    alarms = alarms_of(nested.flat(SHOP / "template.yaml"))
     return {scenario.says: rings(scenario, alarms) for scenario in SCENARIOS}
 
 

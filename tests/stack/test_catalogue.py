@@ -12,8 +12,9 @@ from examples.orders import catalogue
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.results import TooFarAhead
 from lambda_once.testing import FakeClock, lambda_context
+from tests.kit.recorded import load
 
-from .conftest import NOW, Deployed, Template, load
+from .conftest import NOW, Deployed, Template
 from .named import of_type
 from .test_permissions import allowed, noted
 

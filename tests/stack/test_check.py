@@ -15,8 +15,9 @@ from lambda_once.check.deployment import Deployment
 from lambda_once.check.rules import findings
 from lambda_once.check.templates import read
 from lambda_once.core.clock import SystemClock
+from tests.kit.recorded import SHOP
 
-from .conftest import ROOT, Deployed
+from .conftest import Deployed
 from .test_alarms import PROTECTED
 
 FUNCTIONS = sorted({*PROTECTED, "WatchdogFunction"})
@@ -87,7 +88,7 @@ def test_twin_a_function_without_the_policy_of_tokens_is_found(
 
 def test_the_readers_agree(deployed: Deployed, names: dict[str, str]) -> None:
     """Queues, mappings, timeouts, variables and the table are those of the template."""
-    template, account = read(ROOT / "template.yaml", {}), deployment(deployed, names)
+    template, account = read(SHOP / "template.yaml", {}), deployment(deployed, names)
     logical = {physical.rpartition("/")[2]: name for name, physical in names.items()}
 
     def seen(deployment: Deployment) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.documents import stream as document_stream
 from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock, lambda_context, using
+from tests.kit.recorded import load
 
-from .conftest import Deployed, Template, deploy, load
+from .conftest import Deployed, Template, deploy
 from .named import of_type
 from .test_permissions import allowed, noted
 

@@ -14,6 +14,7 @@ from lambda_once.check.policies import permits, statements
 from lambda_once.check.rules import findings
 from lambda_once.check.templates import read
 from tests.kit.iam import filled, listed
+from tests.kit.recorded import SHOP
 
 from .conftest import REGION, ROOT, Template, deploy
 from .named import ALARM, of_type, target
@@ -240,7 +241,7 @@ def test_nobody_else_decrypts(caller: dict[str, str], context: dict[str, str]) -
 @pytest.mark.parametrize("parameters", [{}, {"KmsKeyArn": KEY}], ids=["without", "with"])
 def test_the_check_finds_nothing_with_a_key_or_without(parameters: dict[str, str]) -> None:
     """`lambda-once check --template template.yaml --parameter KmsKeyArn=…`."""
-    assert findings(read(ROOT / "template.yaml", parameters)) == ()
+    assert findings(read(SHOP / "template.yaml", parameters)) == ()
 
 
 def test_the_stack_is_deployed_with_a_key(aws: boto3.Session, translated: Template) -> None:

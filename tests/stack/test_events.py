@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_once.sources.api_gateway import header_values
-
-from .conftest import ROOT, load
-
-EVENTS = ROOT / "events"
-FILES = sorted(path.stem for path in EVENTS.glob("*.json"))
+from tests.kit.recorded import FILES, load
 
 RECEIVED_AGAIN = {"receiptHandle", "attributes.ApproximateReceiveCount"}
 """What SQS changes from one delivery of a message to the next."""
@@ -104,7 +100,7 @@ def test_there_is_a_file_for_every_source() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_is_one_event_of_a_made_up_account(name: str) -> None:
     """Each file holds one JSON object, and every account in it is the one of the AWS documentation."""
-    text = (EVENTS / f"{name}.json").read_text()
+    text = FILES[name].read_text(encoding="utf-8")
     assert isinstance(json.loads(text), dict)
     owners = {part.split(":")[4] for part in text.replace("\\", "").split('"') if part.startswith("arn:aws:")}
     assert owners <= {"123456789012", ""}

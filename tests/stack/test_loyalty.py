@@ -10,8 +10,9 @@ import pytest
 from examples.orders import loyalty, settings
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.testing import FakeClock, lambda_context, sqs_event
+from tests.kit.recorded import load
 
-from .conftest import NOW, Deployed, Template, load
+from .conftest import NOW, Deployed, Template
 from .named import of_type
 from .test_permissions import allowed, noted
 

@@ -17,8 +17,7 @@ from examples.orders.gateway import PaymentGateway
 from examples.orders.warehouse import Warehouse
 from lambda_once import KeyMissing, Misconfigured
 from lambda_once.stores.store import DynamoDBStore
-
-from .conftest import load
+from tests.kit.recorded import load
 
 
 class Invocation(LambdaContext):

@@ -13,10 +13,11 @@ from examples.orders import catalogue, contracts, loyalty, publishing, receipts
 from lambda_once import OnceError
 from lambda_once.patterns.observing import EVENTS
 from lambda_once.testing import FakeClock, lambda_context, sqs_event
+from tests.kit.recorded import load
 from tests.kit.strict.mounted import mounted
 from tests.patterns.fifo.queues import Fate, Fifo
 
-from .conftest import Template, load
+from .conftest import Template
 from .emitted import Emitted, as_function, read
 from .named import by_alarms
 

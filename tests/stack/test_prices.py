@@ -16,8 +16,9 @@ from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context
+from tests.kit.recorded import load
 
-from .conftest import Deployed, Template, load
+from .conftest import Deployed, Template
 from .named import of_type, target
 from .test_permissions import allowed, noted
 

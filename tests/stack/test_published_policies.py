@@ -30,6 +30,7 @@ from lambda_once.testing import (
 from tests.kit import iam, tables
 from tests.kit.executions import executions
 from tests.kit.iam import Statement
+from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
 
 from .conftest import ROOT
@@ -46,7 +47,7 @@ PARTS = "dynamodb:BatchWriteItem"
 
 def sample() -> list[Statement]:
     """Return the policy of the sample stack's functions, that of tokens.yaml; the CDK nests the file, too."""
-    template = flat(ROOT / "template.yaml")
+    template = flat(SHOP / "template.yaml")
     (policy,) = of_type(template, "AWS::Serverless::Function")["PaymentsFunction"]["Policies"]
     document = template["Resources"][policy["Ref"]]["Properties"]["PolicyDocument"]
     service = template["Globals"]["Function"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]

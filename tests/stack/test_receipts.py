@@ -16,9 +16,10 @@ from lambda_once.patterns.fifo import Publisher, Sent
 from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.unique import Unique
 from lambda_once.testing import lambda_context
+from tests.kit.recorded import load
 from tests.patterns.fifo.queues import WINDOW_SECONDS
 
-from .conftest import Deployed, Template, load
+from .conftest import Deployed, Template
 from .named import of_type, target
 from .test_permissions import allowed, noted
 

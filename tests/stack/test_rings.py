@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.prices import QUERY_ALARMS, SHOP_ALARMS, TOKEN_ALARMS
-from tests.docs.pages import ROOT
+from tests.kit.recorded import SHOP
 
 from . import nested
 from .cloudwatch import STARTS, Alarm, Metrics, Query, Series, State, alarms_of
 from .days import SCENARIOS
 from .rings import PAGE, Rings, every_ring, markdown, replaced, rings
 
-ALARMS = alarms_of(nested.flat(ROOT / "template.yaml"))
+ALARMS = alarms_of(nested.flat(SHOP / "template.yaml"))
 HEALTHY = {scenario.says for scenario in SCENARIOS[:6]}
 BY_SENTENCE = {scenario.says: scenario for scenario in SCENARIOS}
 METRIC = Series("Shop", "lost", frozenset())
@@ -72,7 +72,7 @@ def test_without_filling_some_held_payments_do_not_ring() -> None:
 def test_the_alarms_that_are_priced_are_those_of_the_templates() -> None:
     """A listed metric is charged, and one that a query finds; each alarm has the one kind or the other."""
     listed = {name: len([each for each in alarm.queries if each.series]) for name, alarm in ALARMS.items()}
-    own = nested.parsed(ROOT / "examples" / "infrastructure" / "alarms.yaml")["Resources"].keys()
+    own = nested.parsed(SHOP / "alarms.yaml")["Resources"].keys()
     assert sum(count for name, count in listed.items() if name in own) == SHOP_ALARMS
     assert sum(count for name, count in listed.items() if name not in own) == TOKEN_ALARMS
     assert [count for name, count in listed.items() if name not in own].count(0) == QUERY_ALARMS
