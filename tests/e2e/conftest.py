@@ -67,9 +67,15 @@ def tokens(engine: str) -> Iterator[Tokens]:
 
 
 @pytest.fixture(scope="session")
-def stack(engine: str, tokens: Tokens) -> Stack:
-    """The shop's stack, built for this machine, on that engine and table."""
-    return _built(engine, SHOP, "orders")
+def sample(engine: str, tokens: Tokens) -> Stack:
+    """The sample stack, built for this machine, on that engine and table."""
+    return _built(engine, ROOT, "sample")
+
+
+@pytest.fixture(scope="session")
+def shop(engine: str, tokens: Tokens) -> Stack:
+    """The shop's stack, likewise."""
+    return _built(engine, SHOP, "shop")
 
 
 @pytest.fixture(scope="session")
@@ -79,20 +85,20 @@ def minimal(engine: str, tokens: Tokens) -> Stack:
 
 
 @pytest.fixture(scope="module")
-def api(stack: Stack) -> Iterator[Api]:
-    """The stack's HTTP API, served on a loopback port."""
-    with stack.api() as served:
+def api(sample: Stack) -> Iterator[Api]:
+    """The sample's HTTP API, served on a loopback port."""
+    with sample.api() as served:
         yield served
 
 
 def _built(engine: str, folder: Path, name: str, *, by_wheel: bool = False) -> Stack:
-    """Build the stack in *folder*, which has a template and events; the shop sends those of the sample, too."""
+    """Build the stack in *folder*, which has a template and events; the shop takes the sample's, too."""
     events = [folder / "events", *([ROOT / "events"] if folder == SHOP else [])]
     with _skipped_if_absent():
         provide()
         endpoint = f"http://host.docker.internal:{urlsplit(engine).port}"
-        built = build(folder / "template.yaml", name, wheel_of_this_tree() if by_wheel else None)
-        return Stack(built, events, endpoint)
+        built = build(folder, name, wheel_of_this_tree() if by_wheel else None)
+        return Stack(folder, built, events, endpoint)
 
 
 @contextmanager

@@ -85,6 +85,8 @@ class Invocation:
 class Stack:
     """The built stack, and the engine that its functions are to use."""
 
+    folder: Path
+    """Where its commands are given: samconfig.toml is there, if it has one."""
     template: Path
     events: Sequence[Path]
     """The folders of its events."""
@@ -94,7 +96,7 @@ class Stack:
     def invoke(self, function: str, event: str) -> Invocation:
         """Hand the file *event*.json of its events to *function*, in a container of its own."""
         (file,) = (file for folder in self.events for file in folder.glob(f"{event}.json"))
-        done = _sam([*self._command("invoke"), "--event", str(file), function], INVOKE_SECONDS)
+        done = _sam([*self._command("invoke"), "--event", str(file), function], self.folder, INVOKE_SECONDS)
         if done.returncode != 0:
             raise SamFailed(done.stderr[-4000:])
         return Invocation(json.loads(done.stdout) if done.stdout.strip() else None, Said(done.stderr))
@@ -102,12 +104,6 @@ class Stack:
     def with_a_limit_of(self, seconds: int) -> Stack:
         """Return the stack with another limit for all functions that have none of their own."""
         return self._changed(f"limit-{seconds}", "    Timeout: 30\n", f"    Timeout: {seconds}\n")
-
-    def with_the_watchdog(self) -> Stack:
-        """Return the stack with the watchdog in the place of PaymentsFunction: its own code is inline."""
-        line = "      Handler: {}\n"
-        handlers = ("orders.payments.charge", "lambda_once.operations.watchdog.handler")
-        return self._changed("watchdog", *map(line.format, handlers))
 
     def switched_off(self) -> Stack:
         """Return the stack with the layer disabled."""
@@ -132,7 +128,7 @@ class Stack:
         with log.open("w", encoding="utf-8") as written:
             process = subprocess.Popen(
                 [SAM, *self._command(verb), "--port", str(port)],
-                cwd=ROOT,
+                cwd=self.folder,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=written,
@@ -155,8 +151,9 @@ class Stack:
 
     def _command(self, verb: str) -> list[str]:
         return [
-            *("local", verb, "--template", str(self.template), *SETTINGS),
-            *("--skip-pull-image", "--layer-cache-basedir", str(FOLDER / "layers")),
+            *("local", verb, "--template", str(self.template), *_settings(self.folder)),
+            *("--add-host", "host.docker.internal:host-gateway", "--skip-pull-image"),
+            *("--layer-cache-basedir", str(FOLDER / "layers")),
             *("--parameter-overrides", _parameters(self.endpoint)),
         ]
 
@@ -174,24 +171,27 @@ class Api:
         return Said(self.log.read_text(encoding="utf-8", errors="replace"))
 
 
-SETTINGS = ("--config-file", str(ROOT / "samconfig.toml"), "--config-env", "local")
+def _settings(folder: Path) -> list[str]:
+    file = folder / "samconfig.toml"
+    return ["--config-file", str(file), "--config-env", "local"] if file.exists() else []
 
 
 def build(source: Path, name: str, wheels: Path | None = None) -> Path:
     """
-    Build the stack of *source* for this machine, from a cache where nothing changed; return what was built.
+    Build the stack in the folder *source* for this machine, from a cache where nothing changed; return what was built.
 
     *name*: of the folder for both; the SAM CLI keeps one record of what it built beside a build.
     *wheels*: a folder where pip looks, too. Not cached: the SAM CLI compares requirements, not wheels.
     """
     folder = FOLDER / name
     command = [
-        *("build", "--template", str(source), *SETTINGS, "--no-cached" if wheels else "--cached"),
+        *("build", "--template", str(source / "template.yaml"), *_settings(source)),
+        "--no-cached" if wheels else "--cached",
         *("--build-dir", str(folder / "build"), "--cache-dir", str(folder / "cache")),
         *("--parameter-overrides", _parameters("")),
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    done = _sam(command, BUILD_SECONDS, {} if wheels is None else finding(wheels))
+    done = _sam(command, source, BUILD_SECONDS, {} if wheels is None else finding(wheels))
     if done.returncode != 0:
         raise SamFailed(done.stderr[-4000:])
     return folder / "build" / "template.yaml"
@@ -212,13 +212,13 @@ def finding(wheels: Path) -> dict[str, str]:
 
 
 def _sam(
-    arguments: Sequence[str], seconds: float, variables: Mapping[str, str] | None = None
+    arguments: Sequence[str], folder: Path, seconds: float, variables: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     if not SAM.exists():
         raise SamAbsent(f"the SAM CLI is not at {SAM}: run `make e2e`, which installs it")
     return subprocess.run(
         [SAM, *arguments],
-        cwd=ROOT,
+        cwd=folder,
         env={**_environment(), **(variables or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,

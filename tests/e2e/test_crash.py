@@ -50,37 +50,37 @@ def wait_until_it_lapses(row: Row) -> None:
     over.pause(over.remaining())
 
 
-def test_a_crash_leaves_its_token_in_progress(stack: Stack, tokens: Tokens) -> None:
+def test_a_crash_leaves_its_token_in_progress(sample: Stack, tokens: Tokens) -> None:
     """While the lease of a dead function runs, a redelivery goes back to its queue, and nothing changes."""
-    died = stack.invoke("PaymentsFunction", "sqs-payment-crash")
+    died = sample.invoke("PaymentsFunction", "sqs-payment-crash")
     assert died.answer["errorType"].startswith("Runtime.")
     row = in_progress(tokens, died)
 
-    again = stack.invoke("PaymentsFunction", "sqs-payment-crash-redelivery")
+    again = sample.invoke("PaymentsFunction", "sqs-payment-crash-redelivery")
     assert again.answer == {"batchItemFailures": [{"itemIdentifier": "c80e8021-a70a-42c7-a470-796e1186f753"}]}
     assert again.said.counted() == {"inProgress": 1}
     assert tokens.row(row["lockToken"]["S"]) == row
 
 
-def test_a_payment_that_timed_out_waits_for_a_person(stack: Stack, tokens: Tokens) -> None:
+def test_a_payment_that_timed_out_waits_for_a_person(sample: Stack, tokens: Tokens) -> None:
     """Once the lease is over the redelivery is held: whether the card was charged is unknown."""
-    row = in_progress(tokens, timed_out(stack, "PaymentsFunction", "sqs-payment-slow"))
+    row = in_progress(tokens, timed_out(sample, "PaymentsFunction", "sqs-payment-slow"))
     assert "ttl" not in row
 
     wait_until_it_lapses(row)
-    again = stack.invoke("PaymentsFunction", "sqs-payment-slow-redelivery")
+    again = sample.invoke("PaymentsFunction", "sqs-payment-slow-redelivery")
     assert again.answer["errorType"] == "BatchProcessingError"
     assert again.said.entries("charged") == []
     assert [entry["error"] for entry in again.said.entries("once.refused")] == ["Held"]
     assert tokens.row(row["lockToken"]["S"]) == row
 
 
-def test_an_order_that_timed_out_is_shipped_by_its_retry(stack: Stack, tokens: Tokens) -> None:
+def test_an_order_that_timed_out_is_shipped_by_its_retry(shop: Stack, tokens: Tokens) -> None:
     """Once the lease is over the redelivery takes the token over, under a larger fence, and does the work."""
-    row = in_progress(tokens, timed_out(stack, "FulfilmentFunction", "sqs-order-slow"))
+    row = in_progress(tokens, timed_out(shop, "FulfilmentFunction", "sqs-order-slow"))
 
     wait_until_it_lapses(row)
-    again = stack.invoke("FulfilmentFunction", "sqs-order-slow-redelivery")
+    again = shop.invoke("FulfilmentFunction", "sqs-order-slow-redelivery")
     assert again.answer == {"batchItemFailures": []}
     assert len(again.said.entries("shipped")) == 1
     assert again.said.counted() == {"started": 1, "takenOver": 1, "completed": 1}

@@ -8,12 +8,12 @@ from .sam import Invocation, Stack
 pytestmark = pytest.mark.e2e
 
 SOURCES = [
-    ("PaymentsFunction", "sqs-payment", "sqs-payment-redelivery", "charged"),
-    ("FulfilmentFunction", "sqs-order", "sqs-order-redelivery", "shipped"),
-    ("NotificationsFunction", "sns-notice", "sns-notice-retry", "mailed"),
-    ("InvoicesFunction", "eventbridge-order-paid", "eventbridge-order-paid-retry", "invoiced"),
-    ("ContractsAnnouncer", "stream-contracts", "stream-contracts", "announced"),
-    ("OrdersApiFunction", "http-api-order", "http-api-order-retry", "created"),
+    ("sample", "PaymentsFunction", "sqs-payment", "sqs-payment-redelivery", "charged"),
+    ("sample", "NotificationsFunction", "sns-notice", "sns-notice-retry", "mailed"),
+    ("sample", "OrdersApiFunction", "http-api-order", "http-api-order-retry", "created"),
+    ("shop", "FulfilmentFunction", "sqs-order", "sqs-order-redelivery", "shipped"),
+    ("shop", "InvoicesFunction", "eventbridge-order-paid", "eventbridge-order-paid-retry", "invoiced"),
+    ("shop", "ContractsAnnouncer", "stream-contracts", "stream-contracts", "announced"),
 ]
 
 STEPS = ("once.acquired", "once.returned", "once.completed")
@@ -29,11 +29,18 @@ def assert_done(tokens: Tokens, invocation: Invocation) -> None:
         assert "status" not in row
 
 
-@pytest.mark.parametrize(("function", "first", "again", "work"), SOURCES)
+@pytest.mark.parametrize(("template", "function", "first", "again", "work"), SOURCES)
 def test_an_event_takes_effect_once(
-    stack: Stack, tokens: Tokens, function: str, first: str, again: str, work: str
+    request: pytest.FixtureRequest,
+    tokens: Tokens,
+    template: str,
+    function: str,
+    first: str,
+    again: str,
+    work: str,
 ) -> None:
     """The first delivery runs the function, the second gets its answer, and log, metrics and table say so."""
+    stack: Stack = request.getfixturevalue(template)
     ran = stack.invoke(function, first)
     assert len(ran.said.entries(work)) == 1
     assert [len(ran.said.entries(event)) for event in STEPS] == [1, 1, 1]
@@ -51,19 +58,19 @@ def test_an_event_takes_effect_once(
     assert replayed.answer == ran.answer
 
 
-def test_one_bad_message_leaves_the_rest_of_its_batch(stack: Stack, tokens: Tokens) -> None:
+def test_one_bad_message_leaves_the_rest_of_its_batch(shop: Stack, tokens: Tokens) -> None:
     """Of three messages the one that is no JSON goes back to its queue; the others are done."""
-    ran = stack.invoke("FulfilmentFunction", "sqs-batch-malformed")
+    ran = shop.invoke("FulfilmentFunction", "sqs-batch-malformed")
     assert ran.answer == {"batchItemFailures": [{"itemIdentifier": "1bd4e9b6-5166-4e89-9f3e-74d2a7c8f9a6"}]}
     shipped = {entry["order_id"] for entry in ran.said.entries("shipped")}
     assert shipped == {"order_12352", "order_12354"}
     assert_done(tokens, ran)
 
 
-def test_a_batch_delivered_again_runs_only_what_failed(stack: Stack, tokens: Tokens) -> None:
+def test_a_batch_delivered_again_runs_only_what_failed(shop: Stack, tokens: Tokens) -> None:
     """The message that failed is released and tried again; the two that were worked are replayed."""
     failed = {"batchItemFailures": [{"itemIdentifier": "6ac93e0b-a6bb-4dde-8e83-c9c7fcbdeefb"}]}
-    ran = stack.invoke("FulfilmentFunction", "sqs-batch-mixed")
+    ran = shop.invoke("FulfilmentFunction", "sqs-batch-mixed")
     assert ran.answer == failed
     assert ran.said.counted() == {"started": 3, "completed": 2, "errors": 1, "released": 1}
     (refused,) = [entry["token"] for entry in ran.said.entries("once.acquired") if "12356" in entry["token"]]
@@ -71,24 +78,24 @@ def test_a_batch_delivered_again_runs_only_what_failed(stack: Stack, tokens: Tok
     assert not {"status", "actualCompletion"} & row.keys()
     assert row["error"]["M"]["kind"]["S"].endswith("WarehouseBusy")
 
-    again = stack.invoke("FulfilmentFunction", "sqs-batch-mixed")
+    again = shop.invoke("FulfilmentFunction", "sqs-batch-mixed")
     assert again.answer == failed
     assert again.said.entries("shipped") == []
     assert again.said.counted() == {"replayed": 2, "started": 1, "errors": 1, "released": 1}
 
 
-def test_a_batch_of_which_nothing_worked_is_an_error(stack: Stack) -> None:
+def test_a_batch_of_which_nothing_worked_is_an_error(shop: Stack) -> None:
     """Where every message failed the invocation fails as a whole, so that Lambda's Errors metric rings."""
-    ran = stack.invoke("FulfilmentFunction", "sqs-order-flaky")
+    ran = shop.invoke("FulfilmentFunction", "sqs-order-flaky")
     assert ran.answer["errorType"] == "BatchProcessingError"
     assert ran.said.counted() == {"started": 1, "errors": 1, "released": 1}
     assert ran.said.entries("shipped") == []
 
 
-def test_without_the_layer_a_redelivery_charges_again(stack: Stack, tokens: Tokens) -> None:
+def test_without_the_layer_a_redelivery_charges_again(sample: Stack, tokens: Tokens) -> None:
     """The negative twin: switched off, both deliveries charge, and no token is taken."""
     before = tokens.all()
-    off = stack.switched_off()
+    off = sample.switched_off()
     for event in ("sqs-payment", "sqs-payment-redelivery"):
         ran = off.invoke("PaymentsFunction", event)
         assert ran.answer == {"batchItemFailures": []}

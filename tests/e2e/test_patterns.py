@@ -45,12 +45,12 @@ def rows(client: Any, table: str) -> list[dict[str, Any]]:
     return [plain_item(item) for item in client.scan(TableName=table, ConsistentRead=True)["Items"]]
 
 
-def test_receipts_are_filed_once(stack: Stack, client: Any) -> None:
+def test_receipts_are_filed_once(shop: Stack, client: Any) -> None:
     """Published again after the window, all are duplicates and acknowledged; an amended one is an error."""
-    filed = stack.invoke("ReceiptsFunction", "sqs-fifo-receipts")
+    filed = shop.invoke("ReceiptsFunction", "sqs-fifo-receipts")
     first = rows(client, RECEIPTS)
-    again = stack.invoke("ReceiptsFunction", "sqs-fifo-receipts-republished")
-    amended = stack.invoke("ReceiptsFunction", "sqs-fifo-receipt-amended")
+    again = shop.invoke("ReceiptsFunction", "sqs-fifo-receipts-republished")
+    amended = shop.invoke("ReceiptsFunction", "sqs-fifo-receipt-amended")
     assert filed.answer == again.answer == {"batchItemFailures": []}
     assert len(filed.said.entries("receipt.filed")) == 3
     assert len(again.said.entries("receipt.duplicate")) == 3
@@ -59,12 +59,12 @@ def test_receipts_are_filed_once(stack: Stack, client: Any) -> None:
     assert len(first) == 3
 
 
-def test_points_are_counted_once(stack: Stack, client: Any) -> None:
+def test_points_are_counted_once(shop: Stack, client: Any) -> None:
     """The redelivery of a batch is all duplicates, and the balance stays; what was refused comes back."""
     refused = {"itemIdentifier": "dc36fc90-2248-4d70-aca4-a1a9f5b19f71"}
-    counted = stack.invoke("LoyaltyFunction", "sqs-loyalty")
+    counted = shop.invoke("LoyaltyFunction", "sqs-loyalty")
     first = rows(client, LOYALTY)
-    again = stack.invoke("LoyaltyFunction", "sqs-loyalty-redelivery")
+    again = shop.invoke("LoyaltyFunction", "sqs-loyalty-redelivery")
     assert counted.answer == again.answer == {"batchItemFailures": [refused]}
     assert len(counted.said.entries("loyalty.counted")) >= 1
     assert len(again.said.entries("loyalty.duplicate")) == len(counted.said.entries("loyalty.counted"))
@@ -72,21 +72,21 @@ def test_points_are_counted_once(stack: Stack, client: Any) -> None:
     assert again.said.entries("loyalty.counted") == []
 
 
-def test_a_late_change_does_not_count(stack: Stack, client: Any) -> None:
+def test_a_late_change_does_not_count(shop: Stack, client: Any) -> None:
     """A change of the editor that is older than the stored one changes nothing, however late it comes."""
-    assert stack.invoke("CatalogueFunction", "eventbridge-product-changed").answer == {"outcome": "Applied"}
+    assert shop.invoke("CatalogueFunction", "eventbridge-product-changed").answer == {"outcome": "Applied"}
     stored = rows(client, CATALOGUE)
-    late = stack.invoke("CatalogueFunction", "eventbridge-product-changed-late")
+    late = shop.invoke("CatalogueFunction", "eventbridge-product-changed-late")
     assert late.answer == {"outcome": "Stale"}
     assert rows(client, CATALOGUE) == stored
 
 
-def test_a_contract_is_read_as_it_was_written(stack: Stack, client: Any) -> None:
+def test_a_contract_is_read_as_it_was_written(shop: Stack, client: Any) -> None:
     """It comes back whole; written again for a new one, it is a conflict and changes nothing."""
-    written = stack.invoke("ContractsFunction", "direct-contract")
+    written = shop.invoke("ContractsFunction", "direct-contract")
     stored = rows(client, CONTRACTS)
-    again = stack.invoke("ContractsFunction", "direct-contract")
-    read = stack.invoke("ContractsFunction", "direct-contract-read")
+    again = shop.invoke("ContractsFunction", "direct-contract")
+    read = shop.invoke("ContractsFunction", "direct-contract-read")
     assert again.answer["errorType"] == "Conflict"
     assert read.answer["version"] == written.answer["version"]
     assert read.answer["contract"]["clauses"]

@@ -23,9 +23,9 @@ ORDERS = ("order_q1", "order_q2", "order_q1")
 """The last is the first, sent again."""
 
 
-def test_a_queue_is_worked_through(stack: Stack, tokens: Tokens) -> None:
+def test_a_queue_is_worked_through(shop: Stack, tokens: Tokens) -> None:
     """Orders ship once, a deletion that was lost is replayed, and the queue is empty afterwards."""
-    with elasticmq.running() as endpoint, stack.functions() as functions:
+    with elasticmq.running() as endpoint, shop.functions() as functions:
         lambda_, sqs = _lambda(functions), elasticmq.client(endpoint)
         queue = sqs.create_queue(QueueName="orders", Attributes={"VisibilityTimeout": "1"})["QueueUrl"]
         sent = {sqs.send_message(QueueUrl=queue, MessageBody=_order(order))["MessageId"] for order in ORDERS}

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.e2e
 TOKEN = "orders/charge/stuck_12345"
 
 
-def test_the_watchdog_reports_what_is_overdue(stack: Stack, tokens: Tokens) -> None:
+def test_the_watchdog_reports_what_is_overdue(sample: Stack, tokens: Tokens) -> None:
     """A tick of its schedule counts and names the token whose function never came back, and leaves it."""
     tokens.client.put_item(
         TableName=TABLE,
@@ -27,7 +27,7 @@ def test_the_watchdog_reports_what_is_overdue(stack: Stack, tokens: Tokens) -> N
         },
     )
     before = tokens.row(TOKEN)
-    ran = stack.with_the_watchdog().invoke("PaymentsFunction", "watchdog")
+    ran = sample.invoke("WatchdogFunction", "watchdog")
     tokens.client.delete_item(TableName=TABLE, Key={"lockToken": {"S": TOKEN}})
     assert ran.answer["overdue"] >= 1, "other tests may have left some"
     assert ran.answer["checked"] == ran.answer["overdue"]

@@ -159,13 +159,13 @@ def alarms_of(template: dict[str, Any]) -> dict[str, Alarm]:
 
 def _alarm(name: str, given: dict[str, Any]) -> Alarm:
     queries = tuple(_queries(given))
-    watched = [query["Id"] for query in given.get("Metrics", []) if query["ReturnData"]] or [queries[0].id]
+    returned = [query["Id"] for query in given.get("Metrics", []) if query.get("ReturnData", True)]
     dynamodb = any(query.series and query.series.space == "AWS/DynamoDB" for query in queries)
     return Alarm(
         name=name,
         description=given["AlarmDescription"],
         queries=queries,
-        watched=watched[0],
+        watched=(returned or [queries[0].id])[0],
         evaluated=given["EvaluationPeriods"],
         breaching=given.get("DatapointsToAlarm", given["EvaluationPeriods"]),
         threshold=float(given["Threshold"]),

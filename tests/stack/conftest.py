@@ -183,7 +183,7 @@ def without_unknown(translated: Template) -> Template:
         if resource["Type"] in LEFT_OUT_TYPES or name in LEFT_OUT_FOR_THE_API:
             del known["Resources"][name]
     for name in LEFT_OUT_OUTPUTS:
-        del known["Outputs"][name]
+        known["Outputs"].pop(name, None)
     return known
 
 

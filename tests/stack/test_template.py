@@ -1,4 +1,4 @@
-"""What template.yaml promises, read from the template itself and from what SAM makes of it."""
+"""What the sample and the shop promise, read from their templates and from what SAM makes of these."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import ast
 import copy
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import REGION, ROOT, Template
+from tests.kit.recorded import SHOP
+
+from . import nested
+from .conftest import REGION, ROOT, Template, translate
 from .named import of_type
 
 ASYNCHRONOUS = {"sns.amazonaws.com", "events.amazonaws.com", "s3.amazonaws.com"}
@@ -56,6 +60,31 @@ def functions_without_destination(translated: Template) -> set[str]:
     return invoked - kept - {"WatchdogFunction"}
 
 
+@pytest.fixture(scope="module", params=[ROOT, SHOP], ids=["sample", "shop"])
+def folder(request: pytest.FixtureRequest) -> Path:
+    """Where a template is: that of the sample, and that of the shop."""
+    found: Path = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def template_text(folder: Path) -> str:
+    """The template as it is written."""
+    return (folder / "template.yaml").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def template(folder: Path) -> Template:
+    """The template with what it nests, its short tags spelled out."""
+    return nested.flat(folder / "template.yaml")
+
+
+@pytest.fixture(scope="module")
+def translated(template: Template) -> Template:
+    """What CloudFormation gets to see once SAM has expanded the template."""
+    return translate(template)
+
+
 def test_the_template_is_clean_under_cfn_lint(template_text: str) -> None:
     """cfn-lint finds nothing in the template as it is written."""
     assert complaints(template_text) == []
@@ -65,17 +94,18 @@ def test_each_stack_of_its_own_can_be_sent_in_a_request() -> None:
     """
     CloudFormation quotas: 51,200 bytes; a larger one must be in S3 before it is validated or deployed.
 
-    template.yaml nests others, which `sam deploy` puts into S3, and then itself, too.
+    The shop nests others, which `sam deploy` puts into S3, and then itself, too.
     """
-    for path in (ROOT / "examples" / "infrastructure").glob("*.yaml"):
+    for path in (ROOT / "template.yaml", *(ROOT / "examples" / "infrastructure").glob("*.yaml")):
         assert path.stat().st_size <= 51_200, path
 
 
 def test_cfn_lint_sees_a_broken_template(template: Template) -> None:
     """A table whose key has no attribute definition is found: the check above can fail."""
     table = copy.deepcopy(template["Resources"]["TokenTable"])
-    del table["Properties"]["AttributeDefinitions"][0]
-    broken = {"Parameters": template["Parameters"], "Resources": {"TokenTable": table}}
+    table["Properties"]["AttributeDefinitions"] = [{"AttributeName": "status", "AttributeType": "S"}]
+    kept = {name: template[name] for name in ("Parameters", "Conditions")}
+    broken = kept | {"Resources": {"TokenTable": table}}
     assert any("AttributeDefinitions" in complaint for complaint in complaints(json.dumps(broken)))
 
 
@@ -99,7 +129,7 @@ def test_every_parameter_is_typed_described_and_bounded(template: Template) -> N
 
 def test_every_parameter_is_used(template: Template) -> None:
     """Each parameter is referred to somewhere."""
-    body = json.dumps({key: template[key] for key in ("Globals", "Resources")})
+    body = json.dumps({key: template[key] for key in ("Conditions", "Globals", "Resources")})
     used = set(re.findall(r'{"Ref": "(\w+)"}|\${(\w+)}', body))
     assert template["Parameters"].keys() - {name for names in used for name in names} == set()
 
@@ -123,7 +153,7 @@ def test_the_table_is_protected(translated: Template) -> None:
     assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     for each in of_type(translated, "AWS::DynamoDB::Table").values():
-        (condition, *protected) = each["DeletionProtectionEnabled"]["Fn::If"]
+        condition, *protected = each["DeletionProtectionEnabled"]["Fn::If"]
         assert protected == [True, False]
         retained = {"Fn::Equals": [{"Ref": "TableDeletionPolicy"}, "Retain"]}
         assert translated["Conditions"][condition] == retained
@@ -142,7 +172,7 @@ def test_queues_hide_messages_for_six_timeouts(translated: Template) -> None:
     """A queue hides a message for six times its function's timeout and the time a batch may gather."""
     functions, queues = of_type(translated, "AWS::Lambda::Function"), of_type(translated, "AWS::SQS::Queue")
     mappings = queue_mappings(translated)
-    assert len(mappings) > 2
+    assert mappings
     for mapping in mappings:
         timeout = functions[mapping["FunctionName"]["Ref"]]["Timeout"]
         queue = queues[mapping["EventSourceArn"]["Fn::GetAtt"][0]]
@@ -159,11 +189,7 @@ def test_queues_report_single_failures_and_have_dead_letters(translated: Templat
         redrive = queues[mapping["EventSourceArn"]["Fn::GetAtt"][0]]["RedrivePolicy"]
         dead_letters.add(redrive["deadLetterTargetArn"]["Fn::GetAtt"][0])
         assert redrive["maxReceiveCount"] >= 5  # Lambda developer guide, SQS: at least five
-    assert dead_letters >= {
-        *("PaymentsDeadLetters", "FulfilmentDeadLetters"),
-        *("ReceiptsDeadLetters", "LoyaltyDeadLetters"),
-    }
-    assert len(dead_letters) == len(mappings)
+    assert len(dead_letters) == len(mappings) > 0
 
 
 def test_logs_stay_as_long_as_the_tokens_that_they_settle(translated: Template) -> None:
@@ -174,19 +200,30 @@ def test_logs_stay_as_long_as_the_tokens_that_they_settle(translated: Template) 
 
 
 def test_queues_are_worked_within_bounds(translated: Template) -> None:
-    """A full queue takes no more functions at once than the parameter allows."""
+    """A full queue takes no more functions at once than the template, or its parameter, allows."""
+    most = {"Ref": "MaximumConcurrency"} if "MaximumConcurrency" in translated["Parameters"] else 10
     for mapping in queue_mappings(translated):
-        assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaximumConcurrency"}}
-    parameter = translated["Parameters"]["MaximumConcurrency"]
-    assert (parameter["MinValue"], parameter["MaxValue"]) == (2, 1_000)  # Lambda API, ScalingConfig
+        assert mapping["ScalingConfig"] == {"MaximumConcurrency": most}
 
 
-def test_the_api_is_throttled_and_logged(translated: Template) -> None:
-    """Each request is logged as one JSON line, without what the caller sent."""
+def test_the_shop_asks_how_much_it_may_take_at_once() -> None:
+    """Within what Lambda allows (Lambda API, ScalingConfig)."""
+    parameter = nested.parsed(SHOP / "template.yaml")["Parameters"]["MaximumConcurrency"]
+    assert (parameter["MinValue"], parameter["MaxValue"]) == (2, 1_000)
+
+
+def test_the_api_is_throttled(translated: Template) -> None:
+    """A caller who sends key after key can't write rows without end."""
     (stage,) = of_type(translated, "AWS::ApiGatewayV2::Stage").values()
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] > 0
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] > 0
-    settings = stage["AccessLogSettings"]
+
+
+def test_the_api_of_the_shop_is_logged() -> None:
+    """Each request is one JSON line, without what the caller sent."""
+    settings = nested.parsed(SHOP / "template.yaml")["Resources"]["OrdersApi"]["Properties"][
+        "AccessLogSettings"
+    ]
     assert settings["DestinationArn"] == {"Fn::GetAtt": ["OrdersApiLogs", "Arn"]}
     line = json.loads(settings["Format"])
     assert {"requestId", "sourceIp", "route", "status"} <= line.keys()
@@ -203,12 +240,8 @@ def test_a_missing_destination_is_seen(translated: Template) -> None:
     bare = copy.deepcopy(translated)
     for config in of_type(bare, "AWS::Lambda::EventInvokeConfig").values():
         config.pop("DestinationConfig", None)
-    assert functions_without_destination(bare) == {
-        "NotificationsFunction",
-        "InvoicesFunction",
-        "CatalogueFunction",
-        "PricesFunction",
-    }
+    named = {"NotificationsFunction", "InvoicesFunction", "CatalogueFunction", "PricesFunction"}
+    assert functions_without_destination(bare) == named & bare["Resources"].keys()
 
 
 def test_every_handler_exists(translated: Template) -> None:
@@ -221,12 +254,14 @@ def test_every_handler_exists(translated: Template) -> None:
 
 
 def test_the_api_has_the_routes_of_its_handler(template: Template) -> None:
-    """What the API lets through is what the handler routes, no more and no less."""
+    """What the API lets through is what the handler routes; without an authorizer, but what needs it."""
     events = template["Resources"]["OrdersApiFunction"]["Properties"]["Events"].values()
     offered = {(event["Properties"]["Method"], event["Properties"]["Path"]) for event in events}
     source = (ROOT / "examples" / "orders" / "api.py").read_text()
-    routes = re.findall(r'@app\.(\w+)\(\s*"([^"]+)"', source)
-    assert offered == {(method.upper(), path.replace("<order_id>", "{id}")) for method, path in routes}
+    found = re.findall(r'@app\.(\w+)\(\s*"([^"]+)"', source)
+    routes = {(method.upper(), path.replace("<order_id>", "{id}")) for method, path in found}
+    authorized = {("POST", "/orders/{id}/cancel")}
+    assert offered == (routes if "AuthorizerFunction" in template["Resources"] else routes - authorized)
 
 
 def test_the_layer_installs_the_powertools_that_the_tests_use() -> None:
@@ -266,8 +301,8 @@ def test_the_watchdog_runs_every_five_minutes_and_releases_nothing_by_itself(tra
         ("NoticesEmail", ["", "on-call@example.com"], ["on-call", "a b@example.com", "@example.com"]),
     ],
 )
-def test_addresses_are_checked(template: Template, name: str, sound: list[str], unsound: list[str]) -> None:
+def test_addresses_are_checked(name: str, sound: list[str], unsound: list[str]) -> None:
     """What is no address of its kind is refused before anything is deployed."""
-    pattern = template["Parameters"][name]["AllowedPattern"]
+    pattern = nested.parsed(SHOP / "template.yaml")["Parameters"][name]["AllowedPattern"]
     assert [each for each in sound if not re.search(pattern, each)] == []
     assert [each for each in unsound if re.search(pattern, each)] == []
