@@ -217,9 +217,9 @@ dynamodb-start: $(VENV)/.dev dynamodb ## Run DynamoDB Local on a free loopback p
 	@$(BIN)/python -m tests.kit.dynamodb_local
 
 .PHONY: validate
-validate: $(SAM_VENV)/.installed ## Validate template.yaml with the SAM CLI
-	@AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-eu-central-1} SAM_CLI_TELEMETRY=0 \
-		__SAM_CLI_APP_DIR=$(CURDIR)/.cache/sam $(SAM_VENV)/bin/sam validate --lint
+validate: $(SAM_VENV)/.installed ## Validate the sample's template and the shop's with the SAM CLI
+	@for folder in . examples/orders; do (cd $$folder && AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-eu-central-1} SAM_CLI_TELEMETRY=0 \
+		__SAM_CLI_APP_DIR=$(CURDIR)/.cache/sam $(CURDIR)/$(SAM_VENV)/bin/sam validate --lint) || exit 1; done
 
 # ------------------------------------------------------------------ release it
 

@@ -69,12 +69,22 @@ def unseen(deployment: Deployment) -> dict[str, str]:
     ],
     ids=str,
 )
-def test_the_sample_stack_is_clean(parameters: dict[str, str]) -> None:
+def test_the_shop_is_clean(parameters: dict[str, str]) -> None:
     """Not even advice is left, whatever its parameters are."""
     assert findings(read(ORDERS, parameters)) == ()
 
 
-def test_what_the_sample_stack_has_is_seen() -> None:
+def test_the_sample_is_clean() -> None:
+    """Its three functions, its watchdog, its queue and its table are seen."""
+    seen = read(SAMPLE, {})
+    assert findings(seen) == ()
+    assert [each.resource for each in seen.tables] == ["TokenTable"]
+    assert {each.resource for each in seen.functions} == {
+        *("PaymentsFunction", "NotificationsFunction", "OrdersApiFunction", "WatchdogFunction")
+    }
+
+
+def test_what_the_shop_has_is_seen() -> None:
     """Nested stacks, Globals and policies: a clean result is not that of an empty deployment."""
     seen = read(ORDERS, {"StatusShards": "8"})
     assert [each.resource for each in seen.tables] == ["Tokens.TokenTable"]
@@ -99,7 +109,7 @@ def test_functions_without_tokens_are_named(tmp_path: Path) -> None:
     assert "PaymentsFunction" not in left
 
 
-def test_the_sample_stack_without_a_layer_has_no_watchdog() -> None:
+def test_the_shop_without_a_layer_has_no_watchdog() -> None:
     """The condition of the nested stack is decided by what it is given."""
     resources = {each.resource for each in read(TOKENS, {}).functions}
     with_layer = {each.resource for each in read(TOKENS, {"LayerArn": LAYER}).functions}

@@ -178,7 +178,9 @@ def _settings(folder: Path) -> list[str]:
 
 def build(source: Path, name: str, wheels: Path | None = None) -> Path:
     """
-    Build the stack in the folder *source* for this machine, from a cache where nothing changed; return what was built.
+    Build the stack in the folder *source* for this machine, from a cache where nothing changed.
+
+    Return the template of what was built.
 
     *name*: of the folder for both; the SAM CLI keeps one record of what it built beside a build.
     *wheels*: a folder where pip looks, too. Not cached: the SAM CLI compares requirements, not wheels.
