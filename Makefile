@@ -301,5 +301,5 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(VENV)-* mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
+	@rm -rf $(VENV) $(VENV)-* mutants $(ENGINES)/*/lib .cache .aws-sam examples/*/.aws-sam build dist
 	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

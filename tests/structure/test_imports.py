@@ -145,7 +145,8 @@ def _files() -> dict[str, Path]:
     """Return the files of the project by the dotted names that they are imported by."""
     found = {path: path.relative_to(SOURCE) for path in MODULES}
     for tree in ("benchmarks", "examples", "tests"):
-        found |= {path: path.relative_to(ROOT) for path in sorted((ROOT / tree).rglob("*.py"))}
+        paths = (path.relative_to(ROOT) for path in sorted((ROOT / tree).rglob("*.py")))
+        found |= {ROOT / path: path for path in paths if ".aws-sam" not in path.parts}
     return {".".join(name.with_suffix("").parts): path for path, name in found.items()}
 
 
