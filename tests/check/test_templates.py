@@ -491,6 +491,19 @@ def test_what_is_no_template_cannot_be_checked(tmp_path: Path, text: str, messag
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("file", "instead"),
+    [
+        ("terraform/main.tf", "check what is deployed: --function or --table"),
+        ("serverless.yml", "check .serverless/cloudformation-template-update-stack.json"),
+    ],
+)
+def test_the_source_of_another_tool_leads_to_what_can_be_checked(file: str, instead: str) -> None:
+    """Terraform is deployed first; the Serverless Framework packages a template."""
+    with pytest.raises(CannotCheck, match=instead):
+        read(ROOT / "examples" / "infrastructure" / file, {})
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """There is none, it is a folder, too large, or no text."""
     large, binary = tmp_path / "large.yaml", tmp_path / "binary.yaml"
