@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import textwrap
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -44,6 +45,7 @@ FOLDER = ROOT / "examples" / "infrastructure"
 APP, TOKENS, CONSTRUCT = FOLDER / "app.py", FOLDER / "tokens.yaml", FOLDER / "token_table.py"
 MODULE, SERVERLESS = FOLDER / "terraform", FOLDER / "serverless.yml"
 MASTER = TOKENS
+PAGE = ROOT / "docs" / "deploying.md"
 PACKAGED = Path(__file__).with_name("packaged.json")
 CDK = ROOT / ".venv-cdk"
 CREATED = (*ACROSS, "TimeToLiveSpecification")
@@ -393,6 +395,41 @@ def test_terraforms_queue_is_set_up_as_the_smallest_stacks_is() -> None:
     assert "maxReceiveCount = 5" in sent["payments"]["redrive_policy"]
     kept = queue["PaymentsDeadLetters"]["MessageRetentionPeriod"]
     assert sent["dead_letters"]["message_retention_seconds"] == kept
+
+
+def shown(section: str, language: str) -> str:
+    """Return the block of *language* in a section of docs/deploying.md."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("section", "language", "path"),
+    [
+        ("SAM", "yaml", FORMS["minimal"][0]),
+        ("CDK", "python", APP),
+        ("Terraform", "hcl", MODULE / "example" / "main.tf"),
+        ("Serverless Framework", "yaml", SERVERLESS),
+    ],
+)
+def test_what_the_page_shows_of_a_form_is_in_its_example(section: str, language: str, path: Path) -> None:
+    """Line by line, so what is tested there is what a reader copies."""
+    written = {line.strip() for line in path.read_text(encoding="utf-8").splitlines()}
+    assert [
+        line for line in shown(section, language).splitlines() if line.strip() not in written | {""}
+    ] == []
+
+
+def test_what_the_page_shows_of_cloudformation_is_a_stack() -> None:
+    """cfn-lint finds nothing, and what it imports is what tokens.yaml exports."""
+    resources = shown("CloudFormation", "yaml")
+    around = "Parameters: {LayerArn: {Type: String}}\nResources:\n  PaymentsQueue: {Type: AWS::SQS::Queue}\n"
+    assert complaints(around + textwrap.indent(resources, "  ")) == []
+    exported = re.findall(r"Export: .*\}-(\w+)\"", TOKENS.read_text(encoding="utf-8"))
+    imported = re.findall(r"!ImportValue tokens-(\w+)", resources)
+    assert len(imported) == 2
+    assert {*imported} <= {*exported}
 
 
 def test_check_reads_what_the_serverless_framework_packages() -> None:
