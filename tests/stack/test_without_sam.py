@@ -1,5 +1,5 @@
 """
-Every form of deploying has the table and the access policy of one template; the CDK nests tokens.yaml.
+Every form of deploying has the table and the access policy of template.yaml; the CDK nests tokens.yaml.
 
 The CDK runs in an environment of its own, with its own Node.js: `make engine-tests` sets it up. Terraform's
 files are parsed. packaged.json is what `osls package` (4.3.1) wrote for serverless.yml.
@@ -44,7 +44,7 @@ from .test_template import complaints
 FOLDER = ROOT / "examples" / "infrastructure"
 APP, TOKENS, CONSTRUCT = FOLDER / "app.py", FOLDER / "tokens.yaml", FOLDER / "token_table.py"
 MODULE, SERVERLESS = FOLDER / "terraform", FOLDER / "serverless.yml"
-MASTER = TOKENS
+MASTER = ROOT / "template.yaml"
 PAGE = ROOT / "docs" / "deploying.md"
 PACKAGED = Path(__file__).with_name("packaged.json")
 CDK = ROOT / ".venv-cdk"
@@ -189,6 +189,7 @@ def stated(statements: list[Any]) -> list[dict[str, Any]]:
 
 
 FORMS: dict[str, tuple[Path, Callable[[Path], Form]]] = {
+    "sam": (MASTER, cloudformation),
     "cloudformation": (TOKENS, cloudformation),
     "minimal": (ROOT / "examples" / "minimal" / "template.yaml", cloudformation),
     "serverless": (SERVERLESS, serverless),
@@ -312,6 +313,7 @@ def test_tests_create_that_table(created: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("form", "written", "instead"),
     [
+        ("sam", "IndexName: byStatus", "IndexName: byState"),
         ("cloudformation", "IndexName: byStatus", "IndexName: byState"),
         ("cloudformation", "NonKeyAttributes: [lockedBy, created, attempt]", "NonKeyAttributes: [lockedBy]"),
         ("cloudformation", "AttributeName: ttl", "AttributeName: expires"),
@@ -373,6 +375,8 @@ def test_what_a_terraform_file_refers_to_is_there(folder: Path) -> None:
         return {label: body for file in files for label, body in file.get(kind, {}).items()}
 
     assert set(re.findall(r"\bvar\.(\w+)", text)) == declared("variable").keys()
+    fields = re.findall(r"(\w+) += (?:string|optional)", text)
+    assert {*re.findall(r"\bvar\.watchdog\.(\w+)", text)} <= {*fields}
     for data, kind, name in re.findall(r"(?<![\w.])(data\.)?(aws_[a-z_]+|archive_file)\.(\w+)", text):
         assert name in declared("data" if data else "resource")[kind], (kind, name)
     variables, outputs = (blocks(MODULE / f"{kind}s.tf")[kind] for kind in ("variable", "output"))

@@ -90,9 +90,9 @@ data "aws_iam_policy_document" "access" {
   }
 }
 
-# The watchdog reports overdue and held tokens. It searches the index, and its code is in the layer: none without these.
+# The watchdog reports overdue and held tokens. It searches the index: without one there is none.
 locals {
-  watchdogs = var.status_index && var.layer_arn != null ? 1 : 0
+  watchdogs = var.status_index && var.watchdog != null ? 1 : 0
 }
 
 data "archive_file" "watchdog" {
@@ -112,19 +112,19 @@ resource "aws_lambda_function" "watchdog" {
   filename         = data.archive_file.watchdog[0].output_path
   source_code_hash = data.archive_file.watchdog[0].output_base64sha256
   handler          = "lambda_once.operations.watchdog.handler"
-  runtime          = var.runtime
-  architectures    = [var.architecture]
-  layers           = [var.layer_arn]
+  runtime          = var.watchdog.runtime
+  architectures    = [var.watchdog.architecture]
+  layers           = [var.watchdog.layer_arn]
   memory_size      = 512
   timeout          = 60
 
   environment {
     variables = {
       LAMBDA_ONCE_TABLE            = aws_dynamodb_table.tokens.name
-      LAMBDA_ONCE_STATUS_SHARDS    = var.status_shards
-      LAMBDA_ONCE_WATCHDOG_RELEASE = var.watchdog_release
+      LAMBDA_ONCE_STATUS_SHARDS    = var.watchdog.status_shards
+      LAMBDA_ONCE_WATCHDOG_RELEASE = var.watchdog.release
       POWERTOOLS_SERVICE_NAME      = var.name
-      POWERTOOLS_METRICS_NAMESPACE = var.metrics_namespace
+      POWERTOOLS_METRICS_NAMESPACE = var.watchdog.metrics_namespace
     }
   }
 }

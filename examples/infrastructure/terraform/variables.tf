@@ -1,5 +1,5 @@
 variable "name" {
-  description = "Name of the table, and the beginning of the watchdog's."
+  description = "Name of the table, and the service under which the watchdog reports."
   type        = string
   default     = "tokens"
 }
@@ -19,12 +19,6 @@ variable "status_index" {
   default     = true
 }
 
-variable "status_shards" {
-  description = "LAMBDA_ONCE_STATUS_SHARDS of the functions. May only grow."
-  type        = number
-  default     = 1
-}
-
 variable "deletion_protection" {
   description = "Whether the table is kept when it leaves the configuration. Without its tokens every duplicate runs again."
   type        = bool
@@ -37,31 +31,16 @@ variable "kms_key_arn" {
   default     = null
 }
 
-variable "layer_arn" {
-  description = "Layer version with lambda-once, for the watchdog. Without it overdue and held tokens are not reported."
-  type        = string
-  default     = null
-}
-
-variable "runtime" {
-  description = "Python of that layer."
-  type        = string
-  default     = "python3.14"
-}
-
-variable "architecture" {
-  description = "Instruction set of that layer."
-  type        = string
-  default     = "arm64"
-}
-
-variable "metrics_namespace" {
-  description = "POWERTOOLS_METRICS_NAMESPACE of the functions."
-  type        = string
-}
-
-variable "watchdog_release" {
-  description = "Functions whose overdue tokens the watchdog releases: names with commas, * and ? allowed. Leave out those whose work must not run twice."
-  type        = string
-  default     = ""
+# An object, for Terraform must know whether there is one before its layer has an ARN.
+variable "watchdog" {
+  description = "The watchdog; null: none, and nothing reports overdue and held tokens."
+  type = object({
+    layer_arn         = string                         # a layer version with lambda-once
+    runtime           = optional(string, "python3.14") # Python of that layer
+    architecture      = optional(string, "arm64")      # of that layer, too
+    metrics_namespace = string                         # POWERTOOLS_METRICS_NAMESPACE of the functions
+    status_shards     = optional(number, 1)            # LAMBDA_ONCE_STATUS_SHARDS of the functions; may only grow
+    release           = optional(string, "")           # functions whose overdue tokens it releases: names with commas, * and ?
+  })
+  default = null
 }

@@ -13,11 +13,13 @@ resource "aws_lambda_layer_version" "lambda_once" {
 }
 
 module "tokens" {
-  source            = "../" # where you copied the module
-  services          = ["shop"]
-  metrics_namespace = "Shop"
-  layer_arn         = aws_lambda_layer_version.lambda_once.arn
-  runtime           = var.runtime
+  source   = "../" # where you copied the module
+  services = ["shop"]
+  watchdog = {
+    layer_arn         = aws_lambda_layer_version.lambda_once.arn
+    runtime           = var.runtime
+    metrics_namespace = "Shop"
+  }
 }
 
 data "archive_file" "payments" {
