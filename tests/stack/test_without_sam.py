@@ -63,9 +63,11 @@ class Form(NamedTuple):
     """The statements of a function's role that are about tokens; `SERVICE` is its service."""
 
 
-def cloudformation(path: Path) -> Form:
-    """Read a template of CloudFormation or SAM, with its default parameters."""
+def cloudformation(path: Path, **given: str) -> Form:
+    """Read a template of CloudFormation or SAM, its parameters as *given* or by default."""
     template = parsed(path)
+    for name, value in given.items():
+        template["Parameters"][name]["Default"] = value
     policy = of_type(template, "AWS::IAM::ManagedPolicy").get("TokenAccess")
     if policy is not None:
         return Form(described(table(template), template), stated(policy["PolicyDocument"]["Statement"]))
@@ -126,7 +128,8 @@ def terraform(path: Path, **given: Any) -> Form:
                 },
             }
             for each in several("global_secondary_index")
-        ],
+        ]
+        or None,
         "TimeToLiveSpecification": {"AttributeName": ttl["attribute_name"], "Enabled": ttl["enabled"]},
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": recovery["enabled"]},
         "DeletionProtectionEnabled": evaluated(body["deletion_protection_enabled"]),
@@ -165,7 +168,7 @@ def of_document(main: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 def described(properties: dict[str, Any], template: Template) -> dict[str, Any]:
     """Return what counts of a table's *properties*, with the default parameters of *template*."""
-    found = resolved(properties, template)
+    found = {name: each for name, each in resolved(properties, template).items() if each != "AWS::NoValue"}
     return {part: found.get(part) for part in PARTS} | {"encrypted": found["SSESpecification"]["SSEEnabled"]}
 
 
@@ -343,11 +346,13 @@ def test_twin_a_form_that_drifted_is_seen(tmp_path: Path, form: str, written: st
     assert reader(changed) != cloudformation(MASTER)
 
 
-def test_terraforms_table_may_go_without_the_index() -> None:
+def test_the_table_may_go_without_the_index() -> None:
     """Neither the index nor the attributes of its keys are there, and all else is."""
-    kept = {"AttributeDefinitions": cloudformation(MASTER).table["AttributeDefinitions"][:1]}
-    found = terraform(MODULE / "main.tf", status_index=False)
-    assert found.table == cloudformation(MASTER).table | kept | {"GlobalSecondaryIndexes": []}
+    whole = cloudformation(MASTER)
+    kept = {"AttributeDefinitions": whole.table["AttributeDefinitions"][:1], "GlobalSecondaryIndexes": None}
+    without = whole._replace(table=whole.table | kept)
+    assert cloudformation(MASTER, StatusIndex="false") == without
+    assert terraform(MODULE / "main.tf", status_index=False) == without
 
 
 @pytest.mark.parametrize("form", ["serverless", "terraform"])

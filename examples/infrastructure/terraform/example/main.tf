@@ -1,5 +1,5 @@
-# A function that charges each order of a queue once. Copy it beside function/ (examples/minimal) and layer.zip, a layer of
-# the release for the Python and the architecture below.
+# A function that charges each order of a queue once. Copy this file beside function/ (examples/minimal) and layer.zip,
+# a release's layer for the Python and the architecture below.
 
 variable "runtime" {
   type    = string
