@@ -141,9 +141,7 @@ def test_what_the_cdk_makes_is_clean(tmp_path: Path) -> None:
     assert len(seen.tables) == 1
     assert {each.handler for each in seen.functions} >= {"lambda_once.operations.watchdog.handler"}
     assert len(seen.functions) == 3
-    # The test's layer.zip is empty.
-    assert {code for code, _ in found(seen)} == {"L1"}
-    assert advice(seen) == set()
+    assert (found(seen), advice(seen)) == (set(), set())
     assert unseen(seen) == {}
 
 
@@ -489,6 +487,19 @@ def test_what_is_no_template_cannot_be_checked(tmp_path: Path, text: str, messag
         read(path, {})
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "instead"),
+    [
+        ("terraform/main.tf", "check what is deployed: --function or --table"),
+        ("serverless.yml", "check .serverless/cloudformation-template-update-stack.json"),
+    ],
+)
+def test_the_source_of_another_tool_leads_to_what_can_be_checked(file: str, instead: str) -> None:
+    """Terraform is deployed first; the Serverless Framework packages a template."""
+    with pytest.raises(CannotCheck, match=instead):
+        read(ROOT / "examples" / "infrastructure" / file, {})
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

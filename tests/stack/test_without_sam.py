@@ -1,7 +1,8 @@
 """
-The table is that of tokens.yaml everywhere: SAM and the CDK nest it; examples/minimal and tests equal it.
+Every form of deploying has the table and the access policy of template.yaml; the CDK nests tokens.yaml.
 
-The CDK runs in an environment of its own, with its own Node.js: `make engine-tests` sets it up.
+The CDK runs in an environment of its own, with its own Node.js: `make engine-tests` sets it up. Terraform's
+files are parsed. packaged.json is what `osls package` (4.3.1) wrote for serverless.yml.
 """
 
 from __future__ import annotations
@@ -11,34 +12,195 @@ import os
 import re
 import shutil
 import subprocess
+import textwrap
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import boto3
+import hcl2
 import pytest
 
 from examples.demo.table import ACROSS
 from lambda_once import Once
+from lambda_once.check.rules import findings
+from lambda_once.check.templates import read
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.core.lifecycle import State
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
 from tests.kit import iam, tables
+from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
 
 from .conftest import ROOT, Template
-from .named import of_type
+from .named import of_type, resolved
 from .nested import parsed
 from .test_permissions import LISTING, allowed, noted
 from .test_template import complaints
 
 FOLDER = ROOT / "examples" / "infrastructure"
 APP, TOKENS, CONSTRUCT = FOLDER / "app.py", FOLDER / "tokens.yaml", FOLDER / "token_table.py"
+MODULE, SERVERLESS = FOLDER / "terraform", FOLDER / "serverless.yml"
+MASTER = ROOT / "template.yaml"
+PAGE = ROOT / "docs" / "deploying.md"
+PACKAGED = Path(__file__).with_name("packaged.json")
 CDK = ROOT / ".venv-cdk"
-PARTS = (*ACROSS, "TimeToLiveSpecification", "PointInTimeRecoverySpecification")
+CREATED = (*ACROSS, "TimeToLiveSpecification")
+PARTS = (*CREATED, "PointInTimeRecoverySpecification", "DeletionProtectionEnabled")
+
+
+# -- what a form has
+
+
+class Form(NamedTuple):
+    """What every form of deploying must have alike, in the words of CloudFormation."""
+
+    table: dict[str, Any]
+    access: list[dict[str, Any]]
+    """The statements of a function's role that are about tokens; `SERVICE` is its service."""
+
+
+def cloudformation(path: Path, **given: str) -> Form:
+    """Read a template of CloudFormation or SAM, its parameters as *given* or by default."""
+    template = parsed(path)
+    for name, value in given.items():
+        template["Parameters"][name]["Default"] = value
+    policy = of_type(template, "AWS::IAM::ManagedPolicy").get("TokenAccess")
+    if policy is not None:
+        return Form(described(table(template), template), stated(policy["PolicyDocument"]["Statement"]))
+    (function,) = of_type(template, "AWS::Serverless::Function").values()
+    (document,) = function["Policies"]
+    return Form(described(table(template), template), stated(document["Statement"]))
+
+
+def serverless(path: Path) -> Form:
+    """Read a serverless.yml."""
+    service = parsed(path)
+    return Form(
+        described(table(service["resources"]), {"Parameters": {}}),
+        stated(service["provider"]["iam"]["role"]["statements"]),
+    )
+
+
+def terraform(path: Path, **given: Any) -> Form:
+    """Read the module's main.tf, its variables as *given* or by default."""
+    main = blocks(path)
+    values = {name: each.get("default") for name, each in blocks(MODULE / "variables.tf")["variable"].items()}
+    body = main["resource"]["aws_dynamodb_table"]["tokens"]
+
+    def evaluated(value: Any) -> Any:
+        variable = re.fullmatch(r"\$\{var\.(\w+)(?: \? (.+) : (.+))?\}", str(value))
+        if variable is None:
+            return value
+        chosen = (values | given)[variable[1]]
+        return chosen if variable[2] is None else json.loads(variable[2] if chosen else variable[3])
+
+    def several(kind: str) -> Iterator[dict[str, Any]]:
+        yield from body.get(kind, [])
+        for each in body["dynamic"]:
+            for value in evaluated(each[kind]["for_each"]) if kind in each else ():
+                (content,) = each[kind]["content"]
+                yield {key: value if text == f"${{{kind}.value}}" else text for key, text in content.items()}
+
+    def keys(of: dict[str, Any]) -> list[dict[str, Any]]:
+        types = {"hash_key": "HASH", "range_key": "RANGE"}
+        return [{"AttributeName": of[key], "KeyType": each} for key, each in types.items() if key in of]
+
+    (ttl,), (recovery,), (encryption,) = (
+        body[kind] for kind in ("ttl", "point_in_time_recovery", "server_side_encryption")
+    )
+    properties = {
+        "BillingMode": body["billing_mode"],
+        "AttributeDefinitions": [
+            {"AttributeName": each["name"], "AttributeType": each["type"]} for each in several("attribute")
+        ],
+        "KeySchema": keys(body),
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": each["name"],
+                "KeySchema": keys(each),
+                "Projection": {
+                    "ProjectionType": each["projection_type"],
+                    "NonKeyAttributes": each["non_key_attributes"],
+                },
+            }
+            for each in several("global_secondary_index")
+        ]
+        or None,
+        "TimeToLiveSpecification": {"AttributeName": ttl["attribute_name"], "Enabled": ttl["enabled"]},
+        "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": recovery["enabled"]},
+        "DeletionProtectionEnabled": evaluated(body["deletion_protection_enabled"]),
+        "SSESpecification": {"SSEEnabled": encryption["enabled"]},
+    }
+    return Form(described(properties, {"Parameters": {}}), stated(of_document(main, "access")))
+
+
+def blocks(path: Path) -> dict[str, Any]:
+    """Return the blocks of a Terraform file by their kinds and labels; those without a label are left out."""
+    options = hcl2.SerializationOptions(strip_string_quotes=True, with_comments=False, explicit_blocks=False)
+    found: dict[str, Any] = {}
+    for kind, several in hcl2.loads(path.read_text("utf-8"), serialization_options=options).items():
+        for each in several:
+            for label, body in each.items():
+                if isinstance(body, dict):
+                    found.setdefault(kind, {}).setdefault(label, {}).update(body)
+    return found
+
+
+def of_document(main: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the statements of the policy document *name* as IAM has them."""
+    arn = "${aws_dynamodb_table.tokens.arn}"
+    return [
+        {
+            "Effect": each.get("effect", "Allow"),
+            "Action": each["actions"],
+            "Resource": [resource.replace(arn, iam.ARN) for resource in each["resources"]],
+            "Condition": {
+                test["test"]: {test["variable"]: test["values"]} for test in each.get("condition", [])
+            },
+        }
+        for each in main["data"]["aws_iam_policy_document"][name]["statement"]
+    ]
+
+
+def described(properties: dict[str, Any], template: Template) -> dict[str, Any]:
+    """Return what counts of a table's *properties*, with the default parameters of *template*."""
+    found = {name: each for name, each in resolved(properties, template).items() if each != "AWS::NoValue"}
+    return {part: found.get(part) for part in PARTS} | {"encrypted": found["SSESpecification"]["SSEEnabled"]}
+
+
+def stated(statements: list[Any]) -> list[dict[str, Any]]:
+    """Return *statements* in one way of writing them, their service `SERVICE`; a pattern is no service."""
+    return [
+        {
+            "Effect": each["Effect"],
+            "Action": sorted(iam.listed(each["Action"])),
+            "Resource": iam.listed(each["Resource"]),
+            "Condition": {
+                operator: {
+                    key: [re.sub(r"^[^/*]+/", "SERVICE/", value) for value in iam.listed(values)]
+                    for key, values in tests.items()
+                }
+                for operator, tests in each.get("Condition", {}).items()
+            },
+        }
+        for each in iam.filled(statements, {"Service": "shop", "TokenTable.Arn": iam.ARN})
+    ]
+
+
+FORMS: dict[str, tuple[Path, Callable[[Path], Form]]] = {
+    "sam": (MASTER, cloudformation),
+    "cloudformation": (TOKENS, cloudformation),
+    "minimal": (ROOT / "examples" / "minimal" / "template.yaml", cloudformation),
+    "serverless": (SERVERLESS, serverless),
+    "terraform": (MODULE / "main.tf", terraform),
+}
+
+
+# -- the CDK
 
 
 def synthesised(folder: Path) -> tuple[Template, Template]:
@@ -48,7 +210,8 @@ def synthesised(folder: Path) -> tuple[Template, Template]:
         shutil.copy(file, folder)
     shutil.copytree(ROOT / "examples" / "minimal" / "function", folder / "function")
     for layer in re.findall(r"[\w.-]+\.zip", app):
-        zipfile.ZipFile(folder / layer, "w").close()
+        with zipfile.ZipFile(folder / layer, "w") as archive:
+            archive.writestr("python/lambda_once/__init__.py", "")
     environment = {
         "CDK_OUTDIR": str(folder / "cdk.out"),
         "JSII_NODE": str(_node()),
@@ -128,46 +291,195 @@ def created(session: boto3.Session) -> Iterator[dict[str, Any]]:
         yield asked
 
 
-def test_the_smallest_stack_has_that_table(tokens: Template) -> None:
-    """As tokens.yaml makes it by default: kept, protected from deletion, encrypted by AWS' key."""
-    source = table(tokens)
-    small = table(parsed(ROOT / "examples" / "minimal" / "template.yaml"))
-    protected = {"DeletionProtectionEnabled": True, "SSESpecification": {"SSEEnabled": True}}
-    assert small == {part: source[part] for part in PARTS} | protected
+# -- tests
 
 
-def test_tests_create_that_table(created: dict[str, Any], tokens: Template) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_has_that_table_and_that_policy(form: str) -> None:
+    """By default. It's recoverable, protected from deletion, and encrypted."""
+    path, reader = FORMS[form]
+    assert reader(path) == cloudformation(MASTER)
+
+
+def test_tests_create_that_table(created: dict[str, Any]) -> None:
     """`create_table` asks for the same keys, index, billing and expiry."""
-    source = table(tokens)
-    wanted = {part: source[part] for part in PARTS if part in created}
-    assert created == {"TableName": "tokens", **wanted}
-    assert wanted.keys() == {*ACROSS, "TimeToLiveSpecification"}
+    source = cloudformation(MASTER).table
+    assert created == {"TableName": "tokens", **{part: source[part] for part in CREATED}}
 
 
 @pytest.mark.parametrize(
-    ("written", "instead"),
+    ("form", "written", "instead"),
     [
-        ("IndexName: byStatus", "IndexName: byState"),
-        ("NonKeyAttributes: [lockedBy, created, attempt]", "NonKeyAttributes: [lockedBy, created]"),
-        ("AttributeName: ttl", "AttributeName: expires"),
-        ("BillingMode: PAY_PER_REQUEST", "BillingMode: PROVISIONED"),
-        ("PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false"),
+        ("sam", "IndexName: byStatus", "IndexName: byState"),
+        ("cloudformation", "IndexName: byStatus", "IndexName: byState"),
+        ("cloudformation", "NonKeyAttributes: [lockedBy, created, attempt]", "NonKeyAttributes: [lockedBy]"),
+        ("cloudformation", "AttributeName: ttl", "AttributeName: expires"),
+        ("cloudformation", "BillingMode: PAY_PER_REQUEST", "BillingMode: PROVISIONED"),
+        ("cloudformation", "PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false"),
+        ("cloudformation", "${Service}/*#*#*", "${Service}/*"),
+        ("minimal", "NonKeyAttributes: [lockedBy, created, attempt]", "NonKeyAttributes: [lockedBy]"),
+        ("minimal", "AttributeName: ttl", "AttributeName: expires"),
+        ("minimal", '"shop/*"', '"*/*"'),
+        ("serverless", "NonKeyAttributes: [lockedBy, created, attempt]", "NonKeyAttributes: [lockedBy]"),
+        ("serverless", "AttributeName: ttl", "AttributeName: expires"),
+        ("serverless", ', "dynamodb:PartiQLUpdate"', ""),
+        ("terraform", '["lockedBy", "created", "attempt"]', '["lockedBy"]'),
+        ("terraform", 'attribute_name = "ttl"', 'attribute_name = "expires"'),
+        ("terraform", 'range_key          = "expectedCompletion"', 'range_key          = "created"'),
+        ("terraform", '"dynamodb:PartiQLInsert", ', ""),
+        ("terraform", "${each.value}/*#*#*", "*"),
     ],
 )
-def test_twin_a_table_that_drifted_is_seen(tmp_path: Path, written: str, instead: str) -> None:
-    """With one setting changed the smallest stack has another table."""
-    text = TOKENS.read_text(encoding="utf-8")
+def test_twin_a_form_that_drifted_is_seen(tmp_path: Path, form: str, written: str, instead: str) -> None:
+    """With one setting or one permission changed it has another table, or another policy."""
+    path, reader = FORMS[form]
+    text = path.read_text(encoding="utf-8")
     assert text.count(written) == 1
-    changed = tmp_path / "tokens.yaml"
+    changed = tmp_path / path.name
     changed.write_text(text.replace(written, instead), encoding="utf-8")
-    with pytest.raises(AssertionError):
-        test_the_smallest_stack_has_that_table(parsed(changed))
+    assert reader(changed) != cloudformation(MASTER)
 
 
-@pytest.mark.parametrize("file", ["tokens", "operations", "alarms", "key", "network"])
-def test_a_template_is_complete(file: str) -> None:
+def test_the_table_may_go_without_the_index() -> None:
+    """Neither the index nor the attributes of its keys are there, and all else is."""
+    whole = cloudformation(MASTER)
+    kept = {"AttributeDefinitions": whole.table["AttributeDefinitions"][:1], "GlobalSecondaryIndexes": None}
+    without = whole._replace(table=whole.table | kept)
+    assert cloudformation(MASTER, StatusIndex="false") == without
+    assert terraform(MODULE / "main.tf", status_index=False) == without
+
+
+@pytest.mark.parametrize("form", ["serverless", "terraform"])
+def test_a_form_lets_the_watchdog_do_what_tokens_yaml_does(form: str, tokens: Template) -> None:
+    """It queries the index, and reads and updates tokens of every service."""
+
+    def of(role: dict[str, Any]) -> list[dict[str, Any]]:
+        (policy,) = role["Policies"]
+        return stated(policy["PolicyDocument"]["Statement"])
+
+    if form == "terraform":
+        found = stated(of_document(blocks(MODULE / "main.tf"), "watchdog"))
+    else:
+        found = of(of_type(parsed(SERVERLESS)["resources"], "AWS::IAM::Role")["WatchdogRole"])
+    assert found == of(of_type(tokens, "AWS::IAM::Role")["WatchdogFunctionRole"])
+
+
+@pytest.mark.parametrize("folder", [MODULE, MODULE / "example"], ids=["module", "example"])
+def test_what_a_terraform_file_refers_to_is_there(folder: Path) -> None:
+    """Variables are declared and used, resources exist, and the module gets what it declares."""
+    text = "".join(file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.tf")))
+    files = [blocks(file) for file in folder.glob("*.tf")]
+
+    def declared(kind: str) -> dict[str, Any]:
+        return {label: body for file in files for label, body in file.get(kind, {}).items()}
+
+    assert set(re.findall(r"\bvar\.(\w+)", text)) == declared("variable").keys()
+    fields = re.findall(r"(\w+) += (?:string|optional)", text)
+    assert {*re.findall(r"\bvar\.watchdog\.(\w+)", text)} <= {*fields}
+    for data, kind, name in re.findall(r"(?<![\w.])(data\.)?(aws_[a-z_]+|archive_file)\.(\w+)", text):
+        assert name in declared("data" if data else "resource")[kind], (kind, name)
+    variables, outputs = (blocks(MODULE / f"{kind}s.tf")[kind] for kind in ("variable", "output"))
+    assert all(each["description"] for each in [*variables.values(), *outputs.values()])
+    for name, given in declared("module").items():
+        needed = {variable for variable, each in variables.items() if "default" not in each}
+        assert needed <= given.keys() - {"source"} <= variables.keys()
+        assert (folder / given["source"]).resolve() == MODULE
+        assert set(re.findall(rf"\bmodule\.{name}\.(\w+)", text)) <= outputs.keys()
+
+
+def test_terraforms_queue_is_set_up_as_the_smallest_stacks_is() -> None:
+    """Failed records are reported, and the queue waits for six timeouts of its function."""
+    resources = blocks(MODULE / "example" / "main.tf")["resource"]
+    mapping = resources["aws_lambda_event_source_mapping"]["payments"]
+    queue = of_type(parsed(FORMS["minimal"][0]), "AWS::SQS::Queue")
+    assert mapping["function_response_types"] == ["ReportBatchItemFailures"]
+    sent = resources["aws_sqs_queue"]
+    assert sent["payments"]["visibility_timeout_seconds"] == queue["PaymentsQueue"]["VisibilityTimeout"]
+    assert "maxReceiveCount = 5" in sent["payments"]["redrive_policy"]
+    kept = queue["PaymentsDeadLetters"]["MessageRetentionPeriod"]
+    assert sent["dead_letters"]["message_retention_seconds"] == kept
+
+
+def shown(section: str, language: str) -> str:
+    """Return the block of *language* in a section of docs/deploying.md."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("section", "language", "path"),
+    [
+        ("SAM", "yaml", FORMS["minimal"][0]),
+        ("CDK", "python", APP),
+        ("Terraform", "hcl", MODULE / "example" / "main.tf"),
+        ("Serverless Framework", "yaml", SERVERLESS),
+    ],
+)
+def test_what_the_page_shows_of_a_form_is_in_its_example(section: str, language: str, path: Path) -> None:
+    """Line by line, so what is tested there is what a reader copies."""
+    written = {line.strip() for line in path.read_text(encoding="utf-8").splitlines()}
+    assert [
+        line for line in shown(section, language).splitlines() if line.strip() not in written | {""}
+    ] == []
+
+
+def test_what_the_page_shows_of_cloudformation_is_a_stack() -> None:
+    """cfn-lint finds nothing, and what it imports is what tokens.yaml exports."""
+    resources = shown("CloudFormation", "yaml")
+    around = "Parameters: {LayerArn: {Type: String}}\nResources:\n  PaymentsQueue: {Type: AWS::SQS::Queue}\n"
+    assert complaints(around + textwrap.indent(resources, "  ")) == []
+    exported = re.findall(r"Export: .*\}-(\w+)\"", TOKENS.read_text(encoding="utf-8"))
+    imported = re.findall(r"!ImportValue tokens-(\w+)", resources)
+    assert len(imported) == 2
+    assert {*imported} <= {*exported}
+
+
+def test_check_reads_what_the_serverless_framework_packages() -> None:
+    """It is of today's serverless.yml, both functions are seen, and nothing is wrong."""
+    packaged = json.loads(PACKAGED.read_text(encoding="utf-8"))
+    written = parsed(SERVERLESS)["resources"]["Resources"]
+    assert {name: packaged["Resources"][name] for name in written} == written
+    (policy,) = packaged["Resources"]["IamRoleLambdaExecution"]["Properties"]["Policies"]
+    granted = [
+        each for each in policy["PolicyDocument"]["Statement"] if "dynamodb:" in json.dumps(each["Action"])
+    ]
+    assert stated(granted) == serverless(SERVERLESS).access
+    found = read(PACKAGED, {})
+    assert {each.resource for each in found.functions} == {"PaymentsLambdaFunction", "WatchdogLambdaFunction"}
+    assert findings(found) == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "code"),
+    [
+        ('"ReportBatchItemFailures"', "", "Q1"),
+        ('"VisibilityTimeout": 180', '"VisibilityTimeout": 30', "Q4"),
+        (
+            '"dynamodb:UpdateItem",\n                    "dynamodb:BatchGetItem"',
+            '"dynamodb:BatchGetItem"',
+            "P1",
+        ),
+        ('"AttributeName": "ttl"', '"AttributeName": "expires"', "T4"),
+        ('"POWERTOOLS_SERVICE_NAME": "shop"', '"POWERTOOLS_SERVICE_NAME": "till"', "P1"),
+    ],
+)
+def test_twin_check_finds_a_fault_of_a_packaged_service(
+    tmp_path: Path, written: str, instead: str, code: str
+) -> None:
+    """With one line of it changed."""
+    text = PACKAGED.read_text(encoding="utf-8")
+    assert written in text
+    changed = tmp_path / PACKAGED.name
+    changed.write_text(text.replace(written, instead), encoding="utf-8")
+    assert code in {each.code for each in findings(read(changed, {}))}
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted(FOLDER.glob("*.yaml")), SHOP / "alarms.yaml"], ids=lambda path: path.stem
+)
+def test_a_template_is_complete(path: Path) -> None:
     """cfn-lint finds nothing, and every parameter is described, bounded and used."""
-    path = FOLDER / f"{file}.yaml"
     assert complaints(path.read_text(encoding="utf-8")) == []
     template = parsed(path)
     body = json.dumps([template["Resources"], template.get("Conditions")])
@@ -224,7 +536,8 @@ def test_a_function_of_another_service_gets_the_same_for_its_own(
 ) -> None:
     """The statements of TokenAccess for the other service's keys, on the same table, and not the policy."""
     stack, nested = synthesis
-    (policy,) = of_type(stack, "AWS::IAM::Policy").values()
+    policies = of_type(stack, "AWS::IAM::Policy")
+    (policy,) = (each for name, each in policies.items() if name.startswith("Invoices"))
     (role,) = (stack["Resources"][each["Ref"]]["Properties"] for each in policy["Roles"])
     assert "TokenAccess" not in json.dumps(role["ManagedPolicyArns"])
 

@@ -35,6 +35,8 @@ _NOT_INSTALLED: Final = '{} is missing: pip install "lambda-once[check]"'
 
 def document(path: Path) -> Template:
     """Return the template in the file at *path*. Raises `CannotCheck`."""
+    if path.suffix == ".tf":
+        raise CannotCheck(f"{path} is Terraform; check what is deployed: --function or --table")
     text = _text(path)
     try:
         found = json.loads(text) if text.lstrip().startswith("{") else _yaml(text, path)
@@ -42,6 +44,11 @@ def document(path: Path) -> Template:
         raise CannotCheck(f"{path} is nested too deeply to be read") from None
     except json.JSONDecodeError as error:
         raise CannotCheck(f"{path} is not JSON: {error}; correct it") from None
+    if isinstance(found, dict) and {"service", "provider"} <= found.keys():
+        raise CannotCheck(
+            f"{path} is a serverless.yml; run `serverless package`, "
+            f"and check .serverless/cloudformation-template-update-stack.json"
+        )
     if not isinstance(found, dict) or not isinstance(found.get("Resources"), dict):
         raise CannotCheck(
             f"{path} is not a template: it has no Resources; give a SAM or CloudFormation template"

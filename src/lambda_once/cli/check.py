@@ -41,7 +41,7 @@ def parameter(text: str) -> tuple[str, str]:
     "--template",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A SAM or CloudFormation template in YAML or JSON, such as cdk.out/NAME.template.json.",
+    help="A SAM or CloudFormation template in YAML or JSON, such as those in cdk.out/ and .serverless/.",
 )
 @click.option(
     "--parameter",

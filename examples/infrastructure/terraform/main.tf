@@ -1,0 +1,197 @@
+# The token table of lambda-once, the policies of the functions that use it, and its watchdog.
+
+terraform {
+  required_version = ">= 1.3"
+  required_providers {
+    archive = { source = "hashicorp/archive", version = ">= 2.0" }
+    aws     = { source = "hashicorp/aws", version = ">= 5.0" }
+  }
+}
+
+resource "aws_dynamodb_table" "tokens" {
+  name                        = var.name
+  billing_mode                = "PAY_PER_REQUEST"
+  hash_key                    = "lockToken"
+  deletion_protection_enabled = var.deletion_protection
+
+  attribute {
+    name = "lockToken"
+    type = "S"
+  }
+
+  dynamic "attribute" {
+    for_each = var.status_index ? ["status", "expectedCompletion"] : []
+    content {
+      name = attribute.value
+      type = "S"
+    }
+  }
+
+  # Sparse: a finished token has no status. What is listed here is in progress, overdue or held.
+  dynamic "global_secondary_index" {
+    for_each = var.status_index ? ["byStatus"] : []
+    content {
+      name               = global_secondary_index.value
+      hash_key           = "status"
+      range_key          = "expectedCompletion"
+      projection_type    = "INCLUDE"
+      non_key_attributes = ["lockedBy", "created", "attempt"]
+    }
+  }
+
+  ttl {
+    attribute_name = "ttl"
+    enabled        = true
+  }
+
+  point_in_time_recovery {
+    enabled = true
+  }
+
+  server_side_encryption {
+    enabled     = true
+    kms_key_arn = var.kms_key_arn
+  }
+}
+
+# For the role of every protected function of a service: its tokens, and no delete of one.
+data "aws_iam_policy_document" "access" {
+  for_each = var.services
+
+  statement {
+    actions   = ["dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:BatchGetItem", "dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"]
+    resources = [aws_dynamodb_table.tokens.arn]
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["${each.value}/*"]
+    }
+    condition {
+      test     = "Null"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["false"]
+    }
+  }
+
+  # The parts of large results, and no token.
+  statement {
+    actions   = ["dynamodb:BatchWriteItem"]
+    resources = [aws_dynamodb_table.tokens.arn]
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["${each.value}/*#*#*"]
+    }
+    condition {
+      test     = "Null"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["false"]
+    }
+  }
+}
+
+# The watchdog reports overdue and held tokens. It searches the index: without one there is none.
+locals {
+  watchdogs = var.status_index && var.watchdog != null ? 1 : 0
+}
+
+data "archive_file" "watchdog" {
+  count       = local.watchdogs
+  type        = "zip"
+  output_path = "${path.module}/.watchdog.zip"
+  source {
+    filename = "README"
+    content  = "The code is in the layer."
+  }
+}
+
+resource "aws_lambda_function" "watchdog" {
+  count            = local.watchdogs
+  function_name    = "${var.name}-watchdog"
+  role             = aws_iam_role.watchdog[0].arn
+  filename         = data.archive_file.watchdog[0].output_path
+  source_code_hash = data.archive_file.watchdog[0].output_base64sha256
+  handler          = "lambda_once.operations.watchdog.handler"
+  runtime          = var.watchdog.runtime
+  architectures    = [var.watchdog.architecture]
+  layers           = [var.watchdog.layer_arn]
+  memory_size      = 512
+  timeout          = 60
+
+  environment {
+    variables = {
+      LAMBDA_ONCE_TABLE            = aws_dynamodb_table.tokens.name
+      LAMBDA_ONCE_STATUS_SHARDS    = var.watchdog.status_shards
+      LAMBDA_ONCE_WATCHDOG_RELEASE = var.watchdog.release
+      POWERTOOLS_SERVICE_NAME      = var.name
+      POWERTOOLS_METRICS_NAMESPACE = var.watchdog.metrics_namespace
+    }
+  }
+}
+
+resource "aws_lambda_function_event_invoke_config" "watchdog" {
+  count                  = local.watchdogs
+  function_name          = aws_lambda_function.watchdog[0].function_name
+  maximum_retry_attempts = 0 # the next run is the retry
+}
+
+resource "aws_cloudwatch_event_rule" "watchdog" {
+  count               = local.watchdogs
+  name                = "${var.name}-watchdog"
+  schedule_expression = "rate(5 minutes)"
+}
+
+resource "aws_cloudwatch_event_target" "watchdog" {
+  count = local.watchdogs
+  rule  = aws_cloudwatch_event_rule.watchdog[0].name
+  arn   = aws_lambda_function.watchdog[0].arn
+}
+
+resource "aws_lambda_permission" "watchdog" {
+  count         = local.watchdogs
+  action        = "lambda:InvokeFunction"
+  function_name = aws_lambda_function.watchdog[0].function_name
+  principal     = "events.amazonaws.com"
+  source_arn    = aws_cloudwatch_event_rule.watchdog[0].arn
+}
+
+data "aws_partition" "current" {}
+
+data "aws_iam_policy_document" "lambda" {
+  statement {
+    actions = ["sts:AssumeRole"]
+    principals {
+      type        = "Service"
+      identifiers = ["lambda.amazonaws.com"]
+    }
+  }
+}
+
+data "aws_iam_policy_document" "watchdog" {
+  statement {
+    actions   = ["dynamodb:Query"]
+    resources = ["${aws_dynamodb_table.tokens.arn}/index/byStatus"]
+  }
+  statement {
+    actions   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
+    resources = [aws_dynamodb_table.tokens.arn]
+  }
+}
+
+resource "aws_iam_role" "watchdog" {
+  count              = local.watchdogs
+  name               = "${var.name}-watchdog"
+  assume_role_policy = data.aws_iam_policy_document.lambda.json
+}
+
+resource "aws_iam_role_policy" "watchdog" {
+  count  = local.watchdogs
+  role   = aws_iam_role.watchdog[0].name
+  policy = data.aws_iam_policy_document.watchdog.json
+}
+
+resource "aws_iam_role_policy_attachment" "watchdog_logs" {
+  count      = local.watchdogs
+  role       = aws_iam_role.watchdog[0].name
+  policy_arn = "arn:${data.aws_partition.current.partition}:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
+}
