@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -145,21 +146,25 @@ def complaint(ran: Result) -> str:
 
 
 @contextmanager
-def on_strict(monkeypatch: pytest.MonkeyPatch, shards: int = 1) -> Iterator[Shop]:
+def on_strict(
+    monkeypatch: pytest.MonkeyPatch, shards: int = 1, *, status_index: bool = True
+) -> Iterator[Shop]:
     """Open a shop on the strict engine; commands read its clock."""
     with mounted():
         client = tables.shared()
-        create_table(client, "tokens")
+        create_table(client, "tokens", status_index=status_index)
         shop = Shop(client, "tokens", shards=shards)
         monkeypatch.setattr(options, "clock", lambda: shop.clock)
         yield shop
 
 
 @contextmanager
-def on_engine(monkeypatch: pytest.MonkeyPatch, endpoint: str, shards: int = 1) -> Iterator[Shop]:
+def on_engine(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str, shards: int = 1, *, status_index: bool = True
+) -> Iterator[Shop]:
     """Open a shop on a real engine."""
     client = tables.client(endpoint)
-    with tables.fresh(client) as name:
+    with tables.fresh(client, partial(create_table, status_index=status_index)) as name:
         shop = Shop(client, name, endpoint, shards)
         monkeypatch.setattr(options, "clock", lambda: shop.clock)
         yield shop

@@ -371,6 +371,6 @@ def test_one_token_of_a_big_table_is_found(big_table: BigTable, monkeypatch: pyt
         ("orders/charge/order_019999", "complete")
     ]
     before, after, *_ = ran.stderr.splitlines()
-    message = float(before.split(", ")[-1].split()[0].replace(",", ""))
+    message = float(before.split(", ")[-2].split()[0].replace(",", ""))
     cost = float(after.split()[4].replace(",", ""))
     assert message == pytest.approx(cost, rel=0.1), (before, after)

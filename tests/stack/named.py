@@ -96,6 +96,8 @@ def holds(condition: Any, template: Template) -> bool:
             return str(resolved(one, template)) == str(resolved(other, template))
         case {"Fn::Not": [inner]}:
             return not holds(inner, template)
+        case {"Fn::Or": list(parts)}:
+            return any(holds(part, template) for part in parts)
         case {"Fn::And": list(parts)}:
             return all(holds(part, template) for part in parts)
         case other:

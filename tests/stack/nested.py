@@ -9,6 +9,7 @@ from typing import Any
 Template = dict[str, Any]
 
 NESTED = "AWS::Serverless::Application"
+NO_VALUE = {"Ref": "AWS::NoValue"}
 _NAMED = re.compile(r"\$\{([\w:.]+)\}")
 
 
@@ -46,6 +47,15 @@ def flat(path: Path) -> Template:
     while (resolved := replaced(template, outputs)) != template:  # an output may be given to another stack
         template = resolved
     return template
+
+
+def decided(template: Template, **given: str) -> Template:
+    """Return *template* as CloudFormation deploys it with these parameters, else their defaults."""
+    named = {name: f"<{name}>" for name, each in template["Parameters"].items() if "Default" not in each}
+    resources, conditions = _decided(template, _given(template, named | given), {})
+    assert conditions == {}, "a condition is of something else"
+    outputs = template.get("Outputs", {})
+    return template | {"Conditions": {}, "Resources": resources, "Outputs": outputs}
 
 
 def replaced(value: Any, instead: dict[str, Any]) -> Any:
@@ -112,6 +122,10 @@ def _outcome(condition: Any, others: dict[str, Any]) -> Any:
         case {"Fn::Not": [inner]}:
             left = _outcome(inner, others)
             return not left if isinstance(left, bool) else {"Fn::Not": [left]}
+        case {"Fn::Or": [one, other]}:
+            either = (_outcome(one, others), _outcome(other, others))
+            left = [each for each in either if each is not False]
+            return True if True in left else {"Fn::Or": left} if len(left) > 1 else (left or [False])[0]
         case {"Fn::And": [one, other]}:
             both = (_outcome(one, others), _outcome(other, others))
             left = [each for each in both if each is not True]
@@ -126,9 +140,10 @@ def chosen(value: Any, conditions: dict[str, Any]) -> Any:
         case {"Fn::If": [name, first, second]} if isinstance(conditions.get(name), bool):
             return chosen(first if conditions[name] else second, conditions)
         case dict():
-            return {key: chosen(each, conditions) for key, each in value.items()}
+            inner = {key: chosen(each, conditions) for key, each in value.items()}
+            return {key: each for key, each in inner.items() if each != NO_VALUE or key == "Fn::If"}
         case list():
-            return [chosen(each, conditions) for each in value]
+            return [each for each in (chosen(each, conditions) for each in value) if each != NO_VALUE]
         case _:
             return value
 

@@ -23,7 +23,7 @@ from tests.kit.strict.mounted import mounted
 
 from .conftest import ROOT
 from .named import of_type
-from .nested import parsed
+from .nested import decided, parsed
 from .test_published_policies import DECORATORS, SIZES, Shop
 
 A, B = "team-a", "team-b"
@@ -39,9 +39,9 @@ DIGEST = re.compile("[0-9a-f]{64}")
 
 def policy(name: str, service: str) -> list[Statement]:
     """Return the statements of a managed policy of tokens.yaml, in a stack of *service*."""
-    document = of_type(TEMPLATE, "AWS::IAM::ManagedPolicy")[name]["PolicyDocument"]
-    values = {"Service": service, "TokenTable.Arn": iam.ARN}
-    statements: list[Statement] = iam.filled(document, values)["Statement"]
+    template = decided(TEMPLATE, Service=service)
+    document = of_type(template, "AWS::IAM::ManagedPolicy")[name]["PolicyDocument"]
+    statements: list[Statement] = iam.filled(document, {"TokenTable.Arn": iam.ARN})["Statement"]
     return statements
 
 

@@ -35,9 +35,9 @@ from tests.kit import iam, tables
 from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
 
-from .conftest import ROOT, Template
+from .conftest import REGION, ROOT, Template
 from .named import of_type, resolved
-from .nested import parsed
+from .nested import decided, parsed
 from .test_permissions import LISTING, allowed, noted
 from .test_template import complaints
 
@@ -345,7 +345,9 @@ def test_the_table_may_go_without_the_index() -> None:
     whole = cloudformation(MASTER)
     kept = {"AttributeDefinitions": whole.table["AttributeDefinitions"][:1], "GlobalSecondaryIndexes": None}
     without = whole._replace(table=whole.table | kept)
-    assert cloudformation(MASTER, StatusIndex="false") == without
+    assert (
+        cloudformation(MASTER, StatusIndex="false") == cloudformation(TOKENS, StatusIndex="false") == without
+    )
     assert terraform(MODULE / "main.tf", status_index=False) == without
 
 
@@ -572,7 +574,7 @@ def test_what_the_cdk_makes_is_clean_under_cfn_lint(synthesis: tuple[Template, T
 def test_the_table_protects_a_handler(tokens: Template, dynamodb_local: str, partiql: None) -> None:
     """On DynamoDB Local a redelivery is replayed, the index lists what is in progress, and rights suffice."""
     client = tables.client(dynamodb_local)
-    properties = table(tokens)
+    properties = table(decided(tokens))
 
     def create(client: Any, name: str) -> None:
         client.create_table(TableName=name, **{part: properties[part] for part in ACROSS})
@@ -596,4 +598,133 @@ def test_the_table_protects_a_handler(tokens: Template, dynamodb_local: str, par
         assert sorted(charged) == ["o-1", "o-2"]
         assert calls >= {"dynamodb:PartiQLInsert", "dynamodb:BatchGetItem"}
         assert calls - LISTING <= allowed(tokens, "TokenAccess")
+    client.close()
+
+
+# -- without the index
+
+
+GIVEN = {"MetricsNamespace": "Shop", "NoticesTopicArn": "arn:aws:sns:eu-central-1:123456789012:notices"}
+LAYER = f"arn:aws:lambda:{REGION}:123456789012:layer:lambda-once:1"
+UNINDEXED = {"Service": "orders", **GIVEN, "StatusIndex": "false"}
+SWEEPING = {"LayerArn": LAYER, "WatchdogSweep": "true"}
+OF_THE_WATCHDOG = {
+    "WatchdogFunction",
+    "WatchdogFunctionRole",
+    "WatchdogFunctionRetries",
+    "WatchdogFunctionEveryFiveMinutes",
+    "WatchdogFunctionPermission",
+}
+
+
+def test_a_table_without_the_index_defines_no_attribute_of_it(tokens: Template) -> None:
+    """DynamoDB refuses a definition that no key uses; the rest of the table stays."""
+    indexed, bare = table(decided(tokens)), table(decided(tokens, **UNINDEXED))
+    assert bare["AttributeDefinitions"] == [{"AttributeName": "lockToken", "AttributeType": "S"}]
+    assert indexed.keys() - bare.keys() == {"GlobalSecondaryIndexes"}
+    others = bare.keys() - {"AttributeDefinitions"}
+    assert {name: bare[name] for name in others} == {name: indexed[name] for name in others}
+
+
+@pytest.mark.parametrize("watchdog", [{}, {"LayerArn": LAYER}, SWEEPING], ids=["none", "idle", "sweeps"])
+def test_nothing_refers_to_an_index_that_is_not_there(tokens: Template, watchdog: dict[str, str]) -> None:
+    """No policy and no role; each keeps statements of other rights, and cfn-lint finds nothing."""
+    made = decided(tokens, **UNINDEXED, **watchdog)
+    for kind in ("AWS::IAM::ManagedPolicy", "AWS::IAM::Role"):
+        for name, policy in of_type(made, kind).items():
+            assert "index/" not in json.dumps(policy), name
+            for document in [policy.get("PolicyDocument"), *_inline(policy)]:
+                assert document is None or document["Statement"], name
+    lintable = {key: each for key, each in made.items() if key not in ("Conditions", "Outputs", "Parameters")}
+    alarms = of_type(made, "AWS::CloudWatch::Alarm")
+    lintable["Resources"] = {name: each for name, each in made["Resources"].items() if name not in alarms}
+    assert complaints(json.dumps(lintable)) == []
+
+
+def _inline(policy: dict[str, Any]) -> list[Any]:
+    return [each["PolicyDocument"] for each in policy.get("Policies", [])]
+
+
+@pytest.mark.parametrize(
+    ("watchdog", "exists"),
+    [
+        ({"LayerArn": LAYER}, False),
+        (SWEEPING, True),
+        ({"LayerArn": LAYER, "StatusIndex": "true"}, True),
+        ({"WatchdogSweep": "true"}, False),
+    ],
+)
+def test_a_watchdog_exists_if_it_has_something_to_do(
+    tokens: Template, watchdog: dict[str, str], *, exists: bool
+) -> None:
+    """Without the index it can only sweep."""
+    made = decided(tokens, **UNINDEXED | watchdog)["Resources"]
+    assert OF_THE_WATCHDOG & made.keys() == (OF_THE_WATCHDOG if exists else set())
+
+
+def test_a_watchdog_knows_that_there_is_no_index(tokens: Template, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its environment: the handler takes what the template sets."""
+    from lambda_once.operations import watchdog
+
+    made = decided(tokens, **UNINDEXED, **SWEEPING)
+    variables = of_type(made, "AWS::Lambda::Function")["WatchdogFunction"]["Environment"]["Variables"]
+    for name, value in variables.items():
+        monkeypatch.setenv(name, "tokens" if isinstance(value, dict) else str(value))
+    watchdog._from_environment.cache_clear()
+    with mounted():
+        client = tables.shared()
+        create_table(client, "tokens", status_index=False)
+        monkeypatch.setattr("lambda_once.dynamodb.client.new_client", lambda *_, **__: client)
+        assert watchdog.handler({}, None) == {"swept": 0}
+    watchdog._from_environment.cache_clear()
+
+
+@pytest.mark.parametrize("parameters", [{}, SWEEPING], ids=["no watchdog", "sweeps"])
+def test_it_deploys_without_the_index(
+    tokens: Template, aws: boto3.Session, parameters: dict[str, str]
+) -> None:
+    """The table, its policies and the watchdog that sweeps, in moto."""
+    made = decided(tokens, **UNINDEXED, **parameters)
+    resources = {
+        name: each
+        for name, each in made["Resources"].items()
+        if each["Type"] not in ("AWS::CloudWatch::Alarm", "AWS::Lambda::EventInvokeConfig")
+    }
+    cloudformation: Any = aws.client("cloudformation")
+    cloudformation.create_stack(
+        StackName="tokens",
+        TemplateBody=json.dumps({"Resources": resources}),
+        Capabilities=["CAPABILITY_IAM"],
+    )
+    listed = cloudformation.list_stack_resources(StackName="tokens")["StackResourceSummaries"]
+    assert {each["LogicalResourceId"] for each in listed} == resources.keys()
+    (name,) = (each["PhysicalResourceId"] for each in listed if each["LogicalResourceId"] == "TokenTable")
+    client: Any = aws.client("dynamodb")
+    assert not client.describe_table(TableName=name)["Table"].get("GlobalSecondaryIndexes")
+
+
+@pytest.mark.engine
+def test_that_table_protects_a_handler_for_half(tokens: Template, dynamodb_local: str, partiql: None) -> None:
+    """On DynamoDB Local a redelivery is replayed, with the rights that a function has."""
+    client = tables.client(dynamodb_local)
+    properties = table(decided(tokens, **UNINDEXED))
+
+    def create(client: Any, name: str) -> None:
+        asked = {part: properties[part] for part in ACROSS if part in properties}
+        client.create_table(TableName=name, **asked)
+
+    with tables.fresh(client, create) as name:
+        once = Once(store=DynamoDBStore(name, client), service="orders")
+        charged: list[str] = []
+
+        @once.sqs(key="orderId")
+        def charge(record: Any) -> None:
+            charged.append(record.json_body["orderId"])
+
+        calls = noted(client)
+        event = sqs_event({"orderId": "o-1"}, {"orderId": "o-2"})
+        for _ in range(2):
+            assert charge(event, lambda_context()) == {"batchItemFailures": []}
+        assert sorted(charged) == ["o-1", "o-2"]
+        assert calls <= allowed(tokens, "TokenAccess")
     client.close()

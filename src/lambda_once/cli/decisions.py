@@ -17,6 +17,7 @@ import click
 
 from lambda_once.cli.options import DURATION, Access, Consent, with_consent, with_filter, with_table
 from lambda_once.cli.render import record_json, side_by_side, token_list
+from lambda_once.cli.scans import SCAN, searching
 from lambda_once.cli.search import PARTS_MISSING
 from lambda_once.core.clock import stamp
 from lambda_once.core.codec import Codec
@@ -503,10 +504,11 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
     help="Release at most this many.",
 )
 @click.option("--also-decided", is_flag=True, help="Also tokens on which a person's decision stands.")
+@SCAN
 @with_consent
 @with_table
 def redrive_command(
-    access: Access, wanted: Filter, consent: Consent, *, limit: int, also_decided: bool
+    access: Access, wanted: Filter, consent: Consent, *, limit: int, also_decided: bool, scan: bool
 ) -> None:
     """
     Release held tokens, so that their next deliveries run.
@@ -518,10 +520,13 @@ def redrive_command(
     A token that a person decided to hold is skipped and listed with the reason, because that person knew
     more than its error says. --also-decided releases it, too.
 
+    A table without the index (StatusIndex is false) needs --scan.
+
     Exit code: 0 all but skipped tokens were released, or none matches; 1 some were not, or you declined;
     2 a row cannot be read, which is named last; bad input or no table.
     """
-    with access.output.naming_malformed() as malformed:
+    searched = searching(access, scan=scan, yes=consent.yes)
+    with searched, access.output.naming_malformed() as malformed:
         _redrive(access, wanted, consent, malformed, limit=limit, also_decided=also_decided)
 
 

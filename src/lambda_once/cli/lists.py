@@ -10,6 +10,7 @@ import click
 
 from lambda_once.cli.options import Access, with_filter, with_table
 from lambda_once.cli.render import console, entry_json, labelled, line, tokens_at
+from lambda_once.cli.scans import SCAN, YES, rescan, searching
 from lambda_once.core.clock import stamp
 from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.errors import StoreUnavailable
@@ -91,9 +92,19 @@ class Chosen(NamedTuple):
 )
 @click.option("--by-function", is_flag=True, help="Count tokens by function instead of listing them.")
 @click.option("--consistent", is_flag=True, help="Read each row, and omit tokens that have changed since.")
+@SCAN
+@YES
 @with_table
 def list_command(
-    access: Access, wanted: Filter, limit: int | None, *, by_function: bool, consistent: bool, **flags: bool
+    access: Access,
+    wanted: Filter,
+    limit: int | None,
+    *,
+    by_function: bool,
+    consistent: bool,
+    scan: bool,
+    yes: bool,
+    **flags: bool,
 ) -> None:
     """
     List unfinished tokens: overdue, then held, then in progress.
@@ -103,6 +114,8 @@ def list_command(
     also reads each row. --held and --released read the rows of their tokens, which have the reason and
     the last decision. --error lists held tokens, unless you ask for others. For released tokens,
     --older-than and --newer-than refer to the release.
+
+    A table without the index (StatusIndex is false) needs --scan.
 
     Rows that cannot be read are named last, on standard error.
 
@@ -115,7 +128,7 @@ def list_command(
     reads = statuses if consistent or wanted.error is not None else asked & _READ
     bound = limit or (ROWS_OF_A_TABLE if access.output.is_table else None)
     chosen = Chosen(wanted, statuses, reads, None if by_function else bound, by_function)
-    with access.output.naming_malformed() as malformed:
+    with searching(access, scan=scan, yes=yes), access.output.naming_malformed() as malformed:
         _list(access, chosen, malformed)
 
 
@@ -223,14 +236,17 @@ def _warn_of_shards(access: Access, highest: int) -> None:
     help="Pause between rounds.",
 )
 @click.option("--count", type=click.IntRange(1), metavar="NUMBER", help="Stop after this many rounds.")
+@SCAN
+@YES
 @with_table
-def watch_command(access: Access, interval: float, count: int | None) -> None:
+def watch_command(access: Access, interval: float, count: int | None, *, scan: bool, yes: bool) -> None:
     """
     Count tokens in progress, overdue, held, and released but not run since, until Ctrl-C.
 
     Live on a terminal; elsewhere, and as JSON, one line per round. A round without a response is
     reported, and the next one follows. One round sends about 300 queries to the index, most of half a
-    read unit.
+    read unit. A table without the index (StatusIndex is false) needs --scan, which reads all of it in each
+    round.
 
     Exit code: 0 stopped by Ctrl-C, or nothing was overdue or held in the last round; 1 something was; 2
     bad input or no table.
@@ -239,10 +255,13 @@ def watch_command(access: Access, interval: float, count: int | None) -> None:
     last: Counts | None = None
     rounds = 0
     try:
-        with _screen(access) as screen:
+        again = " in each round"
+        with searching(access, scan=scan, yes=yes, again=again), _screen(access) as screen:
             while True:
                 now = table.now()
                 try:
+                    if scan and rounds:
+                        rescan(access)
                     last = count_unfinished(table, now)
                     _print_counts(access, last, now, screen)
                 except StoreUnavailable as silent:

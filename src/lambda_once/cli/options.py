@@ -277,13 +277,16 @@ class Consent(NamedTuple):
 
     def given(self, question: str) -> bool:
         """Ask on the terminal, unless ``--yes`` was given. Raises `click.UsageError` without a terminal."""
-        if self.yes:
-            return True
-        if not is_terminal():
-            raise click.UsageError(
-                "no terminal to ask for confirmation: pass --yes, or check first with --dry-run"
-            )
-        return click.confirm(question, err=True)
+        return agreed(question, yes=self.yes, instead=", or check first with --dry-run")
+
+
+def agreed(question: str, *, yes: bool, instead: str = "") -> bool:
+    """Ask on the terminal, unless *yes*. Raises `click.UsageError` without a terminal."""
+    if yes:
+        return True
+    if not is_terminal():
+        raise click.UsageError(f"no terminal to ask for confirmation: pass --yes{instead}")
+    return click.confirm(question, err=True)
 
 
 _CONSENT: Final = (

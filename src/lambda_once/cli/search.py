@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from lambda_once.cli.ledgers import LedgerOptions, show_ledger
 from lambda_once.cli.options import Access, with_table
 from lambda_once.cli.render import record_json, story_json, story_lines, tokens_at
+from lambda_once.cli.scans import announce_scan, describe_size, report_scan
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Corrupt, Sealed, Unavailable
 from lambda_once.errors import Misconfigured
@@ -23,7 +24,6 @@ from lambda_once.operations.search import (
     Lookup,
     Pattern,
     Scanned,
-    TableSize,
     by_known_names,
     by_parts,
     by_token,
@@ -447,26 +447,6 @@ def _pattern(text: str | None, delivery: str | None, *, ignore_case: bool) -> Pa
     if ignore_case:
         raise click.UsageError("--ignore-case cannot be combined with --delivery: an id must match exactly")
     return delivered_as(delivery)
-
-
-def announce_scan(access: Access, size: TableSize | None, max_pages: int) -> None:
-    """Print the cost of a scan of the whole table, or of at most *max_pages*."""
-    if size is None:
-        access.output.say("reading the whole table; its size is unknown (dynamodb:DescribeTable is denied)")
-        return
-    bound = f", at most {max_pages:,} pages" if size.pages > max_pages else ""
-    access.output.say(f"reading the whole table: {describe_size(size)}{bound}")
-
-
-def describe_size(size: TableSize) -> str:
-    from rich.filesize import decimal
-
-    return f"about {size.rows:,} rows, {decimal(size.size)}, {size.units:,} read units"
-
-
-def report_scan(access: Access, pages: int, units: float) -> None:
-    """Print the cost of a finished scan."""
-    access.output.say(f"read {pages:,} page{'' if pages == 1 else 's'} for {units:,.1f} read units")
 
 
 def _scanned_json(record: Record, now: datetime) -> dict[str, Any]:

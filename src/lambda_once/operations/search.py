@@ -1,29 +1,38 @@
-"""Find tokens: by name, by key, or by text in their keys and scopes, which reads the whole table."""
+"""
+Find tokens: by name, by key, or by text in their keys and scopes, which reads the whole table.
+
+A scan also stands in for the status index on a table that has none.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from decimal import Decimal
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from lambda_once.core.canonical import NotCanonical, digest
+from lambda_once.core.clock import stamp
 from lambda_once.core.codec import as_json
 from lambda_once.core.keys import is_nothing
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
-from lambda_once.operations.table import was_denied
+from lambda_once.operations.table import lacks_index, was_denied
 from lambda_once.operations.tokens import UNFINISHED, TokenName, is_auxiliary, parts_of
+from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import LISTED, Item
+from lambda_once.stores.row import INDEX, INDEXED, LISTED, TOKEN, Item
+from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from lambda_once.core.clock import Deadline
     from lambda_once.core.lifecycle import Record
     from lambda_once.operations.table import TokenTable
 
@@ -31,6 +40,8 @@ BYTES_PER_READ_UNIT = 8_192
 """Half a read unit for 4 KB, eventually consistent (DynamoDB developer guide, capacity consumption)."""
 PAGE_BYTES = 1_048_576
 """What one Scan request reads at most, before its filter (DynamoDB: 1 MB)."""
+READ_PRICE: Final = 0.125
+"""Dollars for a million read units, on demand, us-east-1 (https://aws.amazon.com/dynamodb/pricing/on-demand/)."""
 LONG = 3_600.0
 """Seconds that a scan of the whole table may take."""
 MOST_SIMILAR = 5
@@ -81,14 +92,14 @@ class Lookup(NamedTuple):
 
 def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datetime) -> Lookup:
     """
-    Look the key *key* up under *names*, and under the name of every unfinished token.
+    Look the key *key* up under *names*, and, if there is the index, under the name of every unfinished token.
 
     A name is the beginning of a token: ``service/name`` or ``service/name/scope``. Raises `Misconfigured`,
     `StoreUnavailable`, and `KeyMissing` if *key* cannot be a key.
     """
     prefixes, similar = dict.fromkeys(names), list[str]()
     keys, unread = keys_of(key), list[Misconfigured]()
-    listed = (entry.record.token for entry in unfinished(table, UNFINISHED, now, unread))
+    listed = _unfinished_tokens(table, now, unread)
     for token in chain(listed, (each.token for each in unread if each.token is not None)):
         parts = parts_of(token)
         if parts is None:
@@ -100,6 +111,16 @@ def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datet
     malformed: list[Misconfigured] = []
     rows = _rows(table, prefixes, key, malformed)
     return Lookup(rows, tuple(similar), tuple(malformed), tuple(prefixes))
+
+
+def _unfinished_tokens(table: TokenTable, now: datetime, unread: list[Misconfigured]) -> Iterator[str]:
+    """Yield the tokens in the index; none if the table has no index."""
+    try:
+        for entry in unfinished(table, UNFINISHED, now, unread):
+            yield entry.record.token
+    except Misconfigured as error:
+        if not is_unindexed(table, error):
+            raise
 
 
 def names_from(setting: str) -> tuple[str, ...]:
@@ -234,11 +255,18 @@ class TableSize(NamedTuple):
 
     rows: int
     size: int
+    is_unindexed: bool
+    """Whether it is a token table without the status index."""
 
     @property
     def units(self) -> int:
         """Read units of a Scan of the whole table."""
         return -(-self.size // BYTES_PER_READ_UNIT)
+
+    @property
+    def dollars(self) -> float:
+        """What that costs, by `READ_PRICE`."""
+        return self.units * READ_PRICE / 1_000_000
 
     @property
     def pages(self) -> int:
@@ -265,23 +293,32 @@ def table_size(table: TokenTable) -> TableSize | None:
         if was_denied(wrong):
             return None
         raise
-    return TableSize(described["Table"]["ItemCount"], described["Table"]["TableSizeBytes"])
+    found = described["Table"]
+    indexes = {each["IndexName"] for each in found.get("GlobalSecondaryIndexes", ())}
+    is_ours = [each["AttributeName"] for each in found["KeySchema"]] == [TOKEN]
+    return TableSize(found["ItemCount"], found["TableSizeBytes"], is_ours and INDEX not in indexes)
 
 
-def scan_request(
-    table: str, pattern: Pattern, segment: int, segments: int, start: Item | None
-) -> dict[str, Any]:
-    """Return the Scan of one page. A filter cannot ignore case, so then there is none."""
+def is_unindexed(table: TokenTable, error: Misconfigured) -> bool:
+    """
+    Return whether *error* of a search is one of a table without the status index.
+
+    A role that was made for such a table may not query an index. DescribeTable decides, if it is allowed.
+    """
+    if not (lacks_index(error) or was_denied(error)):
+        return False
+    size = table_size(table)
+    return lacks_index(error) if size is None else size.is_unindexed
+
+
+def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
+    """Return the Scan for *pattern*. A filter cannot ignore case, so then there is none."""
     request: dict[str, Any] = {
         "TableName": table,
-        "Segment": segment,
-        "TotalSegments": segments,
         "ProjectionExpression": _SHOWN,
         "ExpressionAttributeNames": _NAMES,
         "ReturnConsumedCapacity": "TOTAL",
     }
-    if start is not None:
-        request["ExclusiveStartKey"] = start
     if pattern.delivery is not None:
         return request | {
             "FilterExpression": "#delivery = :delivery",
@@ -302,12 +339,23 @@ def scan(table: TokenTable, pattern: Pattern, most_pages: int, segments: int = 8
 
     Raises `StoreUnavailable` and `Misconfigured`.
     """
+    request = scan_request(table.name, pattern)
+    for pages, complete in _pages(table, request, most_pages, segments):
+        yield _scanned(pages, pattern, complete=complete)
+
+
+def _pages(
+    table: TokenTable, request: Mapping[str, Any], most_pages: int, segments: int
+) -> Iterator[tuple[list[Any], bool]]:
+    """Yield one page of every segment, and whether these were the last."""
     deadline = table.deadline(LONG)
     starts: dict[int, Item | None] = dict.fromkeys(range(segments))
 
     def page(segment: int) -> Any:
-        request = scan_request(table.name, pattern, segment, segments, starts[segment])
-        return table.transport.asked("scan", request, deadline, None)
+        start = starts[segment]
+        place = {} if start is None else {"ExclusiveStartKey": start}
+        asked = {**request, "Segment": segment, "TotalSegments": segments, **place}
+        return table.transport.asked("scan", asked, deadline, None)
 
     while starts and most_pages > 0:
         asked = list(starts)[:most_pages]
@@ -317,7 +365,68 @@ def scan(table: TokenTable, pattern: Pattern, most_pages: int, segments: int = 8
             del starts[segment]
             if "LastEvaluatedKey" in answer:
                 starts[segment] = answer["LastEvaluatedKey"]
-        yield _scanned(pages, pattern, complete=not starts)
+        yield pages, not starts
+
+
+class ScannedIndex(StatusIndex):
+    """
+    The status index, made by one scan of the whole table: a table may have none.
+
+    Its entries are those that the index would have; they are kept in memory, as of the scan.
+    """
+
+    def __init__(self, table: TokenTable, segments: int = 8) -> None:
+        """Read the whole table. Raises `StoreUnavailable` and `Misconfigured`."""
+        super().__init__(table.transport)
+        self.pages = 0
+        self.units = 0.0
+        rows: list[Item] = []
+        request = {
+            "TableName": table.name,
+            "FilterExpression": "attribute_exists(#status) AND attribute_exists(#expectedCompletion)",
+            "ReturnConsumedCapacity": "TOTAL",
+            **projection(INDEXED),
+        }
+        for pages, _ in _pages(table, request, sys.maxsize, segments):
+            self.pages += len(pages)
+            self.units += sum(page.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0) for page in pages)
+            rows += (item for page in pages for item in page["Items"])
+        self._rows: dict[str, list[Item]] = {}
+        for row in sorted(rows, key=_lease_text):
+            self._rows.setdefault(row["status"].get("S", ""), []).append(row)
+
+    def page(
+        self,
+        partition: str,
+        deadline: Deadline,
+        before: datetime | None = None,
+        cursor: Item | None = None,
+        limit: int | None = None,
+    ) -> IndexPage:
+        """Return all entries of *partition* after *cursor*, at most *limit*: there is no next page."""
+        del deadline, cursor
+        return index_page(self._of(partition, before, None)[:limit], None)
+
+    def count(
+        self,
+        wanted: Sequence[str],
+        deadline: Deadline,
+        before: datetime | None = None,
+        since: datetime | None = None,
+    ) -> dict[str, int]:
+        del deadline
+        counts = {partition: len(self._of(partition, before, since)) for partition in wanted}
+        return {partition: count for partition, count in counts.items() if count}
+
+    def _of(self, partition: str, before: datetime | None, since: datetime | None) -> list[Item]:
+        first, last = "" if since is None else stamp(since), None if before is None else stamp(before)
+        rows = self._rows.get(partition, [])
+        return [row for row in rows if first <= (ends := _lease_text(row)) and (last is None or ends < last)]
+
+
+def _lease_text(row: Item) -> str:
+    ends: str = row.get("expectedCompletion", {}).get("S", "")
+    return ends
 
 
 def _scanned(pages: list[Any], pattern: Pattern, *, complete: bool) -> Scanned:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import ClientError
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
-from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.lifecycle import Record
 from lambda_once.core.results import Parts
-from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied
+from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied, message_of
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.requests import deletion, part_keys
-from lambda_once.stores.row import LISTED, Item, record_of
+from lambda_once.stores.row import LISTED, TOKEN, Item, record_of
 from lambda_once.stores.shards import configured_shards
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport, projection, unavailable
@@ -74,11 +74,12 @@ class TokenTable:
         """
         Return the time by which leases are judged.
 
-        A clock that is corrected by DynamoDB's responses needs one: before the first, one small query is
-        sent to the index. Raises `StoreUnavailable` and `Misconfigured`.
+        A clock that is corrected by DynamoDB's responses needs one: before the first, one small read is
+        sent. Raises `StoreUnavailable` and `Misconfigured`.
         """
         if self._corrected is not None and not self._corrected.synchronised:
-            self.index.page(State.IN_PROGRESS.value, self.deadline(), limit=1)
+            request = {"TableName": self.name, "Key": {TOKEN: {"S": WATCHDOG_ROW}}, **projection((TOKEN,))}
+            self.transport.asked("get_item", request, self.deadline(), None)
         return self.clock.now()
 
     def read(self, token: str) -> Record | None:
@@ -191,6 +192,11 @@ class Cursor:
 def was_denied(error: Misconfigured) -> bool:
     """Return whether AWS denied the request that *error* is about."""
     return isinstance(error.__cause__, Caught) and is_denied(error.__cause__)
+
+
+def lacks_index(error: Misconfigured) -> bool:
+    """Return whether *error* is about a table without the status index."""
+    return isinstance(error.__cause__, Caught) and "specified index" in message_of(error.__cause__)
 
 
 def _no_table() -> str:

@@ -104,7 +104,7 @@ class StatusIndex:
         request |= {} if cursor is None else {"ExclusiveStartKey": cursor}
         request |= {} if limit is None else {"Limit": limit}
         answer = self._transport.asked("query", request, deadline, None)
-        return _page(answer["Items"], answer.get("LastEvaluatedKey"))
+        return index_page(answer["Items"], answer.get("LastEvaluatedKey"))
 
     def _all_of(
         self,
@@ -122,7 +122,8 @@ class StatusIndex:
             yield from page.entries
 
 
-def _page(items: Iterable[Item], cursor: Item | None) -> IndexPage:
+def index_page(items: Iterable[Item], cursor: Item | None) -> IndexPage:
+    """Return *items*, as the index has them, as a page."""
     entries, malformed = list[Entry](), list[Misconfigured]()
     for item in items:
         try:

@@ -23,6 +23,8 @@ TOKEN: Final = "lockToken"
 """The partition key of every token table; there is no sort key."""
 INDEX: Final = "byStatus"
 """The index of unfinished tokens, by ``status`` and ``expectedCompletion``."""
+INDEXED: Final = (TOKEN, "status", "expectedCompletion", "lockedBy", "created", "attempt")
+"""The attributes of an entry in it."""
 Item = dict[str, dict[str, Any]]
 """An item of the low-level client: ``{"lockToken": {"S": "…"}}``."""
 Attributes = Mapping[str, Mapping[str, Any]]

@@ -132,7 +132,10 @@ def misconfigured(
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
         if operation == "Query" or "Index" in message:
-            must = f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, or"
+            must = (
+                f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, set "
+                "LAMBDA_ONCE_STATUS_INDEX=false for a watchdog that only sweeps, or"
+            )
         else:
             must = f"its partition key must be {TOKEN} (S), with no sort key;"
         advice = (

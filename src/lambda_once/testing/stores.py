@@ -60,39 +60,36 @@ def overridden(**changes: Any) -> Iterator[None]:
         Runtime.overrides = before
 
 
-def create_table(client: Any, name: str = "tokens") -> None:
+def create_table(client: Any, name: str = "tokens", *, status_index: bool = True) -> None:
     """
     Create the token table *name* with *client*, a low-level DynamoDB client, and wait until it exists.
 
     It has the keys, the index and the billing of the sample stack's table, and TTL on ``ttl`` if the engine
-    supports TTL. For moto, DynamoDB Local and test accounts:
+    supports TTL; *status_index* False leaves the index out. For moto, DynamoDB Local and test accounts:
 
         with mock_aws():
             client = boto3.client("dynamodb", region_name="eu-central-1")
             create_table(client, "tokens")
             once = Once(table="tokens", client=client)
     """
+    index = {
+        "IndexName": INDEX,
+        "KeySchema": [
+            {"AttributeName": "status", "KeyType": "HASH"},
+            {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},
+        ],
+        "Projection": {
+            "ProjectionType": "INCLUDE",
+            "NonKeyAttributes": ["lockedBy", "created", "attempt"],
+        },
+    }
+    keys = (TOKEN, "status", "expectedCompletion") if status_index else (TOKEN,)
     client.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[
-            {"AttributeName": attribute, "AttributeType": "S"}
-            for attribute in (TOKEN, "status", "expectedCompletion")
-        ],
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
         KeySchema=[{"AttributeName": TOKEN, "KeyType": "HASH"}],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": INDEX,
-                "KeySchema": [
-                    {"AttributeName": "status", "KeyType": "HASH"},
-                    {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},
-                ],
-                "Projection": {
-                    "ProjectionType": "INCLUDE",
-                    "NonKeyAttributes": ["lockedBy", "created", "attempt"],
-                },
-            }
-        ],
+        **({"GlobalSecondaryIndexes": [index]} if status_index else {}),
     )
     client.get_waiter("table_exists").wait(TableName=name)
     try:

@@ -1,0 +1,207 @@
+"""``--scan``: a table without the status index lists the same, at a price that is printed first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import pytest
+
+from benchmarks import prices
+from lambda_once.cli import options
+from lambda_once.cli.scans import describe_size
+from lambda_once.core.lifecycle import State
+from lambda_once.core.writes import Hold, Release
+from lambda_once.operations.search import READ_PRICE, TableSize
+from tests.cli.shop import TIMED_OUT, Shop, complaint, lines, on_engine, on_strict
+
+SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
+
+
+class Shops(NamedTuple):
+    """The same tokens on a table with the index, and on one without."""
+
+    indexed: Shop
+    bare: Shop
+
+    def do(self, write: Callable[[Shop], object]) -> None:
+        for shop in self:
+            write(shop)
+
+
+@pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
+def bare(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """A shop without the index on each engine."""
+    with ExitStack() as stack:
+        if request.param == "strict":
+            yield stack.enter_context(on_strict(monkeypatch, status_index=False))
+        else:
+            endpoint = request.getfixturevalue("dynamodb_local")
+            yield stack.enter_context(on_engine(monkeypatch, endpoint, status_index=False))
+
+
+@pytest.fixture
+def shops(dynamodb_local: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shops]:
+    """Both on DynamoDB Local, under clocks that move alike."""
+    with (
+        on_engine(monkeypatch, dynamodb_local, shards=3) as indexed,
+        on_engine(monkeypatch, dynamodb_local, shards=3, status_index=False) as bare,
+    ):
+        shops = Shops(indexed, bare)
+        shops.do(_some_of_each_status)
+        yield shops
+
+
+def _some_of_each_status(shop: Shop) -> None:
+    """Overdue, held, in progress, released by a decision, released by its function, complete; a part row."""
+    for number in range(5):
+        shop.begin(f"orders/ship/late-{number}", lease=60)
+        shop.clock.advance(1)
+    shop.complete("orders/charge/done")
+    for number in range(4):
+        shop.hold(f"orders/refund/acme/held-{number}", attempt=f"h{number}")
+        shop.clock.advance(60)
+    shop.decide("orders/refund/acme/held-3", Release(None))
+    shop.decide("orders/refund/acme/held-2", Hold(TIMED_OUT))
+    shop.release("orders/charge/given-back")
+    shop.put({"lockToken": {"S": "orders/charge/done#a1#0"}, "data": {"B": b"part"}})
+    shop.clock.advance(3_600)
+    shop.begin("orders/charge/busy", lease=900)
+
+
+LISTS: dict[str, list[str]] = {
+    "all": [],
+    "released": ["--released"],
+    "held, with the reason": ["--held"],
+    "two, of one function": ["--overdue", "--in-progress", "--name", "ship"],
+    "by error": ["--error", "PaymentTimeout"],
+    "by age": ["--older-than", "61m"],
+    "consistent": ["--consistent"],
+    "counted": ["--by-function"],
+    "cut": ["--limit", "3"],
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("asked", LISTS.values(), ids=LISTS)
+@pytest.mark.parametrize("form", ["table", "jsonl"])
+def test_a_scan_lists_what_the_index_lists(shops: Shops, asked: list[str], form: str) -> None:
+    """The same rows, columns, order, summary and exit code, and on standard error the price before."""
+    wanted = shops.indexed.run("list", *asked, "--output", form)
+    found = shops.bare.run("list", *asked, "--output", form, "--scan", "--yes")
+    assert wanted.stdout.strip()
+    assert _unsharded(found.stdout) == _unsharded(wanted.stdout)
+    assert found.exit_code == wanted.exit_code
+    before, after, *rest = found.stderr.splitlines()
+    assert before.startswith("reading the whole table: about ")
+    assert re.fullmatch(r"read 8 pages for [\d.]+ read units", after)
+    said = [line for line in wanted.stderr.splitlines() if "shards" not in line]
+    assert [line for line in rest if "shards" not in line] == said
+
+
+def _unsharded(text: str) -> str:
+    """Return *text* without the shards, which are drawn by chance."""
+    return re.sub(r'"shard": (\d+|null)', '"shard": 0', text)
+
+
+@pytest.mark.engine
+def test_watch_counts_the_same_in_each_round(shops: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It scans again: what has changed since is counted."""
+    monkeypatch.setattr(options, "clock", lambda: shops.indexed.clock)
+    wanted = shops.indexed.run("watch", "--count", "1", "--output", "jsonl")
+    monkeypatch.setattr(options, "clock", lambda: shops.bare.clock)
+    asked = ["watch", "--scan", "--yes", "--output", "jsonl"]
+    found = shops.bare.run(*asked, "--count", "1")
+    assert (found.stdout, found.exit_code) == (wanted.stdout, wanted.exit_code)
+    assert found.stderr.startswith("reading the whole table in each round: about ")
+
+    def sleep(_: float) -> None:
+        shops.bare.begin("orders/charge/next", lease=900)
+
+    monkeypatch.setattr(shops.bare.clock, "sleep", sleep)
+    rounds = lines(shops.bare.run(*asked, "--count", "2"))
+    assert [each["inProgress"] for each in rounds] == [1, 2]
+
+
+@pytest.mark.engine
+def test_redrive_releases_the_same(shops: Shops) -> None:
+    """Held tokens but those on which a person decided; each write is conditional as ever."""
+    asked = ["redrive", "--output", "jsonl", "--older-than", "10m", *SURE]
+    wanted = shops.indexed.run(*asked)
+    found = shops.bare.run(*asked, "--scan")
+    assert [(row["lockToken"], row["outcome"]) for row in lines(found)] == [
+        (row["lockToken"], row["outcome"]) for row in lines(wanted)
+    ]
+    assert found.exit_code == wanted.exit_code == 0
+    row = shops.bare.store.read("orders/refund/acme/held-0", shops.bare._deadline())
+    assert row is not None
+    assert row.state is State.RELEASED
+
+
+@pytest.mark.engine
+def test_scan_works_with_the_index_too(shops: Shops) -> None:
+    """The option says what is done, not what the table lacks."""
+    wanted, found = (
+        shops.indexed.run("list", "--output", "json", *scan) for scan in ([], ["--scan", "--yes"])
+    )
+    assert found.stdout == wanted.stdout
+
+
+COMMANDS = {"list": ["list"], "watch": ["watch", "--count", "1"], "redrive": ["redrive", *SURE]}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_without_the_option_the_message_names_it_and_its_price(bare: Shop, command: list[str]) -> None:
+    """What happened, the option, the size, the read units and the dollars."""
+    bare.hold("orders/refund/held")
+    message = complaint(bare.run(*command))
+    assert message.startswith(f"lambda-once: table {bare.name} has no index byStatus (StatusIndex is false)")
+    assert "pass --scan, which prints the price and asks; about 1 rows" in message
+    assert message.endswith(" read units, less than $0.01")
+
+
+@pytest.mark.parametrize("command", [["list"], ["watch", "--count", "1"]], ids=["list", "watch"])
+def test_a_scan_is_asked_for(bare: Shop, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read before: without a terminal --yes is needed; declined, the exit code is 1."""
+    scans: list[object] = []
+    bare.client.meta.events.register("before-call.dynamodb.Scan", lambda **_: scans.append(1))
+    ran = bare.run(*command, "--scan")
+    assert ran.exit_code == 2
+    assert "no terminal to ask for confirmation: pass --yes" in ran.stderr
+    monkeypatch.setattr(options, "is_terminal", lambda: True)
+    ran = bare.run(*command, "--scan")  # an empty standard input declines
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "reading the whole table: about 0 rows" in ran.stderr.replace(" in each round", "")
+    assert scans == []
+
+
+def test_commands_of_one_token_need_no_index(bare: Shop) -> None:
+    """A key is found by a scan, a token is shown, resolved and forgotten."""
+    token = bare.hold("orders/refund/order-5")
+    assert bare.run("show", token).exit_code == 1
+    assert lines(bare.run("show", "order-5", "--output", "jsonl"))[0]["lockToken"] == token
+    assert lines(bare.run("find", "order-5", "--output", "jsonl"))[0]["lockToken"] == token
+    assert bare.run("resolve", token, "--done", *SURE).exit_code == 0
+    assert bare.run("forget", token, *SURE).exit_code == 0
+    assert bare.run("show", token).exit_code == 1
+
+
+def test_the_price_is_that_of_the_page() -> None:
+    """One list price, for costs.md and the command line."""
+    assert prices.LIST.read == READ_PRICE
+    size = TableSize(10_000_000, 20_000_000_000, is_unindexed=True)
+    assert describe_size(size) == "about 10,000,000 rows, 20.0 GB, 2,441,407 read units, $0.31"
+
+
+def test_a_size_that_may_not_be_read_is_said(bare: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--scan works without DescribeTable."""
+    from lambda_once.cli import scans
+
+    monkeypatch.setattr(scans, "table_size", lambda _: None)
+    bare.hold("orders/refund/held")
+    message = complaint(bare.run("list"))
+    assert message.endswith("its size is unknown (dynamodb:DescribeTable is denied)")
+    ran: Any = bare.run("list", "--scan", "--yes", "--output", "jsonl")
+    assert [row["key"] for row in lines(ran)] == ["held"]
