@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from lambda_once.dynamodb.errors import (
     code_of,
     is_foreign,
     is_transient,
+    is_without_certificates,
     is_wrong_clock,
     message_of,
     named_operation,
@@ -128,6 +130,12 @@ def misconfigured(
         advice = "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
     elif isinstance(error, NoRegionError):
         advice = "no AWS region is set: set AWS_DEFAULT_REGION (Lambda does), or pass client="
+    elif is_without_certificates(error):
+        named = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE") or "the bundle"
+        advice = (
+            f"{operation} on table {table!r} was not sent: no certificates can be read from {named}; set"
+            " AWS_CA_BUNDLE (or verify= of your client) to a readable PEM file, or unset it"
+        )
     elif is_foreign(error):
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
