@@ -215,7 +215,7 @@ def test_an_idle_thread_keeps_no_response() -> None:
     [
         (
             {},
-            "takes 34 s at most, 30 of them to find an address that answers; it waits in a kept thread if less",
+            "takes 34 s at most, 30 of them to connect to an address; it waits in a kept",
         ),
         ({"retries": None}, "so each request waits in a kept thread; give it Config("),
         ({"read": None}, "or has no timeout, so each request waits"),

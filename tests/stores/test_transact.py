@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambda_once.core.results import Chunks, Parts
+from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb import shapes
 from lambda_once.stores.contract import Refused, Written

@@ -11,7 +11,6 @@ from typing import Any, Final
 import pytest
 
 from lambda_once._once import Once
-
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import PART_LIMIT, Chunks, Inline, Parts
 from lambda_once.core.writes import Change, Complete, Extend
