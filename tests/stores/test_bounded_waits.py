@@ -27,7 +27,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from lambda_once import Once
 from lambda_once.core import threads
 from lambda_once.core.clock import FINAL, Deadline
-from lambda_once.dynamodb.client import ANSWER, CONNECT, longest_try, new_client
+from lambda_once.dynamodb.client import _PATCH_BOTOCORE, ANSWER, BEFORE_CONNECTING, CONNECT, longest_try
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.testing import FakeClock
 from tests.docs.pages import ROOT
@@ -67,8 +67,8 @@ def _asked(client: Any, remaining: float) -> Any:
 @pytest.mark.parametrize(
     ("limits", "longest"),
     [
-        ({}, 4),
-        ({"connect": 2, "read": 5}, 7),
+        ({}, 34),
+        ({"connect": 2, "read": 5}, 37),
         ({"read": None}, float("inf")),
         ({"retries": None}, float("inf")),
         ({"retries": {"max_attempts": 2}}, float("inf")),
@@ -76,16 +76,25 @@ def _asked(client: Any, remaining: float) -> Any:
     ids=str,
 )
 def test_how_long_a_client_may_take(limits: dict[str, Any], longest: float) -> None:
-    """Its two limits together; botocore's own retries have no bound that one could rely on."""
+    """Its two limits, and the time to find an address; botocore's own retries have no bound to rely on."""
     assert longest_try(_client(**limits)) == longest
 
 
-def test_how_long_our_own_client_may_take() -> None:
-    """As long as it is made to."""
-    assert longest_try(new_client()) == longest_try(None) == CONNECT + ANSWER
+@pytest.mark.parametrize(("name", "longest"), [("", BEFORE_CONNECTING + CONNECT + ANSWER), ("crt", 4)])
+def test_how_long_our_own_clients_may_take(
+    name: str, longest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as they are made to, from when they are made; a double may take any time."""
+    monkeypatch.setattr(sys, "modules", {k: v for k, v in sys.modules.items() if k not in _PATCH_BOTOCORE})
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    transport = Transport(name)
+    assert transport._longest == math.inf
+    transport.prepare()
+    assert transport._longest == longest
+    assert longest_try(object()) == math.inf
 
 
-@pytest.mark.parametrize(("remaining", "here"), [(3.999, False), (4, True), (30, True)])
+@pytest.mark.parametrize(("remaining", "here"), [(33.999, False), (34, True), (60, True)])
 def test_a_thread_is_made_only_where_the_time_is_shorter(remaining: float, here: bool) -> None:
     """A client whose limits end in time is called in the thread that needs the answer."""
     client = Stub(lambda: "answered")
@@ -101,7 +110,7 @@ def test_past_the_deadline_nothing_is_sent() -> None:
     assert client.askers == []
 
 
-@pytest.mark.parametrize("remaining", [1, 30], ids=["in a thread", "here"])
+@pytest.mark.parametrize("remaining", [1, 60], ids=["in a thread", "here"])
 def test_a_refusal_is_raised_as_it_came(remaining: float) -> None:
     """For every kind of request."""
     refusal = client_error("ConditionalCheckFailedException", "refused", "UpdateItem")
@@ -204,7 +213,10 @@ def test_an_idle_thread_keeps_no_response() -> None:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ({}, "takes 4 s at most; it waits in a kept thread if less remains"),
+        (
+            {},
+            "takes 34 s at most, 30 of them to connect to an address; it waits in a kept",
+        ),
         ({"retries": None}, "so each request waits in a kept thread; give it Config("),
         ({"read": None}, "or has no timeout, so each request waits"),
     ],

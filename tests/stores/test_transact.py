@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambda_once.core.results import Chunks, Parts
+from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb import shapes
-from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Refused, Written
+from lambda_once.testing.store_suite.contents import Transactions
 from lambda_once.testing.store_suite.world import LEASE, PAID, World
 
 
@@ -33,36 +33,11 @@ def test_a_refused_condition_of_the_users_is_raised_as_it_came(dynamodb: World) 
     assert not dynamodb.ordered("a")
 
 
-MISTAKES: dict[str, dict[str, Any]] = {
-    "ConditionExpression: give a str": {"ConditionExpression": None},
-    "Item.lockToken.S: give a str": {"Item": {"lockToken": {"S": 5}}},
-    "'Condition' is unknown": {"Condition": "attribute_not_exists(lockToken)"},
-}
-
-
-@pytest.mark.parametrize("said", MISTAKES)
-def test_a_mistake_in_an_item_writes_nothing(dynamodb: World, said: str) -> None:
-    """Neither the items nor the parts of a large result."""
-    dynamodb.won()
-    before = dynamodb.row()
-    (order,) = dynamodb.orders("b")
-    items = [*dynamodb.orders("a"), {"Put": {**order["Put"], **MISTAKES[said]}}]
-    answer = dynamodb.transact(dynamodb.write(Complete(Chunks((b"one", b"two")))), items)
-    assert isinstance(answer, Misconfigured)
-    assert str(answer).startswith("TransactItems[1].Put")
-    assert said in str(answer)
-    assert str(answer).endswith("; nothing was written")
-    assert answer.token == before.token
-    assert dynamodb.row() == before
-    assert not dynamodb.ordered("a")
-    assert dynamodb.chunks(before._replace(stored=Parts(2))) is None
-
-
-def test_twin_without_the_check(dynamodb: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An order that exists is written over."""
+def test_twin_without_the_check(memory: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store gets what the suite calls a mistake."""
     monkeypatch.setattr(shapes, "mistake_in", lambda *_: None)
-    with pytest.raises(AssertionError):
-        test_a_mistake_in_an_item_writes_nothing(dynamodb, "ConditionExpression: give a str")
+    with pytest.raises(AssertionError, match="asked for a transaction"):
+        Transactions().test_a_mistake_in_an_item_reaches_no_store(memory, "a condition of None")
 
 
 def test_where_both_conditions_are_refused_the_token_speaks(dynamodb: World) -> None:

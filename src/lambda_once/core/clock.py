@@ -23,6 +23,11 @@ FINAL = 0.35
 """Seconds before `LAST_ANSWER` in which nothing starts and each request is sent only once."""
 
 
+def monotonic() -> float:
+    """Return seconds for a limit on a socket: nobody sets this clock back (`Clock.now` may be)."""
+    return time.monotonic()
+
+
 class Clock(Protocol):
     """Returns the time, and sleeps."""
 

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 CONNECT, ANSWER = 1.0, 3.0
 """Seconds that our own client waits for a connection, and for a response."""
+BEFORE_CONNECTING = 30.0
+"""
+Seconds that boto3's limits do not count: they hold for each address of a name, and for no look-up of it.
+
+resolv.conf(5) has at most three servers, each asked twice for five seconds.
+"""
 WORKERS = 10
 """Concurrent requests of one batch; botocore's connection pool has as many connections."""
 
@@ -241,17 +247,18 @@ def guarded(client: Any) -> Any:
 
 def longest_try(client: Any) -> float:
     """
-    Return how many seconds a request of *client* may take by its own limits; None is our own client.
+    Return how many seconds a request of *client* may take by its own limits.
 
-    For a client that retries by itself, as botocore's do by default, there is no limit.
+    For a client that retries by itself, as botocore's do by default, there is no limit, nor for a double.
     """
     config = getattr(getattr(client, "meta", None), "config", None)
     if config is None:
-        return CONNECT + ANSWER
+        longest = getattr(client, "longest", None)  # crt's
+        return longest if isinstance(longest, float) else math.inf
     retries = getattr(config, "retries", None) or {}
     if retries.get("total_max_attempts") != 1:
         return math.inf
-    limits = (config.connect_timeout, config.read_timeout)
+    limits = (BEFORE_CONNECTING, config.connect_timeout, config.read_timeout)
     return sum(math.inf if limit is None else float(limit) for limit in limits)  # None: no limit
 
 

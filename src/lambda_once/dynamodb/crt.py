@@ -12,6 +12,7 @@ response without an `x-amzn-requestid` that comes once too often is taken for th
 from __future__ import annotations
 
 import json
+import math
 import os
 from base64 import b64encode
 from collections import deque
@@ -20,7 +21,6 @@ from datetime import timedelta
 from functools import cache, partial
 from hashlib import sha256
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -41,15 +41,14 @@ from botocore.exceptions import (
     ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
-    InvalidConfigError,
     NoCredentialsError,
     ReadTimeoutError,
     ResponseStreamingError,
 )
 
-from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.clock import Clock, SystemClock, monotonic
 from lambda_once.dynamodb.answers import EXPIRED, REDIRECT, REQUEST_ID, Response, answer_of, redacted
-from lambda_once.dynamodb.errors import CrossedResponse
+from lambda_once.dynamodb.errors import CrossedResponse, UnreadableCertificates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,7 +101,8 @@ class CrtClient:
     """
     Sends requests to *endpoint*, a URL without a path. Safe from several threads and from signal handlers.
 
-    *connect* and *answer* are seconds: to connect, and from then on until the whole answer is there. Up to
+    *connect* and *answer* are seconds: to connect, and from then on until the whole answer is there. A call
+    takes no longer than both, whatever it waits for: credentials, a name, a request that is sent again. Up to
     *connections* connections are kept, the last used first. A kept one may have died meanwhile, for instance
     while the environment was frozen. If it ends before a response begins, the request is sent again at once,
     on a new one: writes are recognised by their ids (guarantee 3). The other kept connections are closed
@@ -127,6 +127,7 @@ class CrtClient:
         self._port = parts.port or (443 if self._is_encrypted else 80)
         self._host = parts.netloc.removesuffix(":443" if self._is_encrypted else ":80")
         self._connect, self._answer = connect, answer
+        self.longest = float(connect + answer)
         self._clock = clock or SystemClock()
         self._kept: deque[_Kept] = deque(maxlen=connections)  # no lock: a signal handler may send, too
         self._context: ClientTlsContext | None = None
@@ -161,21 +162,22 @@ class CrtClient:
     def _call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """Send one request. Raises ClientError for a refusal, a BotoCoreError without a whole answer."""
         self._forget_the_parents()
+        until = monotonic() + self.longest
         body = _ENCODER.encode(arguments).encode()
         try:
-            return self._sent(operation, body, self._signed(operation, body))
+            return self._sent(operation, body, self._signed(operation, body, until), until)
         except ClientError as error:
             if error.response["Error"]["Code"] not in EXPIRED or not self._forgets_credentials():
                 raise
             try:
-                signed = self._signed(operation, body)
+                signed = self._signed(operation, body, until)
             except BotoCoreError:  # why they were refused says more
                 raise error from None
-        return self._sent(operation, body, signed)
+        return self._sent(operation, body, signed, until)
 
     # ---------------------------------------------------------------- credentials
 
-    def _signed(self, operation: str, body: bytes) -> HttpRequest:
+    def _signed(self, operation: str, body: bytes, until: float) -> HttpRequest:
         headers = [
             ("host", self._host),
             ("x-amz-target", f"DynamoDB_20120810.{operation}"),
@@ -194,7 +196,7 @@ class CrtClient:
             signed_body_value=sha256(body).hexdigest(),
         )
         signing = aws_sign_request(HttpRequest("POST", "/", HttpHeaders(headers)), config)
-        failed = _failure(signing, self._answer)
+        failed = _failure(signing, self._answer, until)
         if failed is None:
             return signing.result()
         if isinstance(failed, TimeoutError):  # the runtime goes on asking, and the next try may have them
@@ -213,27 +215,29 @@ class CrtClient:
 
     # ---------------------------------------------------------------- connections
 
-    def _sent(self, operation: str, body: bytes, request: HttpRequest) -> dict[str, Any]:
-        status, parsed = self._exchanged(request, body)
+    def _sent(self, operation: str, body: bytes, request: HttpRequest, until: float) -> dict[str, Any]:
+        status, parsed = self._exchanged(request, body, until)
         if status >= REDIRECT:
             raise ClientError(redacted(request.headers.get("x-amz-security-token"), parsed), operation)
         return parsed
 
-    def _exchanged(self, request: HttpRequest, body: bytes) -> tuple[int, dict[str, Any]]:
+    def _exchanged(self, request: HttpRequest, body: bytes, until: float) -> tuple[int, dict[str, Any]]:
         """Return the answer, a refusal too, and its status. Raises botocore's error where there is none."""
         for kept in _taken(self._kept):
             if kept.connection.is_open():
                 try:
-                    return self._exchanged_on(kept, request, body)
+                    return self._exchanged_on(kept, request, body, until)
                 except ConnectionClosedError:
                     self.close()
                     break
-        return self._exchanged_on(_Kept(self._connected()), request, body)
+        return self._exchanged_on(_Kept(self._connected(until)), request, body, until)
 
-    def _exchanged_on(self, kept: _Kept, request: HttpRequest, body: bytes) -> tuple[int, dict[str, Any]]:
+    def _exchanged_on(
+        self, kept: _Kept, request: HttpRequest, body: bytes, until: float
+    ) -> tuple[int, dict[str, Any]]:
         """Send *request*, and read the answer. The connection is kept only after a sound one."""
         try:
-            response = self._response(kept, request, body)
+            response = self._response(kept, request, body, until)
             parsed = answer_of(response)
         except BaseException as error:
             kept.connection.close()
@@ -245,7 +249,7 @@ class CrtClient:
             self._kept.append(now_kept)  # the oldest ends if there are too many
         return response.status, parsed
 
-    def _response(self, kept: _Kept, request: HttpRequest, body: bytes) -> Response:
+    def _response(self, kept: _Kept, request: HttpRequest, body: bytes, until: float) -> Response:
         """Return the whole response. Raises ConnectionClosedError only where none began."""
         connection = kept.connection
         url = self.meta.endpoint_url
@@ -258,7 +262,7 @@ class CrtClient:
             if connection.is_open():
                 raise
             raise ConnectionClosedError(endpoint_url=url, error=error) from error
-        failed = _failure(stream.completion_future, self._answer)
+        failed = _failure(stream.completion_future, self._answer, until)
         if isinstance(failed, TimeoutError):
             raise ReadTimeoutError(endpoint_url=url, error=failed) from failed
         if failed is not None and received.status is None:
@@ -270,7 +274,7 @@ class CrtClient:
             raise CrossedResponse
         return response
 
-    def _connected(self) -> HttpClientConnection:
+    def _connected(self, until: float = math.inf) -> HttpClientConnection:
         """Connect. One that is late is kept for the next try, to which a slow look-up of the name counts."""
         options = SocketOptions()
         options.connect_timeout_ms = int(self._connect * 1_000)
@@ -281,7 +285,7 @@ class CrtClient:
             tls = self._context.new_connection_options()
             tls.set_server_name(self._name)
         coming = HttpClientConnection.new(self._name, self._port, _bootstrap(os.getpid()), options, tls)
-        failed = _failure(coming, self._connect)
+        failed = _failure(coming, self._connect, until)
         if failed is None:
             return coming.result()
         coming.add_done_callback(self._keep_late)
@@ -338,9 +342,14 @@ _OF_THE_PARENT: Final[list[object]] = []
 """What a forked process never frees."""
 
 
-def _failure(future: Future[Any], seconds: float) -> BaseException | None:
-    """Return why *future* has no result in *seconds*; None: it has. What a signal handler raises passes."""
-    return future.exception() if wait((future,), seconds).done else TimeoutError(f"more than {seconds} s")
+def _failure(future: Future[Any], seconds: float, until: float) -> BaseException | None:
+    """
+    Return why *future* has no result in *seconds*, nor *until* then (`monotonic`); None: it has one.
+
+    What a signal handler raises passes.
+    """
+    left = max(min(seconds, until - monotonic()), 0.0)
+    return future.exception() if wait((future,), left).done else TimeoutError(f"more than {left:.3g} s")
 
 
 @cache
@@ -365,11 +374,10 @@ def _context() -> ClientTlsContext:
     bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
     try:
         if bundle:
-            is_folder = Path(bundle).is_dir()
-            options.override_default_trust_store_from_path(*((bundle, None) if is_folder else (None, bundle)))
+            options.override_default_trust_store_from_path(None, bundle)
         return ClientTlsContext(options)
     except (OSError, RuntimeError) as error:
-        raise InvalidConfigError(error_msg=f"the certificates in {bundle} cannot be read: {error}") from error
+        raise UnreadableCertificates(bundle=bundle or "the system", error=error) from error
 
 
 def _base64(value: object) -> str:

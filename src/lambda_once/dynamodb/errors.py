@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -20,6 +21,7 @@ from botocore.exceptions import (
     ConnectionError,  # noqa: A004  (botocore's own)
     HTTPClientError,
     ResponseStreamingError,
+    SSLError,
 )
 
 if TYPE_CHECKING:
@@ -100,6 +102,8 @@ def message_of(error: Exception) -> str:
 
 def is_transient(error: Exception, codes: frozenset[str] = AGAIN) -> bool:
     """Return whether the same request may succeed later: no response, a server error, or one of *codes*."""
+    if is_without_certificates(error):
+        return False
     if isinstance(error, ConnectionError | HTTPClientError | ResponseStreamingError):
         return True
     if not isinstance(error, ClientError):
@@ -130,6 +134,18 @@ def is_foreign(error: Exception) -> bool:
     """Return whether the response came from something that is not DynamoDB."""
     # botocore takes the HTTP status as the code of an error without a name.
     return isinstance(error, NotDynamoDB) or code_of(error).isdigit()
+
+
+def is_without_certificates(error: Exception) -> bool:
+    """Return whether the bundle of certificates is missing, or none can be read from it: nothing was sent."""
+    if not isinstance(error, SSLError):
+        return isinstance(error, UnreadableCertificates)
+    reason = error.kwargs.get("error")  # urllib3's SSLError, of what `ssl` raised
+    while isinstance(reason, Exception) and reason.args and isinstance(reason.args[0], Exception):
+        reason = reason.args[0]
+    if isinstance(reason, ssl.SSLError):  # a handshake fails in the library SSL
+        return reason.library in ("PEM", "X509")
+    return isinstance(reason, FileNotFoundError | IsADirectoryError | NotADirectoryError | PermissionError)
 
 
 def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
@@ -228,6 +244,12 @@ class NotDynamoDB(BotoCoreError):  # type: ignore[misc]  # botocore has no types
     """The response is not DynamoDB's. A retry does not help."""
 
     fmt = "a response with HTTP status {status} is not from DynamoDB"
+
+
+class UnreadableCertificates(BotoCoreError):  # type: ignore[misc]  # botocore has no types
+    """The bundle of certificates cannot be read. A retry does not help."""
+
+    fmt = "the certificates in {bundle} cannot be read: {error}"
 
 
 class CrossedResponse(HTTPClientError):  # type: ignore[misc]  # botocore has no types

@@ -8,7 +8,7 @@ the item is written unconditionally; ``{"SS": "abc"}`` is a set of letters, ``{"
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.loaders import create_loader
 from botocore.model import ServiceModel
@@ -17,21 +17,23 @@ from botocore.validate import ParamValidator
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MOST_ITEMS: Final = 99
+"""Items of one transaction beside the token's own (API reference, TransactWriteItems: 100)."""
 _MOST = 3
 """Mistakes that a message names."""
 
 
-def mistake_in(items: Sequence[Mapping[str, Any]], client: Any) -> str | None:
+def mistake_in(items: Sequence[Mapping[str, Any]]) -> str | None:
     """
     Return what is wrong with *items* of a TransactWriteItems, without any value; None: nothing.
 
-    The shape is that of *client*, or botocore's for a client that has none.
+    No items are right: the token is completed alone.
     """
-    if not items:  # the token's own item alone
+    if isinstance(items, list | tuple) and not items:  # the shape has at least one, and here is no token's
         return None
-    given = getattr(getattr(client, "meta", None), "service_model", None)
-    model = given if isinstance(given, ServiceModel) else _model()
-    shape = model.operation_model("TransactWriteItems").input_shape
+    shape = _model().operation_model("TransactWriteItems").input_shape
+    if isinstance(items, list | tuple) and len(items) > MOST_ITEMS:
+        return f"TransactItems: {len(items)} items; at most {MOST_ITEMS} fit beside the token's own"
     try:
         # Not its report, which quotes values; tests/dynamodb/test_shapes.py fails if this changes.
         found = ParamValidator().validate({"TransactItems": items}, shape)._errors  # noqa: SLF001

@@ -19,6 +19,7 @@ from lambda_once.core.clock import FINAL
 from lambda_once.core.threads import in_kept_thread
 from lambda_once.dynamodb.client import (
     ANSWER,
+    BEFORE_CONNECTING,
     CONNECT,
     WORKERS,
     forget_in_child,
@@ -75,7 +76,8 @@ class Transport:
         """The process and settings for which the client was made before its first use."""
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._longest = longest_try(client)
+        # To make one may take longer than to use it: it reads files, and perhaps asks for credentials.
+        self._longest = math.inf if is_made_here else longest_try(client)
         forget_in_child(self)
 
     def _forget(self) -> None:
@@ -230,12 +232,6 @@ class Transport:
             self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
             return self._pool
 
-    def mistake_in(self, items: Sequence[Mapping[str, Any]]) -> str | None:
-        """Return what is wrong with a user's *items* of a transaction. Raises what making a client raises."""
-        from lambda_once.dynamodb.shapes import mistake_in  # only transactions have parts that a user wrote
-
-        return mistake_in(items, self._connected())
-
     @property
     def place(self) -> str:
         """The region and endpoint of the client, for a message."""
@@ -254,8 +250,8 @@ class Transport:
         """When a request waits in a kept thread, for a message."""
         if math.isfinite(self._longest):
             return (
-                f"a request of client= takes {self._longest:g} s at most; it waits in a kept thread if less"
-                " remains of the invocation"
+                f"a request of client= takes {self._longest:g} s at most, {BEFORE_CONNECTING:g} of them to"
+                " connect to an address; it waits in a kept thread if less remains of the invocation"
             )
         return (
             "client= retries by itself or has no timeout, so each request waits in a kept thread; give it"
@@ -272,7 +268,7 @@ class Transport:
         """
         with self._lock:
             if self._client is None:
-                self._client = made_client(self._name, self._declined)
+                self._make()
                 self._prepared = surroundings(self._name)
 
     def _connected(self) -> Any:
@@ -282,8 +278,12 @@ class Transport:
                     self._client = None
                 self._prepared = None
             if self._client is None:
-                self._client = made_client(self._name, self._declined)
+                self._make()
             return self._client
+
+    def _make(self) -> None:
+        self._client = made_client(self._name, self._declined)
+        self._longest = longest_try(self._client)
 
 
 def _no_answer() -> Exception:

@@ -360,6 +360,11 @@ class Finisher:
 
     def transact(self, ownership: Ownership, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
         """Write *items* and the completion of *ownership* together. Raises as `Attempt.transact` does."""
+        from lambda_once.dynamodb.shapes import mistake_in  # only transactions have parts that a user wrote
+
+        mistake = mistake_in(items)
+        if mistake is not None:
+            raise Misconfigured(f"{mistake}; nothing was written", token=ownership.token)
         stored, value, _ = self._serialised(ownership, result)
         write = ownership.write(Complete(stored), self.clock.now())
         match self.store.transact(write, items, ownership.call.invocation.deadline):

@@ -124,7 +124,7 @@ class ForgetfulStore:
         self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
     ) -> WriteAnswer:
         del finish
-        return self._real().transact(None, items, deadline)
+        return self._real().transact(None, items, deadline) if items else Written.WRITTEN
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None

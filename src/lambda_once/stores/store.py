@@ -105,12 +105,6 @@ class DynamoDBStore:
         self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
     ) -> WriteAnswer:
         token = None if finish is None else finish.token
-        try:
-            mistake = self.transport.mistake_in(items)
-        except Caught as error:
-            return self.transport.failed(error, "TransactWriteItems", token)
-        if mistake is not None:
-            return Misconfigured(f"{mistake}; nothing was written", token=token)
         if finish is not None:
             ready = self._put_parts(finish, deadline)
             if not isinstance(ready, Write):

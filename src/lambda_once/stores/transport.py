@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from lambda_once.dynamodb.errors import (
     code_of,
     is_foreign,
     is_transient,
+    is_without_certificates,
     is_wrong_clock,
     message_of,
     named_operation,
@@ -109,7 +111,10 @@ def misconfigured(
     """Return an error that names what is wrong with the table, the permissions or the clock."""
     code, message = code_of(error), message_of(error)
     operation = named_operation(operation)
-    if code == "ResourceNotFoundException" and "index" not in message:  # moto raises it for an index, too
+    unsent = _unsent(error)
+    if unsent is not None:
+        advice = unsent
+    elif code == "ResourceNotFoundException" and "index" not in message:  # moto raises it for an index, too
         advice = (
             f"table {table!r} does not exist in {place}: deploy the template, or set LAMBDA_ONCE_TABLE, or "
             "the region"
@@ -124,10 +129,6 @@ def misconfigured(
         )
     elif code in DENIED:
         advice = f"{operation} on table {table!r} is not allowed ({code}): {_permission(operation, token)}"
-    elif isinstance(error, NoCredentialsError | PartialCredentialsError):
-        advice = "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
-    elif isinstance(error, NoRegionError):
-        advice = "no AWS region is set: set AWS_DEFAULT_REGION (Lambda does), or pass client="
     elif is_foreign(error):
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
@@ -144,6 +145,21 @@ def misconfigured(
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)
+
+
+def _unsent(error: Exception) -> str | None:
+    """Return what this environment lacks, so that no request can be sent from it; None: nothing."""
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
+    if isinstance(error, NoRegionError):
+        return "no AWS region is set: set AWS_DEFAULT_REGION (Lambda does), or pass client="
+    if is_without_certificates(error):
+        bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE") or "the bundle"
+        return (
+            f"no certificates can be read from {bundle}; set AWS_CA_BUNDLE (or verify= of your client) to a"
+            " readable PEM file, or unset it"
+        )
+    return None
 
 
 def _permission(operation: str, token: str | None) -> str:

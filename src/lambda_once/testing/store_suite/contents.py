@@ -6,9 +6,11 @@ import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any, Final
 
 import pytest
 
+from lambda_once._once import Once
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import PART_LIMIT, Chunks, Inline, Parts
 from lambda_once.core.writes import Change, Complete, Extend
@@ -20,6 +22,33 @@ PARTS_OF_5_MB = tuple(random.Random(n).randbytes(PART_LIMIT) for n in range(15))
 TOKENS = 9
 RIVALS = 6
 FOREIGN = {"Put": {"TableName": "orders", "Item": {"id": {"S": "an order"}}}}
+
+
+def _put(**more: Any) -> dict[str, Any]:
+    return {"Put": {**FOREIGN["Put"], **more}}
+
+
+MISTAKES: Final[dict[str, tuple[Any, str]]] = {
+    "no list": (None, "TransactItems: give a list or tuple, not a NoneType"),
+    "one item alone": (FOREIGN, "TransactItems: give a list or tuple, not a dict"),
+    "no item": ([None], "TransactItems[0]: give a dict, not a NoneType"),
+    "no table": ([{"Put": {"Item": {}}}], "TransactItems[0].Put: TableName is missing"),
+    "an unknown operation": (
+        [FOREIGN, {"Putt": {}}],
+        "TransactItems[1]: 'Putt' is unknown; use ConditionCheck, Put, Delete, Update",
+    ),
+    "a condition of None": (
+        [_put(ConditionExpression=None)],
+        "TransactItems[0].Put.ConditionExpression: give a str, not a NoneType",
+    ),
+    "a number": ([_put(Item={"id": {"N": 5}})], "TransactItems[0].Put.Item.id.N: give a str, not a int"),
+    "a set of letters": (
+        [_put(Item={"id": {"SS": "abc"}})],
+        "TransactItems[0].Put.Item.id.SS: give a list or tuple, not a str",
+    ),
+    "too many": ([FOREIGN] * 100, "TransactItems: 100 items; at most 99 fit beside the token's own"),
+}
+"""Wrong items of a transaction, and what is said of them, whatever the store."""
 
 
 def listed(world: World, state: State) -> list[str]:
@@ -39,6 +68,19 @@ def finish_some(world: World) -> None:
     changes: dict[int, Change] = {1: PAID, 3: HELD, 5: RELEASED, 7: HELD}
     writes = [world.write(change, token=f"{world.token}-{n}") for n, change in changes.items()]
     world.store.write(writes, world.deadline)
+
+
+class _WithoutTransactions:
+    """The store *real*, to which no transaction may come."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def transact(self, *_: Any) -> Any:
+        raise AssertionError("the store was asked for a transaction")
 
 
 class LargeResults:
@@ -116,6 +158,22 @@ class Transactions:
         assert world.transact(write, world.orders("again")) == Written.WRITTEN
         assert world.row() == before
         assert not world.ordered("again")
+
+    @pytest.mark.parametrize("name", MISTAKES)
+    def test_a_mistake_in_an_item_reaches_no_store(self, world: World, name: str) -> None:
+        """It is the same error with every store, and nothing is written."""
+        items, said = MISTAKES[name]
+        once = Once(store=_WithoutTransactions(world.store), service="suite")
+        with pytest.raises(Misconfigured) as raised, once.begin(world.token, name="transact") as attempt:
+            attempt.transact(items)
+        assert str(raised.value) == f"{said}; nothing was written"
+
+    def test_no_items_complete_the_token(self, world: World) -> None:
+        """As an order without lines does."""
+        once = Once(store=world.store, service="suite")
+        with once.begin(world.token, name="transact") as attempt:
+            assert attempt.transact([], "paid") == "paid"
+        assert once.outcome(world.token, name="transact").result == "paid"
 
     def test_a_store_that_writes_no_items_says_so(self, world: World) -> None:
         """It raises `Misconfigured`, and the token is not completed. Other stores skip this test."""
