@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 CONNECT, ANSWER = 1.0, 3.0
 """Seconds that our own client waits for a connection, and for a response."""
-BEFORE_CONNECTING = 30.0
-"""
-Seconds that boto3's limits do not count: they hold for each address of a name, and for no look-up of it.
-
-resolv.conf(5) has at most three servers, each asked twice for five seconds.
-"""
 WORKERS = 10
 """Concurrent requests of one batch; botocore's connection pool has as many connections."""
 
@@ -250,6 +244,8 @@ def longest_try(client: Any) -> float:
     Return how many seconds a request of *client* may take by its own limits.
 
     For a client that retries by itself, as botocore's do by default, there is no limit, nor for a double.
+    boto3's limits hold for each address of a name and for each read, and for no look-up: what lasts longer is not
+    covered by guarantee 11, for a thread for every request would hide them from tracers, which look at the caller's.
     """
     config = getattr(getattr(client, "meta", None), "config", None)
     if config is None:
@@ -258,7 +254,7 @@ def longest_try(client: Any) -> float:
     retries = getattr(config, "retries", None) or {}
     if retries.get("total_max_attempts") != 1:
         return math.inf
-    limits = (BEFORE_CONNECTING, config.connect_timeout, config.read_timeout)
+    limits = (config.connect_timeout, config.read_timeout)
     return sum(math.inf if limit is None else float(limit) for limit in limits)  # None: no limit
 
 

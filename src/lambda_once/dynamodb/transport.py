@@ -19,7 +19,6 @@ from lambda_once.core.clock import FINAL
 from lambda_once.core.threads import in_kept_thread
 from lambda_once.dynamodb.client import (
     ANSWER,
-    BEFORE_CONNECTING,
     CONNECT,
     WORKERS,
     forget_in_child,
@@ -250,8 +249,8 @@ class Transport:
         """When a request waits in a kept thread, for a message."""
         if math.isfinite(self._longest):
             return (
-                f"a request of client= takes {self._longest:g} s at most, {BEFORE_CONNECTING:g} of them to"
-                " connect to an address; it waits in a kept thread if less remains of the invocation"
+                f"a request of client= takes {self._longest:g} s at most; it waits in a kept thread if less"
+                " remains of the invocation"
             )
         return (
             "client= retries by itself or has no timeout, so each request waits in a kept thread; give it"
