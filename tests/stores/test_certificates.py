@@ -37,7 +37,10 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _written(content: str) -> Callable[[Path, Authority], None]:
-    return lambda bundle, _: bundle.write_text(content) and None
+    def write(bundle: Path, _: Authority) -> None:
+        bundle.write_text(content)
+
+    return write
 
 
 def _half(bundle: Path, authority: Authority) -> None:

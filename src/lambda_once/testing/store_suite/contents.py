@@ -164,15 +164,15 @@ class Transactions:
         """It is the same error with every store, and nothing is written."""
         items, said = MISTAKES[name]
         once = Once(store=_WithoutTransactions(world.store), service="suite")
-        with pytest.raises(Misconfigured) as raised, once.begin(world.token, name="transact") as attempt:
-            attempt.transact(items)
+        with pytest.raises(Misconfigured) as raised, once.begin(world.token, name="transact"):
+            once.current().transact(items)
         assert str(raised.value) == f"{said}; nothing was written"
 
     def test_no_items_complete_the_token(self, world: World) -> None:
         """As an order without lines does."""
         once = Once(store=world.store, service="suite")
-        with once.begin(world.token, name="transact") as attempt:
-            assert attempt.transact([], "paid") == "paid"
+        with once.begin(world.token, name="transact"):
+            assert once.current().transact([], "paid") == "paid"
         assert once.outcome(world.token, name="transact").result == "paid"
 
     def test_a_store_that_writes_no_items_says_so(self, world: World) -> None:
