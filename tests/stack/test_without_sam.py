@@ -36,7 +36,7 @@ from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
 
 from .conftest import REGION, ROOT, Template
-from .named import of_type, resolved
+from .named import of_type
 from .nested import decided, parsed
 from .test_permissions import LISTING, allowed, noted
 from .test_template import complaints
@@ -45,6 +45,7 @@ FOLDER = ROOT / "examples" / "infrastructure"
 APP, TOKENS, CONSTRUCT = FOLDER / "app.py", FOLDER / "tokens.yaml", FOLDER / "token_table.py"
 MODULE, SERVERLESS = FOLDER / "terraform", FOLDER / "serverless.yml"
 MASTER = ROOT / "template.yaml"
+LAYER = f"arn:aws:lambda:{REGION}:123456789012:layer:lambda-once:1"
 PAGE = ROOT / "docs" / "deploying.md"
 PACKAGED = Path(__file__).with_name("packaged.json")
 CDK = ROOT / ".venv-cdk"
@@ -65,22 +66,20 @@ class Form(NamedTuple):
 
 def cloudformation(path: Path, **given: str) -> Form:
     """Read a template of CloudFormation or SAM, its parameters as *given* or by default."""
-    template = parsed(path)
-    for name, value in given.items():
-        template["Parameters"][name]["Default"] = value
+    template = decided(parsed(path), **given)
     policy = of_type(template, "AWS::IAM::ManagedPolicy").get("TokenAccess")
     if policy is not None:
-        return Form(described(table(template), template), stated(policy["PolicyDocument"]["Statement"]))
+        return Form(described(table(template)), stated(policy["PolicyDocument"]["Statement"]))
     (function,) = of_type(template, "AWS::Serverless::Function").values()
     (document,) = function["Policies"]
-    return Form(described(table(template), template), stated(document["Statement"]))
+    return Form(described(table(template)), stated(document["Statement"]))
 
 
 def serverless(path: Path) -> Form:
     """Read a serverless.yml."""
     service = parsed(path)
     return Form(
-        described(table(service["resources"]), {"Parameters": {}}),
+        described(table(service["resources"])),
         stated(service["provider"]["iam"]["role"]["statements"]),
     )
 
@@ -135,7 +134,7 @@ def terraform(path: Path, **given: Any) -> Form:
         "DeletionProtectionEnabled": evaluated(body["deletion_protection_enabled"]),
         "SSESpecification": {"SSEEnabled": encryption["enabled"]},
     }
-    return Form(described(properties, {"Parameters": {}}), stated(of_document(main, "access")))
+    return Form(described(properties), stated(of_document(main, "access")))
 
 
 def blocks(path: Path) -> dict[str, Any]:
@@ -166,10 +165,10 @@ def of_document(main: dict[str, Any], name: str) -> list[dict[str, Any]]:
     ]
 
 
-def described(properties: dict[str, Any], template: Template) -> dict[str, Any]:
-    """Return what counts of a table's *properties*, with the default parameters of *template*."""
-    found = {name: each for name, each in resolved(properties, template).items() if each != "AWS::NoValue"}
-    return {part: found.get(part) for part in PARTS} | {"encrypted": found["SSESpecification"]["SSEEnabled"]}
+def described(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return what counts of a table's *properties*."""
+    encrypted = properties["SSESpecification"]["SSEEnabled"]
+    return {part: properties.get(part) for part in PARTS} | {"encrypted": encrypted}
 
 
 def stated(statements: list[Any]) -> list[dict[str, Any]]:
@@ -345,9 +344,8 @@ def test_the_table_may_go_without_the_index() -> None:
     whole = cloudformation(MASTER)
     kept = {"AttributeDefinitions": whole.table["AttributeDefinitions"][:1], "GlobalSecondaryIndexes": None}
     without = whole._replace(table=whole.table | kept)
-    assert (
-        cloudformation(MASTER, StatusIndex="false") == cloudformation(TOKENS, StatusIndex="false") == without
-    )
+    assert cloudformation(MASTER, StatusIndex="false") == without
+    assert cloudformation(TOKENS, StatusIndex="false") == without
     assert terraform(MODULE / "main.tf", status_index=False) == without
 
 
@@ -363,7 +361,8 @@ def test_a_form_lets_the_watchdog_do_what_tokens_yaml_does(form: str, tokens: Te
         found = stated(of_document(blocks(MODULE / "main.tf"), "watchdog"))
     else:
         found = of(of_type(parsed(SERVERLESS)["resources"], "AWS::IAM::Role")["WatchdogRole"])
-    assert found == of(of_type(tokens, "AWS::IAM::Role")["WatchdogFunctionRole"])
+    made = decided(tokens, LayerArn=LAYER)
+    assert found == of(of_type(made, "AWS::IAM::Role")["WatchdogFunctionRole"])
 
 
 @pytest.mark.parametrize("folder", [MODULE, MODULE / "example"], ids=["module", "example"])
@@ -605,7 +604,6 @@ def test_the_table_protects_a_handler(tokens: Template, dynamodb_local: str, par
 
 
 GIVEN = {"MetricsNamespace": "Shop", "NoticesTopicArn": "arn:aws:sns:eu-central-1:123456789012:notices"}
-LAYER = f"arn:aws:lambda:{REGION}:123456789012:layer:lambda-once:1"
 UNINDEXED = {"Service": "orders", **GIVEN, "StatusIndex": "false"}
 SWEEPING = {"LayerArn": LAYER, "WatchdogSweep": "true"}
 OF_THE_WATCHDOG = {

@@ -244,8 +244,8 @@ def longest_try(client: Any) -> float:
     Return how many seconds a request of *client* may take by its own limits.
 
     For a client that retries by itself, as botocore's do by default, there is no limit, nor for a double.
-    boto3's limits hold for each address of a name and for each read, and for no look-up: what lasts longer is not
-    covered by guarantee 11, for a thread for every request would hide them from tracers, which look at the caller's.
+    boto3's limits hold for each address and each read, and for no look-up. Guarantee 11 does not cover what
+    lasts longer: in a thread, requests would be hidden from tracers, which look at the caller's.
     """
     config = getattr(getattr(client, "meta", None), "config", None)
     if config is None:
