@@ -1,4 +1,4 @@
-"""The token table and the functions' configuration, read from the shop's template and its nested one."""
+"""The token table and the functions' configuration, read from the templates of the samples."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SHOP = ROOT / "examples" / "orders"
+MINIMAL = ROOT / "examples" / "minimal" / "template.yaml"
+"""Its table is the shop's, without conditions."""
 TABLE = "TokenTable"
 NAME_OF_TABLE = "Tokens.Outputs.TokenTableName"
 """The reference to the table in the shop's template."""
@@ -62,8 +64,7 @@ class Template:
     def __init__(self, given: dict[str, str], path: Path = SHOP / "template.yaml") -> None:
         self._path = path
         self._parsed = _read(path)
-        nested = path.parent / self._parsed["Resources"]["Tokens"]["Properties"]["Location"]
-        self._table = _read(nested)["Resources"][TABLE]["Properties"]
+        self._table = _read(MINIMAL)["Resources"][TABLE]["Properties"]
         defaults = {name: parameter["Default"] for name, parameter in self._parsed["Parameters"].items()}
         self._values: dict[str, Any] = {"AWS::NoValue": None, **defaults, **given}
         if TABLE in given:
