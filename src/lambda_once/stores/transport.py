@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import NoCredentialsError, NoRegionError, PartialCredentialsError
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
+
+
+NO_INDEX: Final = "specified index"
+"""In what DynamoDB says of a table that lacks the index of a query."""
 
 
 class TokenTransport(Transport):
@@ -132,15 +136,14 @@ def misconfigured(
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
         if operation == "Query" or "Index" in message:
-            must = (
-                f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, set "
-                "LAMBDA_ONCE_STATUS_INDEX=false for a watchdog that only sweeps, or"
-            )
+            must = f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, or"
         else:
             must = f"its partition key must be {TOKEN} (S), with no sort key;"
         advice = (
             f"table {table!r} rejects {operation} ({message}): {must} give lambda-once a table of its own"
         )
+        if NO_INDEX in message:
+            advice += ". A watchdog of a table that has none on purpose sets LAMBDA_ONCE_STATUS_INDEX=false"
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)
