@@ -27,7 +27,7 @@ WATCHDOG_METRICS: Final = (
 )
 WATCHDOG_MINUTES = 5
 WATCHDOG_QUERIES: Final = 3 * len(partitions(State.IN_PROGRESS)) + 1
-"""Of a run that finds nothing: each partition of what is in progress, held and released; a read for the time."""
+"""Of a run that finds nothing: each partition of a state in the index; and a read for the time."""
 EMPTY_QUERY_UNITS = 0.5
 """
 Read units of a query, eventually consistent, that finds nothing.

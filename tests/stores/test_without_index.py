@@ -61,7 +61,7 @@ class Shop:
         return TokenTable(self.table, self.client, self.clock)
 
     def units(self) -> tuple[float, float, float]:
-        """Return the write units since the last time, refused ones included, of them the index, and read units."""
+        """Return what was spent since the last time: write units, of them the index, and read units."""
         spent = self._meter.spent()
         return spent.units, spent.index_units, spent.read_units
 

@@ -135,18 +135,22 @@ def misconfigured(
     elif is_foreign(error):
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
-        if operation == "Query" or "Index" in message:
-            must = f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, or"
-        else:
-            must = f"its partition key must be {TOKEN} (S), with no sort key;"
-        advice = (
-            f"table {table!r} rejects {operation} ({message}): {must} give lambda-once a table of its own"
-        )
-        if NO_INDEX in message:
-            advice += ". A watchdog of a table that has none on purpose sets LAMBDA_ONCE_STATUS_INDEX=false"
+        advice = f"table {table!r} rejects {operation} ({message}): {_wanted(operation, message)}"
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)
+
+
+def _wanted(operation: str, message: str) -> str:
+    """Return what the table must have."""
+    if operation != "Query" and "Index" not in message:
+        return f"its partition key must be {TOKEN} (S), with no sort key; give lambda-once a table of its own"
+    wanted = (
+        f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, or give "
+        "lambda-once a table of its own"
+    )
+    on_purpose = ". A watchdog of a table that has none on purpose sets LAMBDA_ONCE_STATUS_INDEX=false"
+    return wanted + (on_purpose if NO_INDEX in message else "")
 
 
 def _permission(operation: str, token: str | None) -> str:
