@@ -75,9 +75,9 @@ def requests(charged: Charged, prices: Prices = LIST) -> float:
     return charged.write_units * prices.write + charged.read_units * prices.read
 
 
-def index(charged: Charged, prices: Prices = LIST) -> float:
-    """Return what of `requests` goes to the index of unfinished tokens."""
-    return charged.index_units * prices.write
+def unindexed(charged: Charged) -> Charged:
+    """Return what a table without the index of unfinished tokens is charged for the same."""
+    return charged._replace(write_units=charged.write_units - charged.index_units, index_units=0)
 
 
 def storage(charged: Charged, prices: Prices = LIST, days: float = KEPT_DAYS) -> float:

@@ -34,7 +34,7 @@ class TokenTable(NestedStack):
     further ones of tokens.yaml: {"WatchdogRelease": "payments-*"}.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (one keyword a parameter)
         self,
         scope: Construct,
         construct_id: str,
