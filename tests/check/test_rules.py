@@ -462,7 +462,8 @@ def unindexed(shop: dict[str, Any]) -> dict[str, Any]:
     bare = written(bare, f"{OF_WATCHDOG}.LAMBDA_ONCE_STATUS_INDEX", "false")
     bare = written(bare, f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP", "true")
     sweeping = allowing("Scan", "DeleteItem", "GetItem", "UpdateItem", "BatchGetItem")
-    return written(bare, f"{WATCHDOG}.Policies", sweeping)
+    made: dict[str, Any] = written(bare, f"{WATCHDOG}.Policies", sweeping)
+    return made
 
 
 def test_work_that_is_delivered_again_needs_no_index(unindexed: dict[str, Any], folder: Path) -> None:

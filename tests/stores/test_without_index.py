@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.counting import Meter
 from lambda_once import HOLD, Held, Once
+from lambda_once.core.clock import SystemClock
 from lambda_once.core.lifecycle import Resolve, State
 from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.decisions import Author, decided
@@ -34,6 +35,7 @@ class Shop:
     """A function on a table of DynamoDB Local, and what its requests are charged for."""
 
     client: Any
+    unmetered: Any
     table: str
     is_indexed: bool
     clock: FakeClock = field(default_factory=FakeClock)
@@ -72,7 +74,7 @@ def shop(request: pytest.FixtureRequest, dynamodb_local: str, partiql: None) -> 
     client = tables.client(dynamodb_local)
     with tables.fresh(client, partial(create_table, status_index=request.param)) as name:
         used = tables.client(dynamodb_local)
-        shop = Shop(used, name, is_indexed=request.param)
+        shop = Shop(used, client, name, is_indexed=request.param)
         with using(shop.once, DynamoDBStore(name, used), shop.clock):
             yield shop
         used.close()
@@ -140,3 +142,40 @@ def test_a_batch_is_replayed(shop: Shop) -> None:
     for _ in range(2):
         assert shop.ship(event, lambda_context()) == {"batchItemFailures": []}
     assert sorted(shop.ran) == sorted(f"b-{number}" for number in range(10))
+
+
+def test_an_index_that_is_added_later_lists_what_is_there(shop: Shop) -> None:
+    """Status and lease are in every row, so DynamoDB fills it."""
+    if shop.is_indexed:
+        pytest.skip("it has the index already")
+    with pytest.raises(Unsure):
+        shop.charge({"orderId": "unsure-3"}, lambda_context())
+    client = shop.unmetered
+    (index,), attributes = _index_of_a_table(client)
+    client.update_table(
+        TableName=shop.table,
+        AttributeDefinitions=attributes,
+        GlobalSecondaryIndexUpdates=[{"Create": index}],
+    )
+    clock = SystemClock()
+    until = clock.now() + timedelta(seconds=20)
+    while _status(client, shop.table) != "ACTIVE":
+        assert clock.now() < until
+        clock.sleep(0.1)
+    listed = shop.operators.store.unfinished(State.HELD, shop.operators.deadline())
+    assert [each.token for each in listed] == ["shop/charge/unsure-3"]
+
+
+def _status(client: Any, table: str) -> Any:
+    (index,) = client.describe_table(TableName=table)["Table"]["GlobalSecondaryIndexes"]
+    return index["IndexStatus"]
+
+
+def _index_of_a_table(client: Any) -> tuple[list[Any], list[Any]]:
+    """Return the index, and the attributes of its keys, as `create_table` makes them."""
+    with tables.fresh(client) as name:
+        made = client.describe_table(TableName=name)["Table"]
+    names = ("IndexName", "KeySchema", "Projection")
+    return [{part: each[part] for part in names} for each in made["GlobalSecondaryIndexes"]], made[
+        "AttributeDefinitions"
+    ]
