@@ -30,11 +30,11 @@ from benchmarks.prices import (
     WATCHDOG_QUERIES,
     Prices,
     every_metric,
-    index,
     metrics,
     output,
     requests,
     storage,
+    unindexed,
     watchdog,
 )
 from benchmarks.report import lined
@@ -86,12 +86,14 @@ def replaced(page: str, recorded: Recorded, prices: Prices = LIST) -> str:
     return before + markdown(recorded, prices) + after
 
 
+BARE: Final = "without the index"
 _REQUESTS: Final = (
     "dollars per million",
     LIBRARY,
-    "of it the index",
+    BARE,
     THEIRS.name,
     f"write, read units: {LIBRARY}",
+    BARE,
     THEIRS.name,
 )
 _BESIDE: Final = (
@@ -100,16 +102,18 @@ _BESIDE: Final = (
     THEIRS.name,
     f"log lines and metric documents: {LIBRARY}",
 )
-_STEPS: Final = ("computed, rows below 1 KB", "write units", "dollars per million")
+_STEPS: Final = ("computed, rows below 1 KB", "write units", "dollars per million", BARE, "dollars")
 _REFUSED = "refused, after the work"
 
 
 def _of_requests(each: Bill, prices: Prices) -> tuple[str, ...]:
     ours, theirs = each.ours, each.theirs
-    own = (each.case, dollars(requests(ours, prices)), dollars(index(ours, prices)))
+    bare = unindexed(ours)
+    own = (each.case, dollars(requests(ours, prices)), dollars(requests(bare, prices)))
+    units = (_units(ours), _units(bare))
     if theirs is None:
-        return *own, _REFUSED, _units(ours), ""
-    return *own, dollars(requests(theirs, prices)), _units(ours), _units(theirs)
+        return *own, _REFUSED, *units, ""
+    return *own, dollars(requests(theirs, prices)), *units, _units(theirs)
 
 
 def _of_the_rest(each: Bill, prices: Prices) -> tuple[str, ...]:
@@ -117,9 +121,9 @@ def _of_the_rest(each: Bill, prices: Prices) -> tuple[str, ...]:
     return each.case, dollars(storage(each.ours, prices)), theirs, dollars(output(each.ours, prices))
 
 
-def _of_steps(prices: Prices) -> Iterator[tuple[str, str, str]]:
-    for step, units in steps():
-        yield step, f"{units}", dollars(units * prices.write)
+def _of_steps(prices: Prices) -> Iterator[tuple[str, ...]]:
+    for (step, units), (_, bare) in zip(steps(), steps(indexed=False), strict=True):
+        yield step, f"{units}", dollars(units * prices.write), f"{bare}", dollars(bare * prices.write)
 
 
 def _monthly(prices: Prices) -> Iterator[tuple[str, str]]:

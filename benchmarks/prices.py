@@ -27,7 +27,7 @@ WATCHDOG_METRICS: Final = (
 )
 WATCHDOG_MINUTES = 5
 WATCHDOG_QUERIES: Final = 3 * len(partitions(State.IN_PROGRESS)) + 1
-"""Of a run that finds nothing: each partition of what is in progress, held and released; one for the time."""
+"""Of a run that finds nothing: each partition of a state in the index; and a read for the time."""
 EMPTY_QUERY_UNITS = 0.5
 """
 Read units of a query, eventually consistent, that finds nothing.
@@ -75,9 +75,9 @@ def requests(charged: Charged, prices: Prices = LIST) -> float:
     return charged.write_units * prices.write + charged.read_units * prices.read
 
 
-def index(charged: Charged, prices: Prices = LIST) -> float:
-    """Return what of `requests` goes to the index of unfinished tokens."""
-    return charged.index_units * prices.write
+def unindexed(charged: Charged) -> Charged:
+    """Return what a table without the index of unfinished tokens is charged for the same."""
+    return charged._replace(write_units=charged.write_units - charged.index_units, index_units=0)
 
 
 def storage(charged: Charged, prices: Prices = LIST, days: float = KEPT_DAYS) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.units import EXPIRY_UNITS, update_units
@@ -30,14 +31,15 @@ OWN: Final[Item] = {"orderId": {"S": "12345"}, "state": {"S": "paid"}}
 """A small item of the user's, in a table without an index of its own."""
 
 
-def steps() -> Iterator[tuple[str, int]]:
-    """Yield each step with its write units, for rows below 1 KB."""
-    begun, ended = update_units(None, AT_WORK), update_units(AT_WORK, COMPLETE)
+def steps(*, indexed: bool = True) -> Iterator[tuple[str, int]]:
+    """Yield each step with its write units, for rows below 1 KB, on a table with the index or without."""
+    units = partial(update_units, indexed=indexed)
+    begun, ended = units(None, AT_WORK), units(AT_WORK, COMPLETE)
     yield "new work: acquire, complete", begun + ended
-    yield "the same, and an item of yours written beside it", begun + ended + update_units(None, OWN)
-    transacted = [update_units(AT_WORK, COMPLETE, transacted=True), update_units(None, OWN, transacted=True)]
-    yield "the same by `transact`", begun + sum(transacted)
-    yield "one `extend`", update_units(AT_WORK, EXTENDED)
-    yield "one take-over", update_units(AT_WORK, TAKEN_OVER)
-    yield "one `HOLD`, and its `resolve`", update_units(AT_WORK, HELD) + update_units(HELD, COMPLETE)
+    yield "the same, and an item of yours written beside it", begun + ended + units(None, OWN)
+    transacted = units(AT_WORK, COMPLETE, transacted=True) + units(None, OWN, transacted=True)
+    yield "the same by `transact`", begun + transacted
+    yield "one `extend`", units(AT_WORK, EXTENDED)
+    yield "one take-over", units(AT_WORK, TAKEN_OVER)
+    yield "one `HOLD`, and its `resolve`", units(AT_WORK, HELD) + units(HELD, COMPLETE)
     yield "expiry by ttl", EXPIRY_UNITS

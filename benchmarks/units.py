@@ -42,10 +42,12 @@ def refused_units(stored: Item | None) -> int:
     return write_units(0 if stored is None else size_of(stored))
 
 
-def update_units(before: Item | None, after: Item | None, *, transacted: bool = False) -> int:
-    """Return the units of a write that makes *after* of *before* (None: no item), the index included."""
+def update_units(
+    before: Item | None, after: Item | None, *, transacted: bool = False, indexed: bool = True
+) -> int:
+    """Return the units of a write that makes *after* of *before* (None: no item), with those of the index."""
     row = write_units(max(size_of(each) for each in (before or {}, after or {})))
-    return row * (TRANSACTED if transacted else 1) + index_units(before, after)
+    return row * (TRANSACTED if transacted else 1) + (index_units(before, after) if indexed else 0)
 
 
 def index_units(before: Item | None, after: Item | None) -> int:

@@ -111,7 +111,7 @@ def test_requests_are_units_at_their_prices() -> None:
     """Four write units at $0.625 and two read units at $0.125 a million are $2.75 a million invocations."""
     charged = NOTHING._replace(write_units=4, index_units=2, read_units=2)
     assert prices.requests(charged) == pytest.approx(2.75)
-    assert prices.index(charged) == pytest.approx(1.25)
+    assert prices.requests(prices.unindexed(charged)) == pytest.approx(1.5)
     assert prices.requests(charged, Prices(write=1.0, read=0.5)) == pytest.approx(5.0)
 
 
@@ -123,21 +123,22 @@ def test_logs_and_metrics_have_lines_of_their_own() -> None:
 
 
 def test_steps_cost_what_their_writes_come_to() -> None:
-    """New work 4 units, with an item beside it 5, by `transact` 7; what moves an entry 3."""
+    """New work 4 units, with an item beside it 5, by `transact` 7; what moves an entry 3, else 1."""
     units = [each for _, each in steps()]
     assert units == [4, 5, 7, 3, 3, 5, EXPIRY_UNITS]
+    assert [each for _, each in steps(indexed=False)] == [2, 3, 5, 1, 1, 2, EXPIRY_UNITS]
     assert bill.load().bills[0].ours.write_units == units[0]
 
 
 @mock_aws
 def test_the_watchdog_asks_every_partition_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queries that the page prices are those that a run sends where nothing is stuck."""
+    """The queries that the page prices are those that a run sends where nothing is stuck, and one read."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     client = new_client()
     create_table(client, "tokens")
     meter = Meter(client)
     watchdog("tokens", client, sweep=False)({}, lambda_context())
-    assert meter.spent().calls == ("Query",) * prices.WATCHDOG_QUERIES
+    assert meter.spent().calls == ("GetItem", *("Query",) * (prices.WATCHDOG_QUERIES - 1))
     assert prices.watchdog(Prices(read=1.0)) == pytest.approx(30.4 * 288 * 304 * 0.5 / 1e6)
 
 

@@ -133,10 +133,10 @@ class Account:
         """Map *source* to *function*."""
         self.own("lambda").create_event_source_mapping(FunctionName=function, EventSourceArn=source, **given)
 
-    def table(self, name: str = TABLE) -> Any:
+    def table(self, name: str = TABLE, *, status_index: bool = True) -> Any:
         """Make a token table; return a client of its engine."""
         client = self.own("dynamodb", self.endpoints.get("dynamodb"))
-        create_table(client, name)
+        create_table(client, name, status_index=status_index)
         return client
 
     def whole(self) -> None:

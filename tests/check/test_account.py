@@ -605,3 +605,28 @@ def test_real_tables_and_queues_are_read(dynamodb_local: str) -> None:
         NotChecked(TABLE, "dynamodb:GetResourcePolicy failed (UnknownOperationException)"),
         *ALWAYS,
     }
+
+
+# -- a table without the index
+
+
+def test_a_function_without_a_mapping_is_a_finding_on_a_table_without_the_index(shop: Account) -> None:
+    """Something invokes it directly. One with a queue is none; what may not be listed is not judged."""
+    shop.table(status_index=False)
+    queue = shop.queue()
+    shop.function()
+    shop.mapping(queue)
+    shop.function("orders", role=shop.role(name="orders-role"))
+    found = findings(shop.read(FUNCTION, "orders"))
+    assert [(each.resource, each.what) for each in found if each.code == "T8"] == [
+        ("orders", "is invoked by direct invocations, and tokens has no index byStatus")
+    ]
+    assert {each.code for each in found} & {"T2", "T9"} == set()
+    shop.may_not("lambda:ListEventSourceMappings")
+    assert "T8" not in {each.code for each in findings(shop.read("orders"))}
+
+
+def test_a_table_without_the_index_is_advice_alone(shop: Account) -> None:
+    """Its functions were not named."""
+    shop.table(status_index=False)
+    assert "T9" in {each.code for each in findings(shop.read(tables=[TABLE]))}

@@ -447,7 +447,113 @@ def test_a_table_of_another_program_is_left_as_it_is(shop: dict[str, Any], folde
 
 def test_every_rule_has_a_mistake() -> None:
     """Others are found below, or, what a template cannot show, in test_templates.py or test_account.py."""
-    assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {"C1", "L1", "P6", "T7"}
+    assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {
+        *("C1", "L1", "P6", "T7", "T8", "T9", "V9")
+    }
+
+
+@pytest.fixture
+def unindexed(shop: dict[str, Any]) -> dict[str, Any]:
+    """The sound template without the index, and a watchdog that is told and sweeps."""
+    bare = written(shop, f"{TABLE}.GlobalSecondaryIndexes", None)
+    bare = written(
+        bare, f"{TABLE}.AttributeDefinitions", [{"AttributeName": "lockToken", "AttributeType": "S"}]
+    )
+    bare = written(bare, f"{OF_WATCHDOG}.LAMBDA_ONCE_STATUS_INDEX", "false")
+    bare = written(bare, f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP", "true")
+    sweeping = allowing("Scan", "DeleteItem", "GetItem", "UpdateItem", "BatchGetItem")
+    made: dict[str, Any] = written(bare, f"{WATCHDOG}.Policies", sweeping)
+    return made
+
+
+def test_work_that_is_delivered_again_needs_no_index(unindexed: dict[str, Any], folder: Path) -> None:
+    """Of a queue and of a stream: the redelivery takes over. Nothing is found, not even advice."""
+    assert findings(deployment(unindexed, folder)) == ()
+
+
+DIRECTLY: dict[str, tuple[dict[str, Any], str]] = {
+    "HTTP API": ({"Type": "HttpApi"}, "HttpApi"),
+    "REST API": ({"Type": "Api", "Properties": {"Path": "/pay", "Method": "post"}}, "Api"),
+    "SNS": ({"Type": "SNS", "Properties": {"Topic": {"Ref": "Topic"}}}, "sns.amazonaws.com"),
+    "schedule": ({"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "rate(1 day)"}}, "ScheduleV2"),
+}
+
+
+@pytest.mark.parametrize(("event", "caller"), DIRECTLY.values(), ids=DIRECTLY)
+def test_work_that_nobody_delivers_again_is_a_finding_without_the_index(
+    shop: dict[str, Any], unindexed: dict[str, Any], folder: Path, event: dict[str, Any], caller: str
+) -> None:
+    """HTTP and asynchronous sources, beside a queue, too; with the index it is none."""
+    for template, wanted in ((unindexed, [("T8", PAYMENTS)]), (shop, [])):
+        directly = written(template, f"{PAYMENTS}.Events.Directly", event)
+        directly["Resources"]["Topic"] = {"Type": "AWS::SNS::Topic"}
+        found = findings(deployment(directly, folder))
+        assert [(each.code, each.resource) for each in found] == wanted
+        assert all(
+            f"is invoked by {caller}, and TokenTable has no index byStatus" in each.what for each in found
+        )
+
+
+@pytest.mark.parametrize(
+    ("resource", "caller"),
+    [
+        (
+            {
+                "Type": "AWS::Lambda::Permission",
+                "Properties": {
+                    "FunctionName": {"Fn::GetAtt": [PAYMENTS, "Arn"]},
+                    "Principal": "s3.amazonaws.com",
+                },
+            },
+            "s3.amazonaws.com",
+        ),
+        (
+            {
+                "Type": "AWS::Scheduler::Schedule",
+                "Properties": {"Target": {"Arn": {"Fn::GetAtt": [PAYMENTS, "Arn"]}}},
+            },
+            "scheduler.amazonaws.com",
+        ),
+    ],
+    ids=["permission", "schedule"],
+)
+def test_so_it_is_in_plain_cloudformation(
+    unindexed: dict[str, Any], folder: Path, resource: dict[str, Any], caller: str
+) -> None:
+    """Whatever may invoke the function."""
+    template = {**unindexed, "Resources": {**unindexed["Resources"], "Caller": resource}}
+    (found,) = findings(deployment(template, folder))
+    assert (found.code, found.what.partition(",")[0]) == ("T8", f"is invoked by {caller}")
+
+
+def test_a_function_url_is_a_finding_without_the_index(unindexed: dict[str, Any], folder: Path) -> None:
+    """It is HTTP, too."""
+    public = written(unindexed, f"{PAYMENTS}.FunctionUrlConfig", {"AuthType": "NONE"})
+    (found,) = findings(deployment(public, folder))
+    assert (found.code, found.severity) == ("T8", Severity.WARNING)
+    assert "is invoked by an URL" in found.what
+
+
+def test_a_table_alone_without_the_index_is_advice(unindexed: dict[str, Any], folder: Path) -> None:
+    """Which sources its functions have is not known."""
+    alone = {**unindexed, "Resources": {TABLE: unindexed["Resources"][TABLE]}}
+    (found,) = findings(deployment(alone, folder))
+    assert (found.code, found.severity) == ("T9", Severity.ADVICE)
+
+
+@pytest.mark.parametrize("sweep", ["false", None])
+def test_a_watchdog_with_nothing_to_do_is_an_error(
+    unindexed: dict[str, Any], folder: Path, sweep: str | None
+) -> None:
+    """Each run is Misconfigured: the runtime refuses it when it is made."""
+    idle = written(unindexed, f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP", sweep)
+    assert codes(idle, folder) == {("V9", WATCHDOG, 'LAMBDA_ONCE_WATCHDOG_SWEEP: "true"')}
+
+
+def test_a_watchdog_that_was_not_told_of_it_is_found(unindexed: dict[str, Any], folder: Path) -> None:
+    """It searches an index that is not there, and may not."""
+    untold = written(unindexed, f"{OF_WATCHDOG}.LAMBDA_ONCE_STATUS_INDEX", None)
+    assert {code for code, _, _ in codes(untold, folder)} == {"T2", "P4"}
 
 
 # -- services
@@ -561,8 +667,7 @@ def test_permissions_are_those_of_the_page() -> None:
 def test_what_the_index_projects_is_what_is_needed() -> None:
     """The table of tokens.yaml projects that and no more."""
     tokens = document(SHOP.parents[2] / "examples" / "infrastructure" / "tokens.yaml")
-    indexes = tokens["Resources"]["TokenTable"]["Properties"]["GlobalSecondaryIndexes"]
-    (index,) = indexes["Fn::If"][1]
+    _, (index,), _ = tokens["Resources"]["TokenTable"]["Properties"]["GlobalSecondaryIndexes"]["Fn::If"]
     assert set(index["Projection"]["NonKeyAttributes"]) == {*faults.PROJECTED}
     assert tuple(each["AttributeName"] for each in index["KeySchema"]) == faults.STATUS_KEYS
 

@@ -124,6 +124,15 @@ def test_the_table_alone_is_clean(parameters: dict[str, str]) -> None:
     assert findings(read(TOKENS, parameters)) == ()
 
 
+@pytest.mark.parametrize("more", [{}, {"LayerArn": LAYER, "WatchdogSweep": "true"}], ids=["table", "sweeps"])
+def test_the_table_alone_without_the_index_is_advice(more: dict[str, str]) -> None:
+    """tokens.yaml with StatusIndex false: no permission is missing, and the watchdog exists if it sweeps."""
+    seen = read(TOKENS, {"StatusIndex": "false", **more})
+    assert {each.resource for each in seen.functions} == ({"WatchdogFunction"} if more else set())
+    assert [each.indexes for each in seen.tables] == [()]
+    assert {each.code for each in findings(seen)} <= {"T9"}
+
+
 def test_the_smallest_stack_is_clean() -> None:
     """And nothing is advised."""
     seen = read(MINIMAL, {})

@@ -79,11 +79,15 @@ def test_its_picture_is_there(attribute: str) -> None:
 
 
 def test_its_cost_is_that_of_the_page() -> None:
-    """Write units and dollars of a new API event, on both sides."""
+    """Write units and dollars of a new API event, with the index, without it, and Powertools'."""
     row = next(
         line for line in COSTS.read_text(encoding="utf-8").splitlines() if line.startswith("| API event, new")
     )
-    ours, theirs, both = (cell.strip() for cell in row.strip("|").split("|")[1:])
-    units = both.split(", ")
-    wanted = f"{units[0]} instead of {units[1]}, {ours} instead of {theirs} per million API events"
-    assert wanted in TEXT
+    ours, bare, theirs, units = (cell.strip() for cell in row.strip("|").split("|")[1:])
+    words = {"4": "four", "2": "two"}
+    indexed, without, powertools = (words[each] for each in units.split(", "))
+    text = " ".join(TEXT.split())
+    price = f"New work takes {indexed} write units, or {without} without the index that finds lost work"
+    assert f"{price}: {ours} or {bare} per million API events." in text
+    assert f"Powertools' utility takes {powertools}." in text
+    assert bare == theirs

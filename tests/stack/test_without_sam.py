@@ -27,10 +27,12 @@ from examples.demo.table import ACROSS
 from lambda_once import Once
 from lambda_once.check.rules import findings
 from lambda_once.check.templates import read
+from lambda_once.cli import options
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.core.lifecycle import State
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
+from tests.cli.shop import complaint, on_strict
 from tests.kit import iam, tables
 from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
@@ -726,3 +728,33 @@ def test_that_table_protects_a_handler_for_half(tokens: Template, dynamodb_local
         assert sorted(charged) == ["o-1", "o-2"]
         assert calls <= allowed(tokens, "TokenAccess")
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["list", "--scan", "--yes"], 1),
+        (["watch", "--count", "1", "--scan", "--yes"], 1),
+        (["redrive", "--scan", "--because", "x", "--by", "ann", "--yes"], 0),
+        (["show", "held"], 1),
+        (["find", "held"], 0),
+        (["resolve", "orders/charge/held", "--done", "--because", "x", "--by", "ann", "--yes"], 0),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_people_on_call_need_no_index(
+    tokens: Template, monkeypatch: pytest.MonkeyPatch, command: list[str], code: int
+) -> None:
+    """TokenOperation of a table without the index suffices; a list without --scan names the option."""
+    document = of_type(decided(tokens, **UNINDEXED), "AWS::IAM::ManagedPolicy")["TokenOperation"][
+        "PolicyDocument"
+    ]
+    with on_strict(monkeypatch, status_index=False) as shop:
+        shop.hold("orders/charge/held")
+        client = tables.client()
+        denied = iam.limit(client, iam.filled(document["Statement"], {"TokenTable.Arn": iam.ARN}))
+        monkeypatch.setattr(options, "client_for", lambda *_: client)
+        assert "has no index byStatus (StatusIndex is false)" in complaint(shop.run("list"))
+        assert denied == ["dynamodb:Query"]
+        assert shop.run(*command).exit_code == code
+        assert {*denied} == {"dynamodb:Query"}

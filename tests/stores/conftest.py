@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
+from lambda_once.core.clock import Deadline
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.errors import Misconfigured
+from lambda_once.operations.search import ScannedIndex
+from lambda_once.operations.table import TokenTable
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
@@ -47,6 +54,37 @@ def another_accounts() -> Iterator[World]:
         create_table(client, "tokens")
         elsewhere = in_another_account(tables.client(), ARN, answers_by_name=False)
         yield World(DynamoDBStore(ARN, elsewhere), TheirRows(client, "tokens", ARN))
+
+
+class Unindexed(DynamoDBStore):
+    """A store on a table without the status index: operators list by a scan."""
+
+    def __init__(self, name: str, client: Any) -> None:
+        super().__init__(name, client)
+        self._operators = TokenTable(name, client)
+
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Record]:
+        malformed: list[Misconfigured] = []
+        scanned = ScannedIndex(self._operators, segments=2)
+        yield from (entry.record for entry in scanned.unfinished(state, deadline, before, malformed))
+        assert malformed == []
+
+
+@pytest.fixture(scope="session")
+def unindexed_table(senders: Mapping[str, Any]) -> Iterator[str]:
+    """One table without the index for all tests, each of which leaves it empty."""
+    with tables.fresh(senders[tables.BOTO3], partial(create_table, status_index=False)) as name:
+        yield name
+
+
+@pytest.fixture
+def unindexed(senders: Mapping[str, Any], unindexed_table: str, partiql: None) -> Iterator[World]:
+    """A table of a real engine without the status index."""
+    client = senders[tables.BOTO3]
+    yield World(Unindexed(unindexed_table, client), DynamoDBRows(client, unindexed_table))
+    tables.clear(client, unindexed_table)
 
 
 class Way(NamedTuple):
@@ -111,6 +149,9 @@ def _ways(*ways: Way) -> list[Any]:
 
 ON_ENGINE = _ways(*(Way(name, in_company=way) for name in tables.CLIENTS for way in (False, True)))
 """Each client in both ways of sending."""
+
+
+UNINDEXED = pytest.param("unindexed", marks=pytest.mark.engine)
 
 
 @pytest.fixture

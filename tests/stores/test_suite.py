@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lambda_once.testing.store_suite import StoreSuite
-from tests.stores.conftest import ON_ENGINE, world_of
+from tests.stores.conftest import ON_ENGINE, UNINDEXED, world_of
 
 if TYPE_CHECKING:
     from lambda_once.testing.store_suite.world import World
 
 
 class TestStores(StoreSuite):
-    @pytest.fixture(params=["memory", "strict", "another_accounts", *ON_ENGINE])
+    @pytest.fixture(params=["memory", "strict", "another_accounts", UNINDEXED, *ON_ENGINE])
     def world(self, request: pytest.FixtureRequest) -> World:
         """Each store in turn."""
         return world_of(request)

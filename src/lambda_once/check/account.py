@@ -86,7 +86,9 @@ def read_account(
     """
     asking = _Asking(client, clock, heard)
     found = tuple(_functions(asking, functions))
-    mappings = [(each, mapping) for each in found for mapping in _mappings(asking, each)]
+    mapped = [(each, _mappings(asking, each)) for each in found]
+    mappings = [(each, mapping) for each, its in mapped for mapping in its or ()]
+    found = tuple(replace(each, callers=_callers(its)) for each, its in mapped)
     queues = _queues(asking, [mapping.get("EventSourceArn") for _, mapping in mappings])
     read_tables, missing = _tables(asking, found, tables)
     if not found and not read_tables and asking.errors:
@@ -290,12 +292,18 @@ def _document(asking: _Asking, function: str, policy: str, given: Any) -> Answer
 # -- mappings
 
 
-def _mappings(asking: _Asking, function: Function) -> list[Answer]:
+def _mappings(asking: _Asking, function: Function) -> list[Answer] | None:
     name = function.resource
-    found = asking.pages(
+    return asking.pages(
         name, "lambda", "list_event_source_mappings", "EventSourceMappings", FunctionName=name
     )
-    return found or []
+
+
+def _callers(mappings: Sequence[Answer] | None) -> tuple[str, ...] | Unknown:
+    """Return what invokes a function: without a mapping something does so directly."""
+    if mappings is None:
+        return UNKNOWN
+    return () if mappings else ("direct invocations",)
 
 
 def _source(function: Function, mapping: Answer, queues: Mapping[str, Queue]) -> EventSource:

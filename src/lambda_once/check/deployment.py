@@ -79,6 +79,8 @@ class Function:
     has_package: bool | Unknown = UNKNOWN
     """Whether ``lambda_once`` is in its own code."""
     handler: str | Unknown = UNKNOWN
+    callers: tuple[str, ...] | Unknown = ()
+    """What invokes it without a mapping: services of HTTP and of asynchronous events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ MOST_NODES: Final = 500_000
 """Values of a template, with what its aliases stand for."""
 SERVERLESS: Final = "AWS::Serverless::"
 _TRANSLATED: Final = {f"{SERVERLESS}{kind}" for kind in ("Function", "SimpleTable", "Connector")}
-_POLLED: Final = {"SQS", "Kinesis", "DynamoDB", "MSK", "MQ", "SelfManagedKafka", "DocumentDB", "SNS"}
+POLLED: Final = {"SQS", "Kinesis", "DynamoDB", "MSK", "MQ", "SelfManagedKafka", "DocumentDB", "SNS"}
 """Events of a function that become event source mappings; SNS may put a queue between."""
 _CODE: Final = "s3://not-packaged/code"
 _NOT_INSTALLED: Final = '{} is missing: pip install "lambda-once[check]"'
@@ -231,7 +231,7 @@ def _prepare(function: dict[str, Any], template: Template, *, is_image: bool) ->
         return
     if "InlineCode" not in properties:
         properties |= {"ImageUri": "image"} if is_image else {"CodeUri": _CODE}
-    _keep_where(properties.get("Events"), lambda each: each.get("Type") in _POLLED)
+    _keep_where(properties.get("Events"), lambda each: each.get("Type") in POLLED)
     _keep_where(function.get("Connectors"), lambda each: _connects(each.get("Properties"), template))
 
 

@@ -159,14 +159,59 @@ def _indexes(deployment: Deployment) -> Iterator[tuple[Table, Index | None]]:
             yield table, next(own, None)
 
 
+_INDEX_LINES: Final = (
+    f"GlobalSecondaryIndexes: [{{IndexName: {INDEX}, KeySchema: {_SCHEMA}, "
+    f"Projection: {_PROJECTION}}}]\nAttributeDefinitions: {_DEFINED}"
+)
+
+
 def no_index(deployment: Deployment) -> Iterator[Fault]:
+    """Yield tables whose index has other keys, or whose watchdog searches an index that is not there."""
     for table, index in _indexes(deployment):
-        if index is None:
+        own = table.indexes if isinstance(table.indexes, tuple) else ()
+        searched = any(is_watchdog(each) and _searches(each) for each in _naming(table, deployment))
+        if index is None and (searched or any(each.name == INDEX for each in own)):
             yield Fault(
-                table.resource,
-                f"no index {INDEX} with the keys {' and '.join(STATUS_KEYS)}",
-                f"GlobalSecondaryIndexes: [{{IndexName: {INDEX}, KeySchema: {_SCHEMA}, "
-                f"Projection: {_PROJECTION}}}]\nAttributeDefinitions: {_DEFINED}",
+                table.resource, f"no index {INDEX} with the keys {' and '.join(STATUS_KEYS)}", _INDEX_LINES
+            )
+
+
+def unwatched(deployment: Deployment) -> Iterator[Fault]:
+    """Yield functions that nothing invokes again, on tables without the index; mappings deliver again."""
+    for table, index in _indexes(deployment):
+        using = [function for function, its in _pairs(deployment) if its is table and index is None]
+        for function in using:
+            if function.callers and not isinstance(function.callers, Unknown) and not is_watchdog(function):
+                yield Fault(
+                    function.resource,
+                    f"is invoked by {', '.join(function.callers)}, and {table.resource} has no index {INDEX}",
+                    _INDEX_LINES,
+                )
+
+
+def unsearchable(deployment: Deployment) -> Iterator[Fault]:
+    """Yield tables without the index of which no function is known."""
+    for table, index in _indexes(deployment):
+        if index is None and table not in [its for _, its in _pairs(deployment)]:
+            yield Fault(table.resource, f"no index {INDEX}", _INDEX_LINES)
+
+
+def _searches(watchdog: Function) -> bool:
+    """Whether it searches the index; unknown values count as no."""
+    given = variable(watchdog, "LAMBDA_ONCE_STATUS_INDEX")
+    return not isinstance(given, Unknown) and given != "false"
+
+
+def idle_watchdog(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if not is_watchdog(function) or variable(function, "LAMBDA_ONCE_STATUS_INDEX") != "false":
+            continue
+        sweeps = variable(function, "LAMBDA_ONCE_WATCHDOG_SWEEP")
+        if not isinstance(sweeps, Unknown) and sweeps != "true":
+            yield Fault(
+                function.resource,
+                "LAMBDA_ONCE_STATUS_INDEX is false, and it does not sweep",
+                'LAMBDA_ONCE_WATCHDOG_SWEEP: "true"',
             )
 
 
@@ -507,7 +552,8 @@ def _may_list(need: Need) -> bool:
 def needs_watching(deployment: Deployment) -> Iterator[Need]:
     for function, table in _pairs(deployment):
         if is_watchdog(function):
-            yield Need(function, table, ("Query",), on_index=True)
+            if variable(function, "LAMBDA_ONCE_STATUS_INDEX") != "false":
+                yield Need(function, table, ("Query",), on_index=True)
             sweeps = isinstance(variable(function, "LAMBDA_ONCE_WATCHDOG_SWEEP"), str | None)
             more = SWEEPING if sweeps and _may_sweep(function, table) else ()
             yield Need(function, table, WATCHING + more)

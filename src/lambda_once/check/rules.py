@@ -56,8 +56,8 @@ RULES: Final = (
     Rule(
         "T2",
         _WARNING,
-        "the token table has no index of unfinished tokens",
-        "Work is protected, but neither the watchdog nor the command line finds overdue and held tokens.",
+        "the index that the watchdog searches is not there",
+        "Work is protected, but each run of the watchdog fails, and overdue and held tokens raise no alarm.",
         faults.no_index,
     ),
     Rule(
@@ -95,6 +95,22 @@ RULES: Final = (
         "a deployed function names a table that does not exist",
         "Every request is refused, and nothing runs.",
         faults.missing_table,
+    ),
+    Rule(
+        "T8",
+        _WARNING,
+        "lost work would tell nobody: the token table has no index, and no queue or stream delivers again",
+        "What a crash leaves behind is found by a duplicate or by lambda-once list --scan. The same holds "
+        'for any function with on_lapse="hold", which is in code.',
+        faults.unwatched,
+    ),
+    Rule(
+        "T9",
+        _ADVICE,
+        "the token table has no index of unfinished tokens",
+        "New work takes two write units less, and lost work of HTTP and asynchronous sources is found only "
+        "by duplicates and scans. Check its functions, too.",
+        faults.unsearchable,
     ),
     Rule(
         "Q1",
@@ -280,6 +296,13 @@ RULES: Final = (
         "`LAMBDA_ONCE_DISABLED` is neither true nor false",
         "Every invocation is Misconfigured, and nothing runs.",
         faults.unknown_word,
+    ),
+    Rule(
+        "V9",
+        _ERROR,
+        "the watchdog has neither an index to search nor a table to sweep",
+        "Each run is Misconfigured.",
+        faults.idle_watchdog,
     ),
     Rule(
         "L1",

@@ -29,7 +29,7 @@ from lambda_once.check.deployment import (
     Table,
     Unknown,
 )
-from lambda_once.check.documents import SERVERLESS
+from lambda_once.check.documents import POLLED, SERVERLESS
 from lambda_once.check.intrinsics import NO_VALUE, unmarked
 from lambda_once.check.packages import layer_of, package_of
 from lambda_once.check.roles import Role, granted
@@ -79,7 +79,11 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     tokens = [each for each in tables if each.name in named or _has_tokens(each)]
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
-    made = [_function(each, variables[each.name], roles) for each in functions]
+    callers = _callers(everything, functions)
+    made = [
+        replace(_function(each, variables[each.name], roles), callers=callers.get(each.name, ()))
+        for each in functions
+    ]
     users = _users(made, functions, tokens, notes)
     sources = list(_sources(everything, users, functions, notes))
     queues = _queues(everything, sources)
@@ -337,6 +341,45 @@ def _environment(resource: Resource, tables: Iterable[Table]) -> Mapping[str, st
 # -- sources and queues
 
 
+def _called(functions: Iterable[Resource]) -> dict[str | Unknown, str]:
+    """Return *functions* by what names them in a template."""
+    return {
+        text: each.name
+        for each in functions
+        for text in (
+            intrinsics.physical(each.id, each.stack.scope),
+            intrinsics.arn(each.id, each.stack.scope),
+        )
+    }
+
+
+def _callers(everything: Iterable[Resource], functions: Iterable[Resource]) -> dict[str, tuple[str, ...]]:
+    """Return what invokes each function: services with a permission, schedules, and events of SAM."""
+    called = _called(functions)
+    found: dict[str, set[str]] = {each.name: set(_direct_events(each)) for each in functions}
+    for each in everything:
+        if each.kind == "AWS::Lambda::Permission":
+            target, caller = each.properties.get("FunctionName"), each.properties.get("Principal")
+        elif each.kind == "AWS::Scheduler::Schedule":
+            target, caller = _inside(each.properties, "Target", "Arn"), "scheduler.amazonaws.com"
+        else:
+            continue
+        if isinstance(target, str) and isinstance(caller, str):
+            function = called.get(target) or called.get(target.rpartition(":")[0])
+            if function is not None:
+                found[function].add("an URL" if caller == "*" else caller)
+    return {function: tuple(sorted(callers)) for function, callers in found.items()}
+
+
+def _direct_events(function: Resource) -> Iterator[str]:
+    """Yield the types of SAM's events that are no mapping; they are not translated."""
+    raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
+    for event in mapping(raw.get("Events")).values():
+        kind = mapping(event).get("Type")
+        if isinstance(kind, str) and kind not in POLLED:
+            yield kind
+
+
 def _sources(
     everything: Sequence[Resource],
     users: Iterable[Function],
@@ -344,15 +387,7 @@ def _sources(
     notes: list[NotChecked],
 ) -> Iterator[EventSource]:
     names = {each.resource for each in users}
-    called = {
-        text: each.name
-        for each in functions
-        if each.name in names
-        for text in (
-            intrinsics.physical(each.id, each.stack.scope),
-            intrinsics.arn(each.id, each.stack.scope),
-        )
-    }
+    called = _called(each for each in functions if each.name in names)
     queues = {
         intrinsics.arn(each.id, each.stack.scope): each.name
         for each in everything

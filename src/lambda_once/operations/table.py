@@ -22,7 +22,7 @@ from lambda_once.stores.requests import deletion, part_keys
 from lambda_once.stores.row import LISTED, TOKEN, Item, record_of
 from lambda_once.stores.shards import configured_shards
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.stores.transport import TokenTransport, projection, unavailable
+from lambda_once.stores.transport import NO_INDEX, TokenTransport, projection, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -196,7 +196,7 @@ def was_denied(error: Misconfigured) -> bool:
 
 def lacks_index(error: Misconfigured) -> bool:
     """Return whether *error* is about a table without the status index."""
-    return isinstance(error.__cause__, Caught) and "specified index" in message_of(error.__cause__)
+    return isinstance(error.__cause__, Caught) and NO_INDEX in message_of(error.__cause__)
 
 
 def _no_table() -> str:

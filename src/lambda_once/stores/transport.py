@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import NoCredentialsError, NoRegionError, PartialCredentialsError
 
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
+
+
+NO_INDEX: Final = "specified index"
+"""In what DynamoDB says of a table that lacks the index of a query."""
 
 
 class TokenTransport(Transport):
@@ -132,16 +136,7 @@ def misconfigured(
     elif is_foreign(error):
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
-        if operation == "Query" or "Index" in message:
-            must = (
-                f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, set "
-                "LAMBDA_ONCE_STATUS_INDEX=false for a watchdog that only sweeps, or"
-            )
-        else:
-            must = f"its partition key must be {TOKEN} (S), with no sort key;"
-        advice = (
-            f"table {table!r} rejects {operation} ({message}): {must} give lambda-once a table of its own"
-        )
+        advice = f"table {table!r} rejects {operation} ({message}): {_wanted(operation, message)}"
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)
@@ -160,6 +155,18 @@ def _unsent(error: Exception) -> str | None:
             " readable PEM file, or unset it"
         )
     return None
+
+
+def _wanted(operation: str, message: str) -> str:
+    """Return what the table must have."""
+    if operation != "Query" and "Index" not in message:
+        return f"its partition key must be {TOKEN} (S), with no sort key; give lambda-once a table of its own"
+    wanted = (
+        f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, or give "
+        "lambda-once a table of its own"
+    )
+    on_purpose = ". A watchdog of a table that has none on purpose sets LAMBDA_ONCE_STATUS_INDEX=false"
+    return wanted + (on_purpose if NO_INDEX in message else "")
 
 
 def _permission(operation: str, token: str | None) -> str:

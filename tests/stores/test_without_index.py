@@ -1,0 +1,181 @@
+"""A table without the status index: every protection holds, and new work takes half the write units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from benchmarks.counting import Meter
+from lambda_once import HOLD, Held, Once
+from lambda_once.core.clock import SystemClock
+from lambda_once.core.lifecycle import Resolve, State
+from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write, new_write_id
+from lambda_once.operations.decisions import Author, decided
+from lambda_once.operations.table import TokenTable
+from lambda_once.stores.contract import Refused, Won, Written
+from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing import FakeClock, create_table, lambda_context, sqs_event, using
+from tests.kit import tables
+
+LEASE = timedelta(seconds=30)
+pytestmark = pytest.mark.engine
+
+
+class Unsure(Exception):
+    """Whether money moved is unknown."""
+
+
+@dataclass
+class Shop:
+    """A function on a table of DynamoDB Local, and what its requests are charged for."""
+
+    client: Any
+    unmetered: Any
+    table: str
+    is_indexed: bool
+    clock: FakeClock = field(default_factory=FakeClock)
+    once: Once = field(default_factory=lambda: Once(service="shop"))
+    ran: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._meter = Meter(self.client)
+
+        @self.once.event(key="orderId", on_error={Unsure: HOLD}, on_lapse="hold", name="charge")
+        def charge(event: dict[str, Any]) -> str:
+            self.ran.append(event["orderId"])
+            if event["orderId"].startswith("unsure"):
+                raise Unsure
+            return f"paid {event['orderId']}"
+
+        @self.once.sqs(key="orderId", name="ship")
+        def ship(record: Any) -> None:
+            self.ran.append(record.json_body["orderId"])
+
+        self.charge, self.ship = charge, ship
+
+    @property
+    def operators(self) -> TokenTable:
+        return TokenTable(self.table, self.client, self.clock)
+
+    def units(self) -> tuple[float, float, float]:
+        """Return what was spent since the last time: write units, of them the index, and read units."""
+        spent = self._meter.spent()
+        return spent.units, spent.index_units, spent.read_units
+
+
+@pytest.fixture(params=[True, False], ids=["indexed", "unindexed"])
+def shop(request: pytest.FixtureRequest, dynamodb_local: str, partiql: None) -> Iterator[Shop]:
+    """A shop on a table with the index, and on one without."""
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client, partial(create_table, status_index=request.param)) as name:
+        used = tables.client(dynamodb_local)
+        shop = Shop(used, client, name, is_indexed=request.param)
+        with using(shop.once, DynamoDBStore(name, used), shop.clock):
+            yield shop
+        used.close()
+    client.close()
+
+
+def test_new_work_takes_two_units_less(shop: Shop) -> None:
+    """Four with the index, two without; a duplicate takes one either way, and is answered."""
+    assert shop.charge({"orderId": "o-1"}, lambda_context()) == "paid o-1"
+    assert shop.units() == ((4, 2, 0) if shop.is_indexed else (2, 0, 0))
+    assert shop.charge({"orderId": "o-1"}, lambda_context()) == "paid o-1"
+    assert shop.units() == (1, 0, 0)
+    assert shop.ran == ["o-1"]
+
+
+def test_held_work_is_held_and_resolved(shop: Shop) -> None:
+    """A HOLD and its decision take two units where the index takes three more; nothing runs in between."""
+    with pytest.raises(Unsure):
+        shop.charge({"orderId": "unsure-1"}, lambda_context())
+    assert shop.units() == ((5, 3, 0) if shop.is_indexed else (2, 0, 0))
+    with pytest.raises(Held):
+        shop.charge({"orderId": "unsure-1"}, lambda_context())
+    shop.units()
+    held = shop.operators.read("shop/charge/unsure-1")
+    assert held is not None
+    assert held.state is State.HELD
+    shop.units()
+    done = decided(held, Resolve.DONE, Author("ann", "the bank has it"), shop.clock.now(), result='"paid"')
+    assert shop.operators.write(done) is Written.WRITTEN
+    assert shop.units() == ((2, 1, 0) if shop.is_indexed else (1, 0, 0))
+    assert shop.charge({"orderId": "unsure-1"}, lambda_context()) == "paid"
+    assert shop.ran == ["unsure-1"]
+
+
+def test_lapsed_work_is_refused_to_its_duplicate(shop: Shop) -> None:
+    """Under on_lapse="hold": status and lease are in the row, whatever index the table has."""
+    now = shop.clock.now()
+    lost = Acquire(
+        "shop/charge/o-2", "a1", "orders/r1", now, now + LEASE, Unclaimed(take_over=False), ttl=None
+    )
+    (answer,) = shop.operators.store.acquire([lost], shop.operators.deadline())
+    assert isinstance(answer, Won)
+    shop.clock.advance(3_600)
+    with pytest.raises(Held) as refused:
+        shop.charge({"orderId": "o-2"}, lambda_context())
+    assert refused.value.lapsed is True
+    assert shop.ran == []
+
+
+def test_a_late_attempt_is_fenced(shop: Shop) -> None:
+    """The completion of an attempt that was taken over is refused."""
+    now, token = shop.clock.now(), "shop/ship/o-3"
+    take = Unclaimed(take_over=True)
+    for attempt, begins in (("a1", now), ("a2", now + 2 * LEASE)):
+        acquired = Acquire(token, attempt, "orders/r1", begins, begins + LEASE, take, ttl=None)
+        assert isinstance(shop.operators.store.acquire([acquired], shop.operators.deadline())[0], Won)
+    change = Complete(None)
+    late = Write(token, Holder("a1"), change, now + 3 * LEASE, None, new_write_id(change))
+    assert isinstance(shop.operators.write(late), Refused)
+
+
+def test_a_batch_is_replayed(shop: Shop) -> None:
+    """Ten records and their redelivery: four requests, and each runs once."""
+    event = sqs_event(*({"orderId": f"b-{number}"} for number in range(10)))
+    for _ in range(2):
+        assert shop.ship(event, lambda_context()) == {"batchItemFailures": []}
+    assert sorted(shop.ran) == sorted(f"b-{number}" for number in range(10))
+
+
+def test_an_index_that_is_added_later_lists_what_is_there(shop: Shop) -> None:
+    """Status and lease are in every row, so DynamoDB fills it."""
+    if shop.is_indexed:
+        pytest.skip("it has the index already")
+    with pytest.raises(Unsure):
+        shop.charge({"orderId": "unsure-3"}, lambda_context())
+    client = shop.unmetered
+    (index,), attributes = _index_of_a_table(client)
+    client.update_table(
+        TableName=shop.table,
+        AttributeDefinitions=attributes,
+        GlobalSecondaryIndexUpdates=[{"Create": index}],
+    )
+    clock = SystemClock()
+    until = clock.now() + timedelta(seconds=20)
+    while _status(client, shop.table) != "ACTIVE":
+        assert clock.now() < until
+        clock.sleep(0.1)
+    listed = shop.operators.store.unfinished(State.HELD, shop.operators.deadline())
+    assert [each.token for each in listed] == ["shop/charge/unsure-3"]
+
+
+def _status(client: Any, table: str) -> Any:
+    (index,) = client.describe_table(TableName=table)["Table"]["GlobalSecondaryIndexes"]
+    return index["IndexStatus"]
+
+
+def _index_of_a_table(client: Any) -> tuple[list[Any], list[Any]]:
+    """Return the index, and the attributes of its keys, as `create_table` makes them."""
+    with tables.fresh(client) as name:
+        made = client.describe_table(TableName=name)["Table"]
+    names = ("IndexName", "KeySchema", "Projection")
+    return [{part: each[part] for part in names} for each in made["GlobalSecondaryIndexes"]], made[
+        "AttributeDefinitions"
+    ]
