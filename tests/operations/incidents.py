@@ -248,7 +248,7 @@ INCIDENTS = (
     Incident(
         "the index is missing",
         ("list --table {table}-bare",),
-        "its index byStatus must have the keys status (S) and expectedCompletion (S)",
+        "pass --scan, which prints the price and asks",
         2,
         _without_index,
     ),
