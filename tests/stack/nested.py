@@ -117,8 +117,8 @@ def _outcome(condition: Any, others: dict[str, Any]) -> Any:
     match condition:
         case {"Condition": name}:
             return others[name] if isinstance(others[name], bool) else condition
-        case {"Fn::Equals": [str(one), str(other)]}:
-            return one == other
+        case {"Fn::Equals": [str() | int() as one, str() | int() as other]}:
+            return str(one) == str(other)
         case {"Fn::Not": [inner]}:
             left = _outcome(inner, others)
             return not left if isinstance(left, bool) else {"Fn::Not": [left]}
@@ -139,9 +139,11 @@ def chosen(value: Any, conditions: dict[str, Any]) -> Any:
     match value:
         case {"Fn::If": [name, first, second]} if isinstance(conditions.get(name), bool):
             return chosen(first if conditions[name] else second, conditions)
+        case {"Fn::If": [name, first, second]}:
+            return {"Fn::If": [name, chosen(first, conditions), chosen(second, conditions)]}
         case dict():
             inner = {key: chosen(each, conditions) for key, each in value.items()}
-            return {key: each for key, each in inner.items() if each != NO_VALUE or key == "Fn::If"}
+            return {key: each for key, each in inner.items() if each != NO_VALUE}
         case list():
             return [each for each in (chosen(each, conditions) for each in value) if each != NO_VALUE]
         case _:
