@@ -39,25 +39,28 @@ def main(file: str) -> int:
     if len(messages) != 1:
         sys.exit(f"{file} has {len(messages)} messages: receive one")
     text, attributes = messages[0]["Body"], messages[0].get("MessageAttributes", {})
+    if attributes.get("IS_PAYLOAD_TRUNCATED", {}).get("StringValue") == "true":
+        sys.exit("the input was cut off: write event.json as the schedule has it")
     body = json.loads(text)
     fields = body if isinstance(body, dict) else {}
-    of_stream = next((name for name in SERVICES if name in fields), None)
-    if of_stream is not None:
-        records = failed_records(SERVICES[of_stream], fields[of_stream])
-        text = json.dumps({"Records": records}, default=_json)
-    elif "requestPayload" in fields:
-        text = json.dumps(fields["requestPayload"])
-    elif attributes.get("IS_PAYLOAD_TRUNCATED", {}).get("StringValue") == "true":
-        sys.exit("the input was cut off: write event.json as the schedule has it")
-    elif "TARGET_ARN" not in attributes:
+    stream = next((name for name in SERVICES if name in fields), None)
+    if stream is not None:
+        records = failed_records(SERVICES[stream], fields[stream])
+        _write(json.dumps({"Records": records}, default=_json), fields["requestContext"]["functionArn"])
+        print(OF_A_STREAM.format(f"{len(records)} records", fields[stream]["streamArn"]), file=sys.stderr)
+        return 3
+    if "requestPayload" in fields:
+        _write(json.dumps(fields["requestPayload"]), fields["requestContext"]["functionArn"])
+    elif "TARGET_ARN" in attributes:
+        _write(text, attributes["TARGET_ARN"]["StringValue"])
+    else:
         sys.exit(f"neither a payload nor a position in a stream, and no attribute TARGET_ARN: read {file}")
-    Path("event.json").write_text(text, encoding="utf-8")
-    is_envelope = of_stream is not None or "requestPayload" in fields
-    print(fields["requestContext"]["functionArn"] if is_envelope else attributes["TARGET_ARN"]["StringValue"])
-    if of_stream is None:
-        return 0
-    print(OF_A_STREAM.format(f"{len(records)} records", fields[of_stream]["streamArn"]), file=sys.stderr)
-    return 3
+    return 0
+
+
+def _write(event: str, function: str) -> None:
+    Path("event.json").write_text(event, encoding="utf-8")
+    print(function)
 
 
 def failed_records(service: str, position: dict[str, Any]) -> list[dict[str, Any]]:

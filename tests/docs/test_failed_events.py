@@ -76,7 +76,7 @@ class Night:
 
     @property
     def is_deleted(self) -> bool:
-        return self.read("queue") == {}
+        return bool(self.read("queue") == {})
 
     def plays(self, block: str, **variables: str) -> int:
         """Play *block*; return the exit code of its last command."""

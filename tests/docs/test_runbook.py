@@ -140,7 +140,9 @@ class Night:
 
     def watches(self) -> None:
         """Let the watchdog run, which only reports."""
-        watchdog(self.table, self.client, self.clock, logger=self.logger, grace=timedelta(0), sweep=False)({})
+        watchdog(self.table, self.client, self.clock, logger=self.logger, grace=timedelta(0), sweep=False)(
+            {}, None
+        )
 
     def row(self, order: str = "12345", table: str | None = None) -> Record:
         record = TokenTable(table or self.table, self.client, self.clock).read(f"orders/charge/{order}")
@@ -263,7 +265,7 @@ def test_a_burst_of_key_reused(night: Night) -> None:
     assert "amount" in night.types(line, 1).output
     night.deliver("old", payload={"sentAt": 1})
     assert isinstance(night.deliver("old", payload={"sentAt": 2}), KeyReused)
-    ignoring = {"ignore": ["sentAt"]}
+    ignoring: dict[str, Any] = {"ignore": ["sentAt"]}
     night.deliver("new", payload={"sentAt": 1}, **ignoring)
     assert night.deliver("new", payload={"sentAt": 2}, **ignoring) == RECEIPT
     assert isinstance(night.deliver("old", payload={"sentAt": 2}, **ignoring), KeyReused)

@@ -118,7 +118,7 @@ def test_an_argument_that_is_the_key(shop: Shop) -> None:
 
 def test_a_payload_is_not_compared(shop: Shop) -> None:
     """There is none to compare."""
-    config = {"payload_validation_jmespath": "total"}
+    config: dict[str, Any] = {"payload_validation_jmespath": "total"}
     shop.old(receipt, **config)(EVENT)
     history = shop.history(config=IdempotencyConfig(event_key_jmespath="id", **config))
     assert shop.once(history=history).outcome("o-1", name="charge").state == "complete"
