@@ -1,9 +1,14 @@
 """
-Write into a restored token table what was done since the time of its backup, as the log has it.
+Write into a restored token table what happened since the time of its backup, as the log has it.
 
-    python restored_table.py tokens-restored done.json
+    python restored_table.py tokens-restored since.json
 
-*done.json* is a list of `once.returned` lines, as text; docs/operations.md has the command that makes it.
+*since.json* is a list of log lines, as text; docs/operations.md has the command that makes it. The row of a
+`once.returned` line becomes complete. That of a `once.held` or `once.overdue` line, whose work may have been
+done, becomes held, so that a person decides.
+
+Fences alone decide which is later, the line or its row, because each acquisition of a token has a higher one.
+A row with a higher fence than its line is left and printed, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -17,47 +22,78 @@ from typing import Any
 import boto3
 
 from lambda_once.core.clock import SystemClock, stamp
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.operations.table import TokenTable
+from lambda_once.stores.row import OPTIONAL, OUTCOME
 
 KEEP = timedelta(days=28)
-"""How long the rows are kept: at least the longest time in which a delivery can come again."""
+"""How long complete rows are kept: at least the longest time in which a delivery can come again."""
 
 
-def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KEEP) -> bool:
-    """Complete the row of one record; return False if it is complete already, or another attempt's."""
+def verdict(row: Record | None, fence: int, state: State) -> str:
+    """Return what becomes of *row*, given a line with *fence* whose row is to have *state*."""
+    if row is None or fence > row.fence:
+        return state.name.lower()
+    now = row.state.name.lower().replace("_", " ")
+    if fence < row.fence:
+        return f"left: {now}, with the later fence {row.fence}"
+    return f"{now} already" if row.state in (State.COMPLETE, state) else state.name.lower()
+
+
+def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KEEP) -> str:
+    """Write the row of one line, if `verdict` says so; return what became of it."""
+    state = State.COMPLETE if line["message"] == "once.returned" else State.HELD
+    row = TokenTable(table, client, SystemClock(), shards=1).read(line["token"])
+    found = verdict(row, line["fence"], state)
+    if found != state.name.lower():
+        return found
     now = SystemClock().now()
-    texts = {
-        ":attempt": line["attempt"],
-        ":by": line["locked_by"],
-        ":created": line["acquired"],
-        ":lease": line["expected_completion"],
-        ":now": stamp(now),
-        ":work": "inProgress",
+    sets: dict[str, Any] = {
+        "attempt": {"S": line["attempt"]},
+        "fence": {"N": str(line["fence"])},
+        "lockedBy": {"S": line["locked_by"]},
+        "created": {"S": line["acquired"]},
+        "expectedCompletion": {"S": line["expected_completion"]},
+        "actualCompletion": {"S": stamp(now)},
     }
-    numbers = {":fence": line["fence"], ":ttl": int((now + keep).timestamp())}
+    if state is State.COMPLETE:
+        sets["ttl"] = {"N": str(int((now + keep).timestamp()))}
+    else:
+        error = {"kind": {"S": "Restored"}, "message": {"S": f"the log has {line['message']}"}}
+        sets |= {"status": {"S": state.value}, "error": {"M": error}}
+    earlier = row is not None and row.fence < line["fence"]  # then payload and caller are of another attempt
+    removed = {"status", "ttl", *OUTCOME, *(OPTIONAL if earlier else ())} - sets.keys()
+    if state is State.COMPLETE:
+        removed.add("generation")
+    condition, seen = "attribute_not_exists(lockToken)", {}
+    if row is not None:
+        condition = "#attempt = :seen AND #fence = :below"
+        seen = {":seen": {"S": row.attempt_id}, ":below": {"N": str(row.fence)}}
     try:
         client.update_item(
             TableName=table,
             Key={"lockToken": {"S": line["token"]}},
-            UpdateExpression="SET attempt = :attempt, fence = :fence, lockedBy = :by, created = :created, "
-            "expectedCompletion = :lease, actualCompletion = :now, #ttl = :ttl REMOVE #status",
-            ConditionExpression="attribute_not_exists(lockToken) OR "
-            "(attempt = :attempt AND begins_with(#status, :work))",
-            ExpressionAttributeNames={"#status": "status", "#ttl": "ttl"},
-            ExpressionAttributeValues={name: {"S": text} for name, text in texts.items()}
-            | {name: {"N": str(number)} for name, number in numbers.items()},
+            UpdateExpression=f"SET {', '.join(f'#{name} = :{name}' for name in sets)} "
+            f"REMOVE {', '.join(f'#{name}' for name in sorted(removed))}",
+            ConditionExpression=condition,
+            ExpressionAttributeNames={f"#{name}": name for name in sets.keys() | removed},
+            ExpressionAttributeValues={f":{name}": value for name, value in sets.items()} | seen,
         )
     except client.exceptions.ConditionalCheckFailedException:
-        return False
-    return True
+        return "left: it has just changed; stop the sources first"
+    return found
 
 
-def main(client: Any, table: str, file: str) -> None:
-    """Complete the rows of all lines of *file*, and print which were left as they are."""
-    for text in json.loads(Path(file).read_text(encoding="utf-8")):
-        line = json.loads(text)
-        written = remember(client, table, line)
-        print(line["token"], "completed" if written else "left: complete, or another attempt's")
+def main(client: Any, table: str, file: str) -> bool:
+    """Write the rows of *file*'s lines, and print what became of each; return whether none was left."""
+    lines = [json.loads(text) for text in json.loads(Path(file).read_text(encoding="utf-8"))]
+    lines.sort(key=lambda line: (line["fence"], line["message"] == "once.returned"))
+    latest = {line["token"]: line for line in lines}
+    found = {token: remember(client, table, line) for token, line in latest.items()}
+    for token, what in found.items():
+        print(token, what)
+    return not any(what.startswith("left") for what in found.values())
 
 
 if __name__ == "__main__":
-    main(boto3.client("dynamodb"), *sys.argv[1:])
+    sys.exit(0 if main(boto3.client("dynamodb"), *sys.argv[1:]) else 1)

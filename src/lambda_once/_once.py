@@ -433,8 +433,8 @@ class Once:
 
         The work must have a ``name=``. Not for `api_gateway` and `route`, whose tokens include method, path
         and caller. *key* and *scope* are the values that the work's have. The row is read consistently; the
-        result is read on access to `Outcome.result`. Pass the ``returns``, ``codec`` and ``seal`` of the
-        work.
+        result is read on access to `Outcome.result`. Pass the ``returns``, ``codec``, ``seal`` and
+        ``history`` of the work.
 
         Raises `StoreUnavailable` if the table does not respond, `KeyMissing`, and `Misconfigured`.
         """

@@ -364,6 +364,7 @@ class OutcomeOptions(TypedDict, total=False):
     """For `Once.outcome`: the same values as for the work."""
 
     codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
+    history: HistorySource | None
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
     seal_required: bool
 

@@ -187,7 +187,7 @@ def error_policy(value: Any) -> str | None:
 
 def history_source(value: object) -> str | None:
     is_instance = not isinstance(value, type)
-    good = is_instance and all(callable(getattr(value, name, None)) for name in ("of", "check"))
+    good = is_instance and all(callable(getattr(value, name, None)) for name in ("of", "find", "check"))
     return None if good else "give an instance, PowertoolsHistory(persistence)"
 
 
@@ -295,7 +295,7 @@ class Settings:
         "conflict", conflict_or_wait, Where.POLICY
     )
     cache: int = option(0, least(0), Where.POLICY)
-    history: HistorySource | None = option(None, history_source, Where.POLICY)
+    history: HistorySource | None = option(None, history_source, Where.POLICY | Where.OUTCOME)
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = option(
         None,
         pair_of(2, "(encrypt, decrypt), of bytes and a context"),

@@ -90,14 +90,29 @@ def _items(payments: Payments) -> list[dict[str, Any]]:
     return items
 
 
+def test_a_forgotten_result_that_is_kept(payments: Payments) -> None:
+    """`--done` keeps the token for longer, and brings no result back."""
+    token = _charge(payments, {"name": NAME})
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    ran = payments.run("resolve", token, "--done", "--force", *SURE)
+    assert "next delivery: does not run again; it gets ResultUnavailable (on a queue, success)" in output_of(
+        ran
+    )
+    assert isinstance(payments.ask("p-1"), ResultUnavailable)
+
+
 def test_a_stored_error_is_erased(payments: Payments) -> None:
-    """Its message may quote data; so duplicates get ResultUnavailable in its place."""
+    """Its message may quote data; its kind stays, or failed work would look like work that was done."""
     payments.provider = _declines
     assert isinstance(payments.ask("p-1"), Declined)
     before = payments.row("p-1")
-    assert payments.run("forget", payments.token("p-1"), *SURE).exit_code == 0
-    assert _is_erased(payments, before).error is None
-    assert isinstance(payments.ask("p-1"), ResultUnavailable)
+    ran = payments.run("forget", payments.token("p-1"), *SURE)
+    assert ran.exit_code == 0
+    assert "duplicates get StoredError (Declined) without its message" in output_of(ran)
+    assert _is_erased(payments, before).error == ("Declined", FORGOTTEN, None)
+    duplicate = payments.ask("p-1")
+    assert isinstance(duplicate, Declined)
+    assert str(duplicate) == FORGOTTEN
     assert payments.asked == ["p-1"]
 
 

@@ -360,7 +360,9 @@ def test_as_json_the_data_alone_is_on_standard_output(payments: Payments) -> Non
     outcome = json.loads(ran.stdout)
     assert set(outcome) == {"lockToken", "decision", "written", "shown", "now", "nextDelivery", "redrive"}
     assert (outcome["decision"], outcome["written"]) == ("not-done", True)
-    assert outcome["nextDelivery"] == "runs, as a new attempt"
+    assert outcome["nextDelivery"] == (
+        "runs, as a new attempt; under history=, only if the old version has not done it"
+    )
     assert "next delivery" in ran.stderr
 
 

@@ -461,6 +461,7 @@ def test_an_unknown_token_prints_advice(shop: Shop) -> None:
     assert ran.stderr.splitlines()[-1] == (
         f"lambda-once: no token and no key missing in the table {shop.name}. It never arrived, it has "
         "expired (keep=), or its key is another one: a hash of the payload, or the key of an API's client. "
+        "Under history=, the old version may have done it: once.outcome asks its records, too. "
         "To search for part of it: lambda-once find missing"
     )
     shop.begin("orders/charge/12345-b")

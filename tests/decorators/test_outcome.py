@@ -480,12 +480,20 @@ def test_the_store_and_clock_of_a_test_are_used() -> None:
         assert once.outcome(5, name="charge").state == "unknown"
 
 
-def test_work_that_only_powertools_remembers_is_unknown() -> None:
-    """The table that is asked is that of the tokens; a Once with a history can be asked all the same."""
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"function_name": "app.charge", "config": IdempotencyConfig()}, "event_key_jmespath"),
+        ({"config": IdempotencyConfig(event_key_jmespath="id")}, "key_prefix="),
+    ],
+)
+def test_a_history_that_a_key_does_not_lead_to(options: dict[str, Any], reason: str) -> None:
+    """It is not asked under a key that no record has. tests/history/test_outcome.py has the others."""
     layer = DynamoDBPersistenceLayer(table_name="idempotency", boto3_client=tables.client())
-    history = PowertoolsHistory(layer, config=IdempotencyConfig())
-    once = Once(store=MemoryStore(), service="shop", history=history)
-    assert once.outcome(5, name="charge").state == "unknown"
+    once = Once(store=MemoryStore(), service="shop", history=PowertoolsHistory(layer, **options))
+    with pytest.raises(Misconfigured, match=reason):
+        once.outcome(5, name="charge")
+    assert once.outcome(5, name="charge", history=None).state == "unknown"
 
 
 def test_nothing_is_known_where_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:

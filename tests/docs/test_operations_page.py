@@ -18,7 +18,7 @@ from tests.kit.recorded import SHOP
 PATH = ROOT / "docs" / "operations.md"
 PAGE = PATH.read_text(encoding="utf-8")
 SHELL = [
-    line.strip()
+    line.strip().removesuffix(" &&")
     for text in re.findall(r"^ *```sh\n(.*?)^ *```$", PAGE, re.MULTILINE | re.DOTALL)
     for line in text.splitlines()
     if line.strip()

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import getpass
+import io
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import pytest
+from aws_lambda_powertools import Logger
 from click.testing import CliRunner, Result
 
-from lambda_once import HOLD, Held, Once, ResultUnavailable
+from lambda_once import HOLD, RELEASE, Done, Held, KeyReused, Misconfigured, Once, ResultUnavailable
 from lambda_once.cli import options
 from lambda_once.cli.app import app
+from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
+from lambda_once.core.writes import Write
 from lambda_once.operations.table import TokenTable
+from lambda_once.operations.watchdog import watchdog
 from lambda_once.patterns.ledger import Ledger
+from lambda_once.stores.contract import WriteAnswer
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.docs.pages import ROOT
 from tests.docs.test_operations_page import OURS, PAGE
-from tests.docs.test_restored_table import LINE
 from tests.kit import tables
 
 pytestmark = pytest.mark.engine
@@ -37,7 +43,7 @@ TOKEN = "orders/charge/12345"
 RECEIPT = {"receipt": "ch_10002", "amount": 100}
 LARGE = [f"{n * n * 2_654_435_761 % 2**32:x}" for n in range(90_000)]
 _SECTION = re.compile(r"^## (?P<title>[^\n]+)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_LINE = re.compile(r"^ *(lambda-once [^\n]+)$", re.MULTILINE)
+_LINE = re.compile(r"^ *(lambda-once [^\n]+?)(?: &&)?$", re.MULTILINE)
 SECTIONS = {found["title"]: _LINE.findall(found["text"]) for found in _SECTION.finditer(PAGE)}
 
 
@@ -53,6 +59,14 @@ class Killed(BaseException):
     """The sandbox is gone."""
 
 
+class Losing(DynamoDBStore):
+    """A table that refuses every write once a token is acquired, as after a change of permissions."""
+
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
+        del deadline
+        return [Misconfigured("no permission") for _ in writes]
+
+
 @dataclass
 class Night:
     """One table of DynamoDB Local, a function that charges orders, and the operator on call."""
@@ -62,22 +76,33 @@ class Night:
     folder: Path
     clock: FakeClock = field(default_factory=FakeClock)
     charged: list[str] = field(default_factory=list)
+    log: io.StringIO = field(default_factory=io.StringIO)
+    """What the functions log, a JSON line each."""
     provider: Callable[[str], Any] = lambda _: RECEIPT
+
+    def __post_init__(self) -> None:
+        self.logger = Logger(service=f"orders.{uuid4().hex}", stream=self.log)
 
     def deliver(
         self, order: str = "12345", *, table: str | None = None, delivery: str | None = None, **given: Any
     ) -> Any:
-        """Deliver *order* as *delivery*; return the answer, or what was raised."""
-        once = Once(service="orders")
+        """
+        Deliver *order* as *delivery*; return the answer, or what was raised.
+
+        *payload*: what the message has besides. *loses_completions*: no write after the acquisition arrives.
+        """
+        payload, loses = given.pop("payload", {}), given.pop("loses_completions", False)
+        once = Once(service="orders", logger=self.logger)
 
         @once.event(key="orderId", name="charge", lease=timedelta(seconds=30), **given)
         def charge(event: dict[str, Any]) -> Any:
             self.charged.append(event["orderId"])
             return self.provider(event["orderId"])
 
-        with using(once, DynamoDBStore(table or self.table, self.client), self.clock):
+        store = (Losing if loses else DynamoDBStore)(table or self.table, self.client)
+        with using(once, store, self.clock):
             try:
-                return charge({"orderId": order}, lambda_context(request_id=delivery))
+                return charge({"orderId": order} | payload, lambda_context(request_id=delivery))
             except (Exception, Killed) as error:  # noqa: BLE001  (what the caller gets)
                 return error
 
@@ -106,6 +131,17 @@ class Night:
             UpdateExpression="SET #status = :status REMOVE actualCompletion, #error, #write",
             ExpressionAttributeNames={"#status": "status", "#error": "error", "#write": "write"},
             ExpressionAttributeValues={":status": {"S": "inProgress"}},
+        )
+
+    def logged(self, order: str = "12345") -> list[str]:
+        """Return the messages of the log about *order*, in order."""
+        lines = map(json.loads, self.log.getvalue().splitlines())
+        return [line["message"] for line in lines if line.get("token") == f"orders/charge/{order}"]
+
+    def watches(self) -> None:
+        """Let the watchdog run, which only reports."""
+        watchdog(self.table, self.client, self.clock, logger=self.logger, grace=timedelta(0), sweep=False)(
+            {}, None
         )
 
     def row(self, order: str = "12345", table: str | None = None) -> Record:
@@ -200,7 +236,7 @@ def _again(night: Night) -> None:
 
 def test_held_tokens(night: Night) -> None:
     """One outage is released, which runs; what was held before, and what a person decided, is not."""
-    listed, shown, dry = SECTIONS["Tokens are held"]
+    listed, shown, dry, release = SECTIONS["Tokens are held"]
     night.fails("1", AmountMismatch("100, not 10"))
     night.fails("5", GatewayTimeout("last week"))
     night.clock.advance(9 * 86_400)
@@ -212,7 +248,7 @@ def test_held_tokens(night: Night) -> None:
     night.types(shown, 1)
     assert "2 held" in night.types(dry).output
     assert {night.row(order).state for order in ("1", "2", "3", "5", "12345")} == {State.HELD}
-    ran = night.types_by_hand(dry.removeprefix("lambda-once ").replace(" --dry-run", "")).output
+    ran = night.types(release).output
     assert "2 released, 1 skipped" in ran
     assert "it WAS charged" in ran
     assert {order: night.row(order) for order in before} == before
@@ -224,17 +260,29 @@ def test_held_tokens(night: Night) -> None:
 
 
 def test_a_burst_of_key_reused(night: Night) -> None:
-    """The comparison names what differs."""
+    """The comparison names what differs. Once it is ignored, only messages from before are still refused."""
     (line,) = SECTIONS["A burst of KeyReused"]
     assert "amount" in night.types(line, 1).output
+    night.deliver("old", payload={"sentAt": 1})
+    assert isinstance(night.deliver("old", payload={"sentAt": 2}), KeyReused)
+    ignoring: dict[str, Any] = {"ignore": ["sentAt"]}
+    night.deliver("new", payload={"sentAt": 1}, **ignoring)
+    assert night.deliver("new", payload={"sentAt": 2}, **ignoring) == RECEIPT
+    assert isinstance(night.deliver("old", payload={"sentAt": 2}, **ignoring), KeyReused)
+    assert night.row("old").state is State.COMPLETE
+    assert night.charged == ["old", "new"]
 
 
 def test_deliveries_of_the_same_content(night: Night) -> None:
-    """The comparison, and the row."""
+    """The comparison, and the row. With an id in the key the second order runs, when it is sent again."""
     compared, shown = SECTIONS["Deliveries have the same content"]
     night.types(compared, 1)
-    night.deliver()
+    night.deliver(delivery="first")
+    assert night.deliver(delivery="second") == RECEIPT
+    assert "once.same_content" in night.logged()
     assert "done: a duplicate gets the stored result" in night.types(shown).output
+    night.deliver("12345/second", delivery="second")
+    assert night.charged == ["12345", "12345/second"]
 
 
 @pytest.mark.parametrize("title", ["Work fails", "The API fails"])
@@ -247,22 +295,49 @@ def test_nothing_is_held(night: Night, title: str) -> None:
 
 
 def test_attempts_that_are_fenced(night: Night) -> None:
-    """The row is that of the attempt that took over."""
+    """Both ran, the late one is fenced, and the row is that of the attempt that took over."""
     (line,) = SECTIONS["Attempts are fenced"]
-    night.lapses()
+    receipts = iter([RECEIPT | {"receipt": "second"}, RECEIPT | {"receipt": "first"}])
+
+    def outlasts(_: str) -> Any:
+        night.clock.advance(60)
+        night.provider = lambda _: next(receipts)
+        night.deliver(delivery="again")
+        return next(receipts)
+
+    night.provider = outlasts
     night.deliver()
-    assert "complete" in night.types(line).output
+    assert night.charged == ["12345", "12345"]
+    assert "once.fenced" in night.logged()
+    assert "for delivery again" in night.types(line).output
+    assert night.deliver() == RECEIPT | {"receipt": "second"}
 
 
 def test_completions_that_fail(night: Night) -> None:
-    """While its lease is alive, --force is needed, and nothing runs afterwards."""
+    """While its lease is alive, --force is needed, and nothing runs afterwards; without it, it runs again."""
     shown, done = SECTIONS["Completions fail"]
-    night.lapses()
-    night.clock.advance(-50)
+    for order in ("12345", "2"):
+        night.deliver(order, loses_completions=True)
+        assert night.logged(order)[-2:] == ["once.returned", "once.completion_failed"]
     assert "in progress" in night.types(shown).output
     night.types(done)
-    assert (night.deliver(), night.charged) == (None, ["12345"])
-    assert night.row().state is State.COMPLETE
+    night.clock.advance(60)
+    assert (night.deliver(), night.row().state) == (None, State.COMPLETE)
+    night.deliver("2")
+    assert night.charged == ["12345", "2", "2"]
+
+
+def test_failures_whose_hold_is_lost(night: Night) -> None:
+    """What on_error holds is held by hand, before the lease ends; what it releases needs nothing."""
+    night.fails("held", GatewayTimeout(), loses_completions=True)
+    night.fails("released", GatewayTimeout(), loses_completions=True, on_error=RELEASE)
+    assert night.logged("held")[-2:] == ["once.failed", "once.completion_failed"]
+    (hold,) = re.findall(r"\* `once.failed`: `(resolve --hold --force)`", PAGE)
+    night.types_by_hand(f"{hold} orders/charge/held --because 'once.failed is in the log'")
+    night.clock.advance(60)
+    assert isinstance(night.deliver("held"), Held)
+    assert night.deliver("released") == RECEIPT
+    assert night.charged == ["held", "released", "released"]
 
 
 def test_the_counts(night: Night) -> None:
@@ -285,12 +360,15 @@ def test_the_counts(night: Night) -> None:
 
 
 def test_work_is_taken_over(night: Night) -> None:
-    """The row is that of the redelivery."""
+    """The row is that of the redelivery; under hold it does not run twice."""
     (line,) = SECTIONS["Work is taken over"]
     night.lapses()
     night.deliver()
+    assert "once.taken_over" in night.logged()
     assert "complete" in night.types(line).output
-    assert night.charged == ["12345", "12345"]
+    night.lapses("2", on_lapse="hold")
+    assert isinstance(night.deliver("2", on_lapse="hold"), Held)
+    assert night.charged == ["12345", "12345", "2"]
 
 
 def test_released_work_does_not_run(night: Night) -> None:
@@ -330,19 +408,51 @@ def test_records_are_refused(night: Night) -> None:
 
 
 def test_a_probe_or_policy_fails(night: Night) -> None:
-    """What the probe left is overdue, what the policy left is held."""
+    """What the probe left is overdue, what the policy left is held; neither runs until it is resolved."""
     overdue, held = SECTIONS["A probe or policy fails"]
+
+    def raises(*_: Any) -> Any:
+        raise ConnectionError
+
     night.lapses()
-    night.fails("2", GatewayTimeout("no answer"))
+    night.deliver(on_lapse=raises)
+    night.fails("2", GatewayTimeout("no answer"), on_error=raises)
+    assert "once.probe_failed" in night.logged()
+    assert "once.policy_failed" in night.logged("2")
     assert TOKEN in night.types(overdue, 1).output
     assert "orders/charge/2" in night.types(held, 1).output
+    assert isinstance(night.deliver("2", on_error=raises), Held)
+    assert night.charged == ["12345", "2"]
+    assert night.deliver(on_lapse=lambda *_: Done(RECEIPT)) == RECEIPT  # the next delivery asks again
+    assert night.charged == ["12345", "2"]
 
 
 def test_results_are_not_stored(night: Night) -> None:
-    """Its row is complete."""
+    """Its row is complete, and nothing runs again. Duplicates get what the operator gives them."""
     (line,) = SECTIONS["Results are not stored"]
+    night.provider = lambda _: object()
     night.deliver()
-    assert "complete" in night.types(line).output
+    assert "once.result_unavailable" in night.logged()
+    assert isinstance(night.deliver(), ResultUnavailable)
+    assert "complete" in night.types(line, 1).output
+    (give,) = re.findall(r"To give duplicates a result: `(resolve [^`]+) FILE`", PAGE)
+    night.types_by_hand(f"{give} result.json {TOKEN} --because 'from the provider'")
+    assert (night.deliver(), night.charged) == (RECEIPT, ["12345"])
+
+
+def test_a_codec_that_cannot_read_the_last_ones_results(night: Night) -> None:
+    """Nothing runs again; a codec that reads both forms brings the result back."""
+
+    def old(text: Any) -> Any:
+        return {"version": 1, "receipt": text}
+
+    def new(stored: Any) -> Any:
+        return stored["data"]
+
+    night.deliver(codec=(old, lambda stored: stored["receipt"]))
+    assert isinstance(night.deliver(codec=(old, new)), ResultUnavailable)
+    both = (old, lambda stored: stored.get("data") or stored["receipt"])
+    assert (night.deliver(codec=both), night.charged) == (RECEIPT, ["12345"])
 
 
 def test_the_table_is_throttled(night: Night) -> None:
@@ -373,29 +483,20 @@ def test_a_pattern_needs_attention(night: Night) -> None:
 
 
 def test_a_restored_table(night: Night) -> None:
-    """By its name; a row without a result gets one without more ado."""
-    listed, not_done = SECTIONS["The table was restored"]
+    """By its name. What is written into it: tests/docs/test_restored_table.py."""
+    listed, done, not_done = SECTIONS["The table was restored"]
     create_table(night.client, "tokens-restored")
     try:
         night.lapses(table="tokens-restored")
-        assert json.loads(night.types(listed, 1).stdout)["lockToken"] == TOKEN
-        night.types(not_done)
+        assert TOKEN in night.types(listed, 1).output
+        night.types(done)
         night.types(listed)
-        assert night.row(table="tokens-restored").state is State.RELEASED
+        night.lapses("2", table="tokens-restored")
+        night.types_by_hand(not_done.removeprefix("lambda-once ").replace("/12345", "/2"))
+        night.types(listed, 1)
+        assert night.row("2", table="tokens-restored").state is State.RELEASED
     finally:
         night.client.delete_table(TableName="tokens-restored")
-    row = {name: {"S": str(LINE[name])} for name in ("attempt",)} | {
-        "lockToken": {"S": TOKEN},
-        "fence": {"N": str(LINE["fence"])},
-        "lockedBy": {"S": str(LINE["locked_by"])},
-        "created": {"S": str(LINE["acquired"])},
-        "expectedCompletion": {"S": str(LINE["expected_completion"])},
-        "actualCompletion": {"S": str(LINE["expected_completion"])},
-        "ttl": {"N": "1900000000"},
-    }
-    night.client.put_item(TableName=night.table, Item=row)
-    night.types_by_hand(f"resolve {TOKEN} --done --force --result result.json --because 'by the log' --yes")
-    assert (night.deliver(), night.charged[1:]) == (RECEIPT, [])
 
 
 def test_a_region_fails_over(night: Night, dynamodb_local: str) -> None:

@@ -20,7 +20,7 @@ from lambda_once import HOLD, RELEASE, STORE, Held, Once, OnceError, ResultUnava
 from lambda_once.core.lifecycle import Record, Resolve, State
 from lambda_once.core.results import Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write
-from lambda_once.operations.decisions import Author, decided, forget_objection
+from lambda_once.operations.decisions import FORGOTTEN, Author, decided, forget_objection
 from lambda_once.operations.table import TokenTable
 from lambda_once.policies import Policy
 from lambda_once.stores import requests
@@ -156,13 +156,14 @@ def test_a_duplicate_replays_or_is_refused(races: Races) -> None:
     assert {*answers} == {list, ResultUnavailable}
 
 
-def test_a_stored_error_is_raised_or_refused(races: Races) -> None:
-    """As a result is."""
+def test_a_stored_error_stays_an_error(races: Races) -> None:
+    """With its message or without it."""
     for race in races(STORE):
         assert race.forgotten
-        assert type(race.answer).__name__ in ("Declined", "ResultUnavailable")
+        assert type(race.answer).__name__ == "Declined"
         assert race.order.charged == 1
-        assert isinstance(race.order.deliver(), ResultUnavailable)
+        again = race.order.deliver()
+        assert (type(again).__name__, str(again)) == ("Declined", FORGOTTEN)
 
 
 def test_a_held_token_stays_held(races: Races) -> None:

@@ -271,7 +271,10 @@ def resolve_command(
         before, how, write, force=force, drop_result=drop_result
     )
     follows = next_delivery(
-        how, _until(write), with_result=given is not None, kept=isinstance(write.change, Keep)
+        how,
+        _until(write),
+        with_result=given is not None,
+        kept=before if isinstance(write.change, Keep) else None,
     )
     proposal = Proposal(
         before,
@@ -438,8 +441,14 @@ _AFTER_FORGETTING: Final = {
     State.HELD: "are refused (Held) as before",
     State.RELEASED: "run, as before: it was released",
 }
-"""What duplicates get."""
+"""What duplicates get, of a complete token without an error."""
 _DELETED: Final = "RUN AGAIN, if any can still be delivered: by a queue, a redrive or a client"
+
+
+def _after_forgetting(record: Record) -> str | None:
+    if record.state is State.COMPLETE and record.error is not None:
+        return f"get StoredError ({record.error.kind}) without its message; nothing runs again"
+    return _AFTER_FORGETTING.get(record.state)
 
 
 @click.command("forget")
@@ -456,9 +465,9 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
     """
     Erase what TOKEN stores: result, error message, checksums of fields, reasons of decisions.
 
-    The token stays, so nothing runs again: duplicates of completed work get ResultUnavailable. Shows the
-    row, asks, and writes only if the row has not changed since. The row stores who erased it, and why. A
-    token in progress is refused.
+    The token stays, so nothing runs again: duplicates of completed work get ResultUnavailable, those of
+    work that failed for good its error without the message. Shows the row, asks, and writes only if the row
+    has not changed since. The row stores who erased it, and why. A token in progress is refused.
 
     --row deletes the row itself, with its key, if its work is done. A later delivery RUNS AGAIN: wait
     until its queues, their dead-letter queues and its clients can no longer send one. No decision is
@@ -483,7 +492,7 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
         why or "",
         (
             f"{token}: {what}, by {consent.by}, because: {consent.because}",
-            f"duplicates {_DELETED if row else _AFTER_FORGETTING.get(before.state)}",
+            f"duplicates {_DELETED if row else _after_forgetting(before)}",
         ),
         "Erase it?",
         erases_parts=True,

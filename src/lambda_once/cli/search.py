@@ -224,6 +224,7 @@ def _not_found(access: Access, key: str, known: Lookup) -> str:
     return (
         f"no token and no key {key} in the table {access.table.name}{similar}. It never arrived, it has "
         "expired (keep=), or its key is another one: a hash of the payload, or the key of an API's client. "
+        "Under history=, the old version may have done it: once.outcome asks its records, too. "
         f"To search for part of it: lambda-once find {quote(key if name is None else name.key)}"
     )
 

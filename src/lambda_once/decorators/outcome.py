@@ -11,7 +11,14 @@ from lambda_once.decorators.function import block_codec, unit_of_key
 from lambda_once.decorators.identify import Identifier
 from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.engine.invocation import Call, Invocation, current_invocation, invocation_of
-from lambda_once.engine.outcome import Asker, Outcome, outcome_from
+from lambda_once.engine.outcome import (
+    MAY_RUN,
+    Asker,
+    Outcome,
+    outcome_from,
+    outcome_in_history,
+    state_of,
+)
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -37,7 +44,9 @@ class Question:
         if not isinstance(settings.name, str):
             raise Misconfigured(NO_NAME)
         self._runtime = runtime
-        # A history is of another layer, and a payload there is none: only the token counts.
+        self._history = None if runtime.environment().disabled else settings.history
+        self._key = key
+        # There is no payload: only the token counts, and what the history has of the key.
         self._settings = replace(settings, history=None, fingerprint=False)
         identifier = Identifier(runtime, self._settings, block_codec(settings, caller), "")
         self._codec = identifier.codec
@@ -47,11 +56,19 @@ class Question:
         self._name, self._token = settings.name, found.token
 
     def answer(self, *, at_once: bool = False) -> Outcome[Any]:
-        """Read the row; *at_once*: and the result. Raises `StoreUnavailable` and `Misconfigured`."""
+        """
+        Read the row; *at_once*: and the result. Raises `StoreUnavailable` and `Misconfigured`.
+
+        Where the next delivery would ask the history before it runs, the history is asked.
+        """
         engine = self._runtime.engine
-        record = engine.store.read(self._token, self._call().invocation.deadline)
+        record, now = engine.store.read(self._token, self._call().invocation.deadline), engine.clock.now()
         asker = Asker(self._token, engine.replayer, self._call, at_once)
-        return outcome_from(asker, record, engine.clock.now())
+        if self._history is not None and state_of(record, now) in MAY_RUN:
+            found = outcome_in_history(asker, self._history.find(self._key, now, self._token))
+            if found is not None:
+                return found
+        return outcome_from(asker, record, now)
 
     def _call(self) -> Call:
         """Return the call that reads now: a result may be asked for long after its row."""

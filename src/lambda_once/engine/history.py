@@ -83,6 +83,14 @@ class HistorySource(Protocol):
         """
         ...
 
+    def find(self, key: object, now: datetime, token: str) -> HistoryAnswer:
+        """
+        Return what the history has of the work of *key*, the value that the function selects; only reads.
+
+        *token*: its token. Raises `Misconfigured` if the key alone does not lead to a record.
+        """
+        ...
+
     def check(self, parameters: list[str] | None, *, of_requests: bool = False) -> None:
         """
         Check that it supports a function with *parameters*; None: a handler (*of_requests*: over HTTP).

@@ -6,19 +6,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, assert_never
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, assert_never
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Course, Record, State
-from lambda_once.core.results import Unavailable
+from lambda_once.core.results import Corrupt, Unavailable
+from lambda_once.engine.history import Busy, Earlier, HistoryAnswer, Vacant
 from lambda_once.engine.invocation import Call
 from lambda_once.engine.replay import Replayer
-from lambda_once.errors import OnceError, ResultUnavailable, RetryLater, StoredError
+from lambda_once.errors import (
+    InProgress,
+    OnceError,
+    ResultUnavailable,
+    RetryLater,
+    StoredError,
+    StoreUnavailable,
+)
+from lambda_once.stores.contract import Unanswered
 
 T = TypeVar("T")
 OutcomeState: TypeAlias = Literal[
     "unknown", "complete", "failed", "in_progress", "lapsed", "held", "released"
 ]
+
+
+MAY_RUN: Final = frozenset({"unknown", "lapsed", "released"})
+"""The states in which the next delivery may run, and asks a history first."""
 
 
 class Found(NamedTuple):
@@ -34,7 +47,8 @@ class Outcome(Generic[T]):
 
     ``state`` is
 
-    * ``unknown``: there is no token: no attempt has acquired it, or its outcome has expired;
+    * ``unknown``: there is no token, and no record in a history: no attempt has begun, or its outcome has
+      expired;
     * ``complete``: the work is done;
     * ``failed``: the work failed for good, and ``error`` is its error;
     * ``in_progress``: an attempt holds the token, and its lease has not expired;
@@ -48,7 +62,7 @@ class Outcome(Generic[T]):
     token: str
     state: OutcomeState
     acquired: datetime | None = None
-    """When the latest attempt acquired the token; None if ``state`` is ``unknown``."""
+    """When the latest attempt acquired the token; None if ``state`` is ``unknown`` or from a history."""
     finished: datetime | None = None
     """When the token was completed or held."""
     expires: datetime | None = None
@@ -124,6 +138,35 @@ def outcome_from(asker: Asker, record: Record | None, now: datetime) -> Outcome[
         expires=datetime.fromtimestamp(record.ttl, UTC) if ended and record.ttl is not None else None,
         _read=read if found is None else lambda: found,
     )
+
+
+def outcome_in_history(asker: Asker, answer: HistoryAnswer) -> Outcome[Any] | None:
+    """Return the outcome that a history has, None if it has none. Raises `StoreUnavailable`."""
+    token, problem = asker.token, f"token {asker.token} is in progress in the history"
+    match answer:
+        case Earlier(text, expires):
+            return Outcome(token, "complete", expires=expires, _read=lambda: _loaded(asker, text))
+        case Busy(until):
+            running = InProgress(f"{problem}; retry later", token=token, expected_completion=until)
+            return Outcome(token, "in_progress", _read=lambda: running)
+        case Vacant(datetime() as until):
+            lapsed = RetryLater(f"{problem}, lapsed since {stamp(until)}: whether it was done is unknown")
+            return Outcome(token, "lapsed", _read=lambda: lapsed)
+        case Vacant():
+            return None
+        case Unanswered(reason):
+            message = f"the outcome of token {token} is unknown, retry later: {reason}"
+            raise StoreUnavailable(message, token=token, reason=reason)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _loaded(asker: Asker, text: str) -> Found | ResultUnavailable:
+    try:
+        return Found(asker.call().codec.load(text))
+    except Corrupt as error:
+        message = f"token {asker.token} is complete in the history, but its result cannot be read ({error})"
+        return ResultUnavailable(message, token=asker.token)
 
 
 def state_of(record: Record | None, now: datetime) -> OutcomeState:

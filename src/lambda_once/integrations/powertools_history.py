@@ -13,6 +13,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -128,6 +129,28 @@ class PowertoolsHistory:
             seen = seen[self._data or next(iter(seen))]
         return PowertoolsRecord(self._layer(name), seen, writes=self._writes)
 
+    def find(self, key: Any, now: datetime, token: str) -> HistoryAnswer:
+        """
+        Do what `HistorySource.find` promises: one read, or two for a number that may have been text.
+
+        The record is that of the key, so its key must have been selected: by ``event_key_jmespath``, or
+        as an argument (``data=``).
+        """
+        if not (self._config.event_key_jmespath or isinstance(self._data, str)):
+            raise _not_by_key("config= has no event_key_jmespath, so a record's key is the whole payload")
+        if self._function_name is None and self._key_prefix is None:
+            raise _not_by_key("it has no function_name= or key_prefix=, with which a record's key begins")
+        config = copy.copy(self._config)
+        config.event_key_jmespath = config.payload_validation_jmespath = ""
+        layer = copy.copy(self._persistence)
+        layer.configure(config, self._function_name, self._key_prefix)
+        for form in _forms(key):
+            record = PowertoolsRecord(layer, form, writes=False)
+            found = record.begin(now, now, takes_over=False, attempt_id="", token=token)
+            if found != Vacant():
+                return found
+        return Vacant()
+
     def _layer(self, name: str) -> BasePersistenceLayer:
         """Return the layer of the function *name*. Each has its own, as `configure` changes the layer."""
         with self._lock:
@@ -141,6 +164,23 @@ class PowertoolsHistory:
                 layer.configure(self._config, self._function_name or name, self._key_prefix)
                 self._layers[name] = layer
             return self._layers[name]
+
+
+def _not_by_key(why: str) -> Misconfigured:
+    return Misconfigured(
+        f"once.outcome cannot ask this history: {why}. Pass history=None for the outcome of the token alone, "
+        "which is unknown for work of the old version"
+    )
+
+
+def _forms(key: Any) -> tuple[Any, ...]:
+    """Return the keys that *key* may be for Powertools: a number and its text are one token, two records."""
+    if isinstance(key, str) and _WHOLE.fullmatch(key):
+        return key, int(key)
+    return (key, str(key)) if isinstance(key, int) and not isinstance(key, bool) else (key,)
+
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,99}")
 
 
 def _check(persistence: Any, config: Any, data: Any) -> None:

@@ -175,16 +175,18 @@ def stores_result(record: Record) -> bool:
     return isinstance(record.stored, Inline | Parts)
 
 
-def next_delivery(how: Resolve, until: datetime, *, with_result: bool, kept: bool) -> str:
-    """Describe what the next delivery gets; an outcome is replayed *until* then."""
-    if kept:
-        return f"does not run again; it gets the stored outcome until {stamp(until)}"
+def next_delivery(how: Resolve, until: datetime, *, with_result: bool, kept: Record | None) -> str:
+    """Describe what the next delivery gets; an outcome, also that of *kept*, is replayed *until* then."""
+    if kept is not None:
+        is_lost = isinstance(kept.stored, Unavailable)
+        what = "ResultUnavailable (on a queue, success)" if is_lost else "the stored outcome"
+        return f"does not run again; it gets {what} until {stamp(until)}"
     match how:
         case Resolve.DONE | Resolve.KEEP:
             what = "the given result" if with_result else "None (no result was given)"
             return f"does not run again; it gets {what} until {stamp(until)}"
         case Resolve.NOT_DONE:
-            return "runs, as a new attempt"
+            return "runs, as a new attempt; under history=, only if the old version has not done it"
         case Resolve.FAILED:
             return f"does not run again; it gets StoredError (Failed, with the reason) until {stamp(until)}"
         case Resolve.HOLD:
@@ -247,7 +249,7 @@ def _forgotten(record: Record) -> Complete | Hold | Release:
     failure = None if record.error is None else Failure(record.error.kind, FORGOTTEN)
     match record.state:
         case State.COMPLETE:
-            return Complete(Unavailable.FORGOTTEN)
+            return Complete(Unavailable.FORGOTTEN) if failure is None else Complete(None, failure)
         case State.HELD:
             return Hold(failure or Failure("Held", FORGOTTEN))
         case State.RELEASED:
