@@ -91,12 +91,12 @@ def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KE
 
 
 def main(client: Any, table: str, file: str) -> bool:
-    """Write the rows of *file*'s lines, and print what became of each; return whether none was left."""
+    """Write the rows of *file*; print what became of each, left ones last; return whether none was left."""
     lines = [json.loads(text) for text in json.loads(Path(file).read_text(encoding="utf-8"))]
     lines.sort(key=lambda line: (line["fence"], line["message"] in ENDED))
     latest = {line["token"]: line for line in lines}
     found = {token: remember(client, table, line) for token, line in latest.items()}
-    for token, what in found.items():
+    for token, what in sorted(found.items(), key=lambda each: each[1].startswith("left")):
         print(token, what)
     return not any(what.startswith("left") for what in found.values())
 
