@@ -3,12 +3,13 @@ Write into a restored token table what happened since the time of its backup, as
 
     python restored_table.py tokens-restored since.json
 
-*since.json* is a list of log lines, as text; docs/operations.md has the command that makes it. The row of a
-`once.returned` line becomes complete. That of a `once.held` or `once.overdue` line, whose work may have been
-done, becomes held, so that a person decides.
+*since.json* is a list of log lines, as text; docs/operations.md has the command that makes it. The row of
+work that was done (`once.returned`, or `once.completed` by `attempt.transact`) or failed for good
+(`once.stored`) becomes complete. That of work that may have been done (`once.held`, `once.overdue`) becomes
+held, so that a person decides.
 
 Fences alone decide which is later, the line or its row, because each acquisition of a token has a higher one.
-A row with a higher fence than its line is left and printed, and the exit code is 1.
+A row with a higher fence than a line of work that was done is left, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from lambda_once.stores.row import OPTIONAL, OUTCOME
 
 KEEP = timedelta(days=28)
 """How long complete rows are kept: at least the longest time in which a delivery can come again."""
+DONE = ("once.returned", "once.completed")
+ENDED = (*DONE, "once.stored")
 
 
 def verdict(row: Record | None, fence: int, state: State) -> str:
@@ -36,13 +39,14 @@ def verdict(row: Record | None, fence: int, state: State) -> str:
         return state.name.lower()
     now = row.state.name.lower().replace("_", " ")
     if fence < row.fence:
-        return f"left: {now}, with the later fence {row.fence}"
+        # What may have been done was decided, or done again, before the backup. What was done is news.
+        return f"{'' if state is State.HELD else 'left: '}{now}, with the later fence {row.fence}"
     return f"{now} already" if row.state in (State.COMPLETE, state) else state.name.lower()
 
 
 def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KEEP) -> str:
     """Write the row of one line, if `verdict` says so; return what became of it."""
-    state = State.COMPLETE if line["message"] == "once.returned" else State.HELD
+    state = State.COMPLETE if line["message"] in ENDED else State.HELD
     row = TokenTable(table, client, SystemClock(), shards=1).read(line["token"])
     found = verdict(row, line["fence"], state)
     if found != state.name.lower():
@@ -59,8 +63,10 @@ def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KE
     if state is State.COMPLETE:
         sets["ttl"] = {"N": str(int((now + keep).timestamp()))}
     else:
-        error = {"kind": {"S": "Restored"}, "message": {"S": f"the log has {line['message']}"}}
-        sets |= {"status": {"S": state.value}, "error": {"M": error}}
+        sets["status"] = {"S": state.value}
+    if line["message"] not in DONE:
+        kind, what = line.get("error", "Restored"), f"{line['message']} in the log"
+        sets["error"] = {"M": {"kind": {"S": kind}, "message": {"S": what}}}
     earlier = row is not None and row.fence < line["fence"]  # then payload and caller are of another attempt
     removed = {"status", "ttl", *OUTCOME, *(OPTIONAL if earlier else ())} - sets.keys()
     if state is State.COMPLETE:
@@ -85,12 +91,12 @@ def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KE
 
 
 def main(client: Any, table: str, file: str) -> bool:
-    """Write the rows of *file*'s lines, and print what became of each; return whether none was left."""
+    """Write the rows of *file*; print what became of each, left ones last; return whether none was left."""
     lines = [json.loads(text) for text in json.loads(Path(file).read_text(encoding="utf-8"))]
-    lines.sort(key=lambda line: (line["fence"], line["message"] == "once.returned"))
+    lines.sort(key=lambda line: (line["fence"], line["message"] in ENDED))
     latest = {line["token"]: line for line in lines}
     found = {token: remember(client, table, line) for token, line in latest.items()}
-    for token, what in found.items():
+    for token, what in sorted(found.items(), key=lambda each: each[1].startswith("left")):
         print(token, what)
     return not any(what.startswith("left") for what in found.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,14 +14,15 @@ import pytest
 
 from examples import restored_table
 from examples.restored_table import main, remember
-from lambda_once import HOLD, Held, Once
+from lambda_once import HOLD, STORE, Held, Once
 from lambda_once.core.lifecycle import Record, State
+from lambda_once.engine.attempt import current_attempt
 from lambda_once.operations.table import TokenTable
 from lambda_once.testing import create_table, lambda_context
 from tests.docs.pages import ROOT
 from tests.docs.shell import calls, play, shell_blocks
 from tests.docs.test_operations_page import PAGE
-from tests.docs.test_runbook import GatewayTimeout, Night, night
+from tests.docs.test_runbook import GatewayTimeout, Killed, Night, night
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 
@@ -167,7 +169,8 @@ def test_fences_alone_decide(restored: Restored, state: str, above: int, message
     target = "complete" if message == "once.returned" else "held"
     found = remember(restored.client, restored.table, line)
     if above < 0:
-        assert found == f"left: {state}, with the later fence {before.fence}"
+        left = "left: " if target == "complete" else ""
+        assert found == f"{left}{state}, with the later fence {before.fence}"
     elif above == 0 and state in ("complete", target):
         assert found == f"{state} already"
     else:
@@ -292,6 +295,21 @@ class Restore:
         self.is_t(order)
         self.deliver(order)
 
+    def declined_later(self, order: str) -> None:
+        self.is_t(order)
+        self.deliver(order, self.raising(ValueError("no funds")), on_error=STORE)
+
+    def killed_after_completing(self, order: str) -> None:
+        """What `attempt.complete` or `attempt.transact` has completed did not return."""
+
+        def work(order: str) -> Any:
+            self.charge(order)
+            current_attempt().complete("done")
+            raise Killed
+
+        self.is_t(order)
+        self.deliver(order, work)
+
     # charged, and nobody knows
 
     def held_later(self, order: str) -> None:
@@ -328,10 +346,12 @@ DONE_AFTER_T = (
     "released_by_an_exception",
     "released_by_a_decision",
     "complete",
+    "killed_after_completing",
     "expired_and_used_again",
 )
 UNKNOWN = ("held_later", "held_later_and_decided", "killed_later")
 LEFT = "released_under_a_living_attempt"
+DECLINED = "declined_later"
 RESTORED = "tokens-restored"
 SECTION = PAGE[PAGE.index("## The table was restored") : PAGE.index("## The table is lost")]
 
@@ -342,7 +362,7 @@ def restore(night: Night) -> Iterator[Restore]:
     found = Restore(night)
     create_table(night.client, RESTORED)
     try:
-        for order in ("expired_and_used_again", *DONE_AFTER_T[:-1], *UNKNOWN, LEFT):
+        for order in ("expired_and_used_again", *DONE_AFTER_T[:-1], *UNKNOWN, LEFT, DECLINED):
             getattr(found, order)(order)
         for row in found.backup:
             night.client.put_item(TableName=RESTORED, Item=row)
@@ -353,7 +373,7 @@ def restore(night: Night) -> Iterator[Restore]:
 
 def messages_since(night: Night) -> str:
     """Return what `filter-log-events` finds."""
-    wanted = ("once.returned", "once.held", "once.overdue")
+    wanted = re.findall(r'message = "([^"]+)"', SECTION)
     lines = night.log.getvalue().splitlines()
     return json.dumps([line for line in lines if json.loads(line)["message"] in wanted])
 
@@ -376,6 +396,7 @@ def test_nothing_is_charged_twice(restore: Restore) -> None:
     assert became == (
         dict.fromkeys(DONE_AFTER_T, "complete")
         | dict.fromkeys(UNKNOWN, "held")
+        | {DECLINED: "complete"}
         | {"in_progress": "complete", "complete": "complete already"}
     )
     # What is left, and what is listed, is looked up at the provider.
@@ -392,8 +413,9 @@ def test_nothing_is_charged_twice(restore: Restore) -> None:
         "lambda update-event-source-mapping --uuid PaymentsMapping --enabled",
     ]
     for order in before:
-        restore.deliver(order, table=RESTORED)
+        assert not isinstance(restore.deliver(order, table=RESTORED), BaseException), order
         assert night.row(order, RESTORED).state is State.COMPLETE
+    assert str(restore.deliver(DECLINED, table=RESTORED)) == "once.stored in the log"
     assert restore.charged == before
     assert before == dict.fromkeys((*DONE_AFTER_T, *UNKNOWN, LEFT), 1) | {"expired_and_used_again": 2}
 

@@ -550,9 +550,21 @@ def test_a_person_asks_for_erasure(night: Night) -> None:
             score({"customer": "cust_77"}, lambda_context())
         score({"customer": "ann@example.com"}, lambda_context())
         night.types(delete)
-    assert scored == ["cust_77", "ann@example.com"]
-    for item in night.client.scan(TableName=night.table)["Items"]:
-        assert not re.search("Ann|ann%40", str(item))
+        assert scored == ["cust_77", "ann@example.com"]
+        for item in night.client.scan(TableName=night.table)["Items"]:
+            assert not re.search("Ann|ann%40", str(item))
+        score({"customer": "ann@example.com"}, lambda_context())
+    assert scored == ["cust_77", "ann@example.com", "ann@example.com"]
+
+
+def test_the_protection_is_off(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Duplicates run, and nothing is stored: a message of that time runs again when it is redriven."""
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
+    assert [night.deliver(), night.deliver()] == [RECEIPT, RECEIPT]
+    assert night.client.scan(TableName=night.table)["Items"] == []
+    monkeypatch.delenv("LAMBDA_ONCE_DISABLED")
+    assert [night.deliver(), night.deliver()] == [RECEIPT, RECEIPT]
+    assert night.charged == ["12345"] * 3
 
 
 def test_every_section_is_played() -> None:

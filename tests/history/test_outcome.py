@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
+from click.testing import CliRunner
 from pydantic import BaseModel
 
 from lambda_once import HOLD, InProgress, ResultUnavailable, RetryLater, StoreUnavailable
+from lambda_once.cli.app import app
 from lambda_once.testing import lambda_context
-from tests.kit import tables
+from tests.kit import powertools, tables
 from tests.kit.powertools import PREFIX, Shop
 
 EVENT = {"id": "o-1", "total": 4990}
@@ -145,3 +147,27 @@ def test_disabled(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.old(receipt)(EVENT)
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
     assert shop.once().outcome("o-1", name="charge").state == "unknown"
+
+
+@pytest.mark.engine
+def test_what_an_operator_reads(dynamodb_local: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command knows no function, so it names what a history would change."""
+
+    def run(*line: str) -> str:
+        return " ".join(CliRunner().invoke(app, [*line, "--table", shop.tokens]).output.split())
+
+    for name, value in {**tables.CREDENTIALS, "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", tables.REGION)
+    client = tables.client(dynamodb_local)
+    with powertools.shop(client) as shop:
+        shop.old(receipt)(EVENT)
+        assert "Under history=, the old version may have done it" in run("show", "shop/charge/o-1")
+        assert shop.new(receipt)(EVENT) == {"of": "o-1"}
+        decide = ("--not-done", "--force", "--drop-result", "--because", "asked the bank", "--yes")
+        said = run("resolve", "shop/charge/o-1", *decide)
+        assert "runs, as a new attempt; under history=, only if the old version has not done it" in said
+        outcome = shop.once().outcome("o-1", name="charge")
+        assert (outcome.state, outcome.result) == ("complete", {"of": "o-1"})
+        assert shop.new(lambda _: "it ran")(EVENT) == {"of": "o-1"}
+    client.close()
