@@ -118,8 +118,8 @@ def _outcome(condition: Any, others: dict[str, Any]) -> Any:
     match condition:
         case {"Condition": name}:
             return others[name] if isinstance(others[name], bool) else condition
-        case {"Fn::Equals": [str(one), str(other)]}:
-            return one == other
+        case {"Fn::Equals": [(str() | int()) as one, (str() | int()) as other]}:
+            return str(one) == str(other)
         case {"Fn::Not": [inner]}:
             left = _outcome(inner, others)
             return not left if isinstance(left, bool) else {"Fn::Not": [left]}

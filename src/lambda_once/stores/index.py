@@ -94,7 +94,7 @@ class StatusIndex:
         most: int | None = None,
         limit: int | None = None,
     ) -> tuple[dict[str, int], bool]:
-        """Count as `count`, in *most* pages of *limit* tokens a partition; return whether more may be left."""
+        """Count as `count`, in *most* pages of *limit* tokens a partition; return whether more may follow."""
 
         def of(partition: str) -> tuple[int, bool]:
             request = _query(self._transport.table, partition, before, since) | {"Select": "COUNT"}
