@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks import bill
 from benchmarks.prices import (
+    ALARMS,
     CHECKED,
     KEPT_DAYS,
     LIST,
-    QUERY_ALARMS,
     REGION,
-    SHOP_ALARMS,
     SOURCES,
-    TOKEN_ALARMS,
     USUAL_METRICS,
     WATCHDOG_METRICS,
     WATCHDOG_MINUTES,
@@ -136,15 +134,12 @@ def _monthly(prices: Prices) -> Iterator[tuple[str, str]]:
     )
     own = len(WATCHDOG_METRICS)
     yield f"metrics of the watchdog: {own}", dollars(metrics(own, prices))
-    yield f"alarms of tokens.yaml: {TOKEN_ALARMS} metrics", dollars(TOKEN_ALARMS * prices.alarm)
-    yield (
-        f"alarms by query, of it and operations.yaml, for a function that writes all {QUERY_ALARMS} metrics",
-        dollars(QUERY_ALARMS * prices.alarm),
-    )
-    yield (
-        f"alarms on the sample's functions, queues and API: {SHOP_ALARMS} metrics",
-        dollars(SHOP_ALARMS * prices.alarm),
-    )
+    for of, alarms in ALARMS.items():
+        if alarms.listed:
+            yield f"metrics that alarms list, {of}: {alarms.listed}", dollars(alarms.listed * prices.alarm)
+        if alarms.queries:
+            finds = f"for a function that writes all {alarms.queries} metrics"
+            yield f"alarms by query, {of}: {finds}", dollars(alarms.queries * prices.alarm)
     runs = f"every {WATCHDOG_MINUTES} minutes, {WATCHDOG_QUERIES} each, nothing overdue"
     yield f"queries of the watchdog: {runs}", dollars(watchdog(prices))
 

@@ -22,8 +22,8 @@ MONTH_DAYS = 30.4
 KEPT_DAYS = 14
 USUAL_METRICS: Final = ("started", "completed", "replayed")
 WATCHDOG_METRICS: Final = (
-    *("missingTasks", "newlyOverdue", "oldestOverdueSeconds", "heldTokens", "newlyReleased"),
-    *("releasedTokens", "watchdogTruncated"),
+    *("missingTasks", "newlyOverdue", "oldestOverdueSeconds", "heldTokens", "tokensInProgress"),
+    *("newlyReleased", "releasedTokens", "watchdogTruncated"),
 )
 WATCHDOG_MINUTES = 5
 WATCHDOG_QUERIES: Final = 3 * len(partitions(State.IN_PROGRESS)) + 1
@@ -36,12 +36,22 @@ DynamoDB developer guide, "Capacity unit consumption for read operations"; Dynam
 """
 
 
-TOKEN_ALARMS: Final = 13
-"""Metrics that the alarms of tokens.yaml list."""
-QUERY_ALARMS: Final = 19
-"""Alarms of tokens.yaml and operations.yaml that are queries, each charged for the metrics that it finds."""
-SHOP_ALARMS: Final = 32
-"""Metrics that the alarms of alarms.yaml list."""
+class Alarms(NamedTuple):
+    """What the alarms of a template are charged for."""
+
+    listed: int
+    """Metrics that they list."""
+    queries: int = 0
+    """Alarms by query, each charged for the metrics that it finds: one for each function that wrote it."""
+
+
+ALARMS: Final = {
+    "the six of tokens.yaml": Alarms(3, 3),
+    "the seventh, TasksInProgress": Alarms(1),
+    "alarms.yaml": Alarms(11, 11),
+    "operations.yaml": Alarms(0, 5),
+    "the shop's alarms.yaml": Alarms(31),
+}
 
 
 class Prices(NamedTuple):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from moto import mock_aws
 from benchmarks import bill, price, prices
 from benchmarks.bill import Bill, Charged, Recorded
 from benchmarks.counting import STATEMENT_INDEX_UNITS, STATEMENT_UNITS, Meter
-from benchmarks.prices import Prices
+from benchmarks.prices import LIST, Prices
 from benchmarks.steps import steps
 from benchmarks.units import (
     EXPIRY_UNITS,
@@ -148,6 +149,20 @@ def test_the_watchdog_asks_every_partition_once_a_run(monkeypatch: pytest.Monkey
 def test_dollars_are_written_by_their_size(amount: float, printed: str) -> None:
     """Tenths of a cent below a dollar, cents below a thousand."""
     assert price.dollars(amount) == printed
+
+
+def test_the_page_has_what_alarms_cost() -> None:
+    """docs/costs.md, but for the shop's; a hundred functions that have written all that the six look for."""
+    page = (price.DOCS / "costs.md").read_text(encoding="utf-8")
+    for of, (listed, queries) in prices.ALARMS.items():
+        name = re.sub(r"(\w+\.yaml|TasksInProgress)", r"`\1`", of)
+        fixed, each = (price.dollars(count * LIST.alarm) if count else "–" for count in (listed, queries))
+        assert (f"| {name} | {fixed} | {each} |" in page) is (not of.startswith("the shop"))
+    listed, queries = prices.ALARMS["the six of tokens.yaml"]
+    least, most = (price.dollars(count * LIST.alarm) for count in (listed, listed + 100 * queries))
+    assert f"between {least} and {most}" in page.replace("\n", " ")
+    watchdog = price.dollars(prices.metrics(len(prices.WATCHDOG_METRICS)) + prices.watchdog())
+    assert f"the watchdog's metrics and queries {watchdog}." in page.replace("\n", " ")
 
 
 def test_the_page_has_what_the_recorded_units_come_to() -> None:

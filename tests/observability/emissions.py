@@ -23,6 +23,7 @@ from botocore.exceptions import ClientError
 
 from lambda_once import HOLD, STORE, Once, OnceError
 from lambda_once.observability.reporter import standard_logger
+from lambda_once.operations.listing import MOST_PAGES
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique
 from lambda_once.testing import (
@@ -357,6 +358,17 @@ def clocks() -> None:
         post.run(lambda_context(), actions={"orders/charge": "release"}, **seen)
 
 
+def crowd() -> None:
+    """A watchdog at more tokens in progress than it counts."""
+    with _ground() as (ground, seen):
+        create_table(ground.client, "tokens")
+        post = Post(ground.client, "tokens")
+        post.page_by(1)
+        for key in range(MOST_PAGES + 1):
+            post.acquire(CHARGE.format(key))
+        post.run(lambda_context(), **seen)
+
+
 SCENARIOS: Final = (
     outcomes,
     failures,
@@ -369,4 +381,5 @@ SCENARIOS: Final = (
     patterns,
     watchdog,
     clocks,
+    crowd,
 )

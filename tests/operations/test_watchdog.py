@@ -29,6 +29,7 @@ NOTHING = {
     "newlyOverdue": 0,
     "oldestSeconds": 0,
     "held": 0,
+    "inProgress": 0,
     "newlyReleased": 0,
     "releasedTokens": 0,
     "checked": 0,
@@ -44,6 +45,7 @@ ZEROS = {
     "newlyOverdue": 0,
     "oldestOverdueSeconds": 0,
     "heldTokens": 0,
+    "tokensInProgress": 0,
     "newlyReleased": 0,
     "releasedTokens": 0,
 }
@@ -123,6 +125,54 @@ def test_what_is_held_is_counted_and_not_named_again(post: Post) -> None:
     post.hold(CHARGE.format("a"))
     assert post.run() == NOTHING | {"held": 1}
     assert post.log.lines == []
+
+
+def test_leases_that_are_alive_are_in_progress(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """In every shard, and nothing else: neither what is lapsed, held, released or complete."""
+    post.lapse("old")
+    post.hold(CHARGE.format("held"))
+    post.put_released("given back")
+    post.acquire(CHARGE.format("done"))
+    post.complete(CHARGE.format("done"))
+    assert post.run()["inProgress"] == 0
+    wide = Post(post.client, post.name, shards=SHARDS)
+    wide.clock = post.clock
+    for key in range(5):
+        wide.acquire(CHARGE.format(key))
+    capsys.readouterr()
+    found = wide.run()
+    assert (found["inProgress"], found["overdue"], found["held"]) == (5, 1, 1)
+    assert documents(capsys)[0]["tokensInProgress"] == 5
+    assert wide.log.of("once.count_truncated") == []
+    wide.clock.advance(LEASE.total_seconds())
+    assert wide.run()["inProgress"] == 5
+    wide.clock.advance(0.001)  # lapsed, and within the grace not yet overdue
+    found = wide.run()
+    assert (found["inProgress"], found["overdue"]) == (0, 1)
+
+
+def test_what_is_in_progress_is_counted_within_bounds(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In some pages; that there is more is logged, and all that is overdue is counted still."""
+    monkeypatch.setattr(listing, "MOST_PAGES", 3)
+    post.page_by(2)
+    post.lapse(*range(9))
+    for key in range(5):
+        post.acquire(CHARGE.format(f"alive {key}"))
+    assert (post.run()["inProgress"], post.log.of("once.count_truncated")) == (5, [])
+    for key in range(2):
+        post.acquire(CHARGE.format(f"more {key}"))
+    post.sent.clear()
+    found = post.run()
+    assert (found["inProgress"], found["overdue"]) == (6, 9)
+    (line,) = post.log.of("once.count_truncated")
+    assert line["level"] == "WARNING"
+    assert "6 tokens or more are in progress" in line["reason"]
+    before = post.sent["Query"]
+    for key in range(20):
+        post.acquire(CHARGE.format(f"and {key}"))
+    post.sent.clear()
+    assert post.run()["inProgress"] == 6
+    assert post.sent["Query"] == before
 
 
 def test_leases_that_ended_lately_are_new(post: Post, capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,6 +136,13 @@ class Post:
         yield
         self.client.meta.events.unregister(f"before-call.dynamodb.{operation}", fail)
 
+    def page_by(self, limit: int) -> None:
+        """Let pages of a count end after *limit* tokens, as they do after 1 MB."""
+        self.client.meta.events.register(
+            "provide-client-params.dynamodb.Query",
+            lambda params, **_: {"Limit": limit} | params if params.get("Select") == "COUNT" else params,
+        )
+
     def _count(self, model: Any, **_: Any) -> None:
         self.sent[model.name] += 1
 

@@ -225,14 +225,9 @@ def _values(query: Query, known: dict[str, Values], metrics: Metrics, unseen: in
 def _selected(found: re.Match[str], metrics: Metrics) -> Iterator[Series]:
     """Yield the series that a Metrics Insights query is about."""
     names = set(re.findall(r"\w+", found["names"]))
-    name, value = re.findall(r"[^\s='\"]+", found["fixed"])
     for series in metrics.series:
         of_the_name = (series.space, series.metric) == (found["space"], found["metric"])
-        if (
-            of_the_name
-            and {key for key, _ in series.dimensions} == names
-            and (name, value) in series.dimensions
-        ):
+        if of_the_name and {key for key, _ in series.dimensions} == names:
             yield series
 
 

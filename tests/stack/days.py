@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -59,6 +60,7 @@ class Day:
     lapsed: list[Spell] = field(default_factory=list)
     held: list[Spell] = field(default_factory=list)
     released: list[Spell] = field(default_factory=list)
+    alive: list[Spell] = field(default_factory=list)
     metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,12 +108,14 @@ class Day:
         """Do one piece of work."""
         self.count(Event.ACQUIRED, second / 60)
         self.count(Event.COMPLETED, (second + seconds) / 60)
+        self.alive.append(Spell(second, second + seconds))
 
     def die(self, second: float, seconds: float, *, redelivered: bool = True) -> None:
         """Die in a piece of work; the queue's redelivery takes it over, if there is one."""
         again = second + VISIBILITY + 5
         self.count(Event.ACQUIRED, second / 60)
         self.fails(PAYMENTS, (second + seconds) / 60)
+        self.alive.append(Spell(second, second + LEASE))
         self.lapsed.append(Spell(second + LEASE, again if redelivered else inf))
         if redelivered:
             self.count(Event.TAKEN_OVER, again / 60)
@@ -166,6 +170,7 @@ class Day:
     def watched(self, *, until: float = inf, release: bool = False, failing: float = inf) -> None:
         """Run the watchdog every five minutes; *release*: it releases what it finds overdue."""
         checked = 0
+        began, ended = (sorted(getattr(each, end) for each in self.alive) for end in ("since", "until"))
         for tick in range(2, min(self.minutes, int(min(until, self.minutes))), 5):
             minute = tick + self.random.choice((0, 0, 0, 1))
             if minute >= failing:
@@ -179,6 +184,7 @@ class Day:
                 missingTasks=len(overdue),
                 oldestOverdueSeconds=max((now - each.since for each in overdue), default=0.0),
                 heldTokens=sum(each.at(now) for each in self.held),
+                tokensInProgress=bisect_right(began, now) - bisect_right(ended, now),
                 newlyOverdue=sum(each.since > now - NEW for each in overdue),
                 releasedTokens=sum(each.since <= now - LONG for each in waiting),
                 newlyReleased=sum(RUNS < now - each.since <= RUNS + NEW for each in waiting),
@@ -256,6 +262,13 @@ def two_lost(day: Day) -> None:
 def many_lost(day: Day) -> None:
     """Lose ten thousand events at once, which nobody delivers again."""
     day.lapsed.extend(Spell(TROUBLE * 60) for _ in range(10 * ROWS))
+
+
+def piled_up(day: Day) -> None:
+    """Wait for a slow provider, in leases of 15 minutes: each piece of work takes six of them."""
+    day.traffic(0.1, (0.2, 0.6))
+    for second in range(TROUBLE * 60, (TROUBLE + 60) * 60):
+        day.work(second, 360)
 
 
 # -- decisions
@@ -390,6 +403,7 @@ SCENARIOS: Final = (
     Scenario("two events are lost, an hour apart", two_lost),
     Scenario("an event is lost; the watchdog releases it", one_lost, lambda day: day.watched(release=True)),
     Scenario("10,000 events are lost at once", many_lost),
+    Scenario("work takes 6 minutes for an hour, in longer leases", piled_up),
     Scenario("a payment is held on Friday, forty on Monday", weekend, days=3),
     Scenario("forty are released, of which one has no delivery left", released_without_delivery),
     Scenario("the watchdog's schedule is disabled", small, lambda day: day.watched(until=TROUBLE)),

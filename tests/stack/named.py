@@ -14,8 +14,7 @@ DASHBOARD = "AWS::CloudWatch::Dashboard"
 QUERY = "AWS::Logs::QueryDefinition"
 
 INSIGHT = re.compile(
-    r"""^SELECT (?:SUM|MAX)\("(?P<metric>\w+)"\) FROM SCHEMA\("(?P<space>[\w/]+)"(?P<names>(?:, "\w+")+)\)"""
-    r""" WHERE (?P<fixed>"\w+" = '[^']*')$"""
+    r"""^SELECT (?:SUM|MAX)\("(?P<metric>\w+)"\) FROM SCHEMA\("(?P<space>[\w/]+)"(?P<names>(?:, "\w+")+)\)$"""
 )
 _SEARCH = re.compile(
     r"""^(?:SUM\()?SEARCH\('\{(?P<space>[\w/]+),(?P<names>[\w,]+)\} MetricName="(?P<metric>\w+)" """
@@ -116,16 +115,21 @@ def body(template: Template) -> str:
     text, lists = properties["DashboardBody"]["Fn::Sub"]
     for name, value in lists.items():
         between, items = value["Fn::Join"]
-        text = text.replace(f"${{{name}}}", between.join(map(_inserted, _spread(items))))
+        text = text.replace(f"${{{name}}}", between.join(map(_inserted, _spread(items, template))))
     return substituted(text)
 
 
-def _spread(items: list[Any]) -> Iterator[Any]:
-    """Yield *items*, those of a Join of texts with commas one by one."""
+def _spread(items: list[Any], template: Template) -> Iterator[Any]:
+    """Yield *items* but NoValue, those of a Join of texts with commas one by one."""
     for item in items:
         match item:
             case {"Fn::Join": [",", inner]}:
-                yield from _spread(inner)
+                yield from _spread(inner, template)
+            case {"Fn::If": [name, first, second]}:
+                is_true = holds(template["Conditions"][name], template)
+                yield from _spread([first if is_true else second], template)
+            case {"Ref": "AWS::NoValue"}:
+                pass
             case _:
                 yield item
 
@@ -179,7 +183,11 @@ def _matched(where: str, form: re.Pattern[str], expression: str) -> Named:
     found = form.match(expression)
     if found is None:
         raise ValueError(f"{where}: this test cannot read {expression}")
-    name, value = re.findall(r"[^\s='\"]+", found["fixed"])
+    fixed = re.findall(r"[^\s='\"]+", found.groupdict().get("fixed", ""))
     return Named(
-        where, found["space"], found["metric"], frozenset(re.findall(r"\w+", found["names"])), {name: value}
+        where,
+        found["space"],
+        found["metric"],
+        frozenset(re.findall(r"\w+", found["names"])),
+        dict(zip(fixed[::2], fixed[1::2], strict=True)),
     )

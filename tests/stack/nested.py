@@ -37,12 +37,13 @@ def flat(path: Path) -> Template:
         child = parsed(path.parent / resource["Properties"]["Location"])
         values = _given(child, resource["Properties"]["Parameters"])
         del template["Resources"][name]
-        resources, conditions = _decided(child, values, template["Parameters"])
+        resources, conditions, outcomes = _decided(child, values, template["Parameters"])
         for section, own in (("Resources", resources), ("Conditions", conditions)):
             assert not template[section].keys() & own.keys(), "an id is in two templates"
             template[section] |= own
         outputs |= {
-            f"{name}.Outputs.{key}": replaced(each["Value"], values) for key, each in child["Outputs"].items()
+            f"{name}.Outputs.{key}": chosen(replaced(each["Value"], values), outcomes)
+            for key, each in child["Outputs"].items()
         }
     while (resolved := replaced(template, outputs)) != template:  # an output may be given to another stack
         template = resolved
@@ -52,9 +53,9 @@ def flat(path: Path) -> Template:
 def decided(template: Template, **given: str) -> Template:
     """Return *template* as CloudFormation deploys it with these parameters, else their defaults."""
     named = {name: f"<{name}>" for name, each in template["Parameters"].items() if "Default" not in each}
-    resources, conditions = _decided(template, _given(template, named | given), {})
+    resources, conditions, outcomes = _decided(template, _given(template, named | given), {})
     assert conditions == {}, "a condition is of something else"
-    outputs = template.get("Outputs", {})
+    outputs = chosen(template.get("Outputs", {}), outcomes)
     return template | {"Conditions": {}, "Resources": resources, "Outputs": outputs}
 
 
@@ -91,8 +92,8 @@ def _given(child: Template, given: dict[str, Any]) -> dict[str, Any]:
 
 def _decided(
     child: Template, values: dict[str, Any], parameters: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return resources and conditions of *child*, without the conditions that *values* decide."""
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return resources and conditions of *child*, without those that *values* decide; and what all are."""
     # What is no parameter of the parent is not known before the deployment, and not empty.
     known = {
         name: value if not isinstance(value, dict) or value.get("Ref") in parameters else f"<{name}>"
@@ -109,7 +110,7 @@ def _decided(
             if condition is True:
                 kept.pop("Condition", None)
             resources[name] = kept
-    return resources, {name: each for name, each in found.items() if not isinstance(each, bool)}
+    return resources, {name: each for name, each in found.items() if not isinstance(each, bool)}, found
 
 
 def _outcome(condition: Any, others: dict[str, Any]) -> Any:
@@ -117,7 +118,7 @@ def _outcome(condition: Any, others: dict[str, Any]) -> Any:
     match condition:
         case {"Condition": name}:
             return others[name] if isinstance(others[name], bool) else condition
-        case {"Fn::Equals": [str() | int() as one, str() | int() as other]}:
+        case {"Fn::Equals": [(str() | int()) as one, (str() | int()) as other]}:
             return str(one) == str(other)
         case {"Fn::Not": [inner]}:
             left = _outcome(inner, others)

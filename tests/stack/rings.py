@@ -13,6 +13,8 @@ from . import nested
 from .cloudwatch import Alarm, alarms_of
 from .days import SCENARIOS, TROUBLE, Scenario
 
+SIX = {"NewlyHeld", "TasksOverdue", "CompletionFailed", "StoreUnavailable", "WatchdogSilent", "DeadLetters"}
+"""The alarms that come with the table."""
 PAGE = ROOT / "tests" / "stack" / "README.md"
 BEGIN, END = "<!-- rings: begin -->\n", "<!-- rings: end -->"
 
@@ -40,9 +42,21 @@ def every_ring() -> dict[str, dict[str, Rings]]:
 
 
 def markdown(found: Mapping[str, Mapping[str, Rings]]) -> str:
-    """Return the table, a row for each scenario."""
-    rows = [f"| {says} | {', '.join(_cells(says, rang)) or '–'} |" for says, rang in found.items()]
-    return "\n".join(["| what happens | what rings, and how many minutes later |", "|---|---|", *rows, ""])
+    """Return the table, a row for each scenario: what the six ring, and what the others do."""
+    rows = [
+        f"| {says} | {_cell(says, rang, six=True)} | {_cell(says, rang, six=False)} |"
+        for says, rang in found.items()
+    ]
+    head = [
+        "| what happens | which of the six rings, and how many minutes later | the others |",
+        "|---|---|---|",
+    ]
+    return "\n".join([*head, *rows, ""])
+
+
+def _cell(says: str, rang: Mapping[str, Rings], *, six: bool) -> str:
+    some = {name: each for name, each in rang.items() if (name in SIX) is six}
+    return ", ".join(_cells(says, some)) or "–"
 
 
 def _cells(says: str, rang: Mapping[str, Rings]) -> Iterator[str]:

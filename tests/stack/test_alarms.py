@@ -145,7 +145,6 @@ def test_the_dashboard_names_what_the_code_emits(translated: Template, emitted: 
         ('"MetricName": "missingTasks"', '"MetricName": "tasksMissing"', {"MissingTasks", "WatchdogSilent"}),
         ('SUM(\\"fenced\\")', 'SUM(\\"fencedOff\\")', {"Fenced"}),
         ('SUM(\\"full\\")', 'SUM(\\"filled\\")', {"LedgerFull"}),
-        ("= 'orders'", "= 'shop'", {"WorkFailing", "Fenced", "CompletionFailed", "StoreUnavailable"}),
         ('\\"service\\", \\"function\\")', '\\"service\\")', {"Fenced", "MessagesUnsent"}),
         ('SCHEMA(\\"${MetricsNamespace}', 'SCHEMA(\\"Orders', {"Fenced", "Misconfigured"}),
         ('"Name": "function"', '"Name": "function_name"', {"MissingTasks", "OldestOverdue"}),
@@ -220,7 +219,7 @@ def test_a_silent_watchdog_rings(translated: Template) -> None:
         1,
     )
     assert silent["Period"] * silent["EvaluationPeriods"] >= 600
-    assert silent["DatapointsToAlarm"] == silent["EvaluationPeriods"], "one run is enough to be silent again"
+    assert "DatapointsToAlarm" not in silent, "of all periods: one run is enough to be silent again"
 
 
 def test_what_passes_by_itself_rings_the_second_time(translated: Template) -> None:
@@ -234,7 +233,7 @@ def test_no_other_alarm_rings_for_want_of_data(translated: Template) -> None:
     """Most metrics are written only when there is something to count; the watchdog's in every run."""
     alarms = of_type(translated, ALARM)
     wanting = {name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"}
-    assert wanting == {"WatchdogSilent", "NewlyOverdue"}
+    assert wanting == {"WatchdogSilent"}
     assert {alarm["TreatMissingData"] for alarm in alarms.values()} == {"ignore", "notBreaching", "breaching"}
 
 
@@ -262,7 +261,8 @@ def test_alarms_stay_within_cloudwatchs_limits(translated: Template) -> None:
         assert not [each for each in expressions if "SEARCH" in each], name
         assert len([each for each in expressions if each.startswith("SELECT")]) <= 1, name
         assert len(alarm.get("Metrics", [])) - len(expressions) <= 10, name
-        assert len([query for query in alarm.get("Metrics", []) if query["ReturnData"]]) in (0, 1), name
+        returned = [query for query in alarm.get("Metrics", []) if query.get("ReturnData", True)]
+        assert len(returned) == ("Metrics" in alarm), name
 
 
 def test_cloudwatchs_api_takes_every_alarm(translated: Template, aws: boto3.Session) -> None:

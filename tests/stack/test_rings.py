@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.prices import QUERY_ALARMS, SHOP_ALARMS, TOKEN_ALARMS
-from tests.kit.recorded import SHOP
+from benchmarks import prices
+from tests.kit.recorded import ROOT, SHOP
 
 from . import nested
 from .cloudwatch import STARTS, Alarm, Metrics, Query, Series, State, alarms_of
 from .days import SCENARIOS
-from .rings import PAGE, Rings, every_ring, markdown, replaced, rings
+from .named import ALARM, of_type
+from .rings import PAGE, SIX, Rings, every_ring, markdown, replaced, rings
 
+INFRASTRUCTURE = ROOT / "examples" / "infrastructure"
 ALARMS = alarms_of(nested.flat(SHOP / "template.yaml"))
 HEALTHY = {scenario.says for scenario in SCENARIOS[:6]}
 BY_SENTENCE = {scenario.says: scenario for scenario in SCENARIOS}
@@ -35,6 +38,11 @@ def alarm(missing: str, breaching: int = 3, *, minutes: int = 5) -> Alarm:
     return Alarm("Lost", "", (query,), "metric", 3, breaching, 0.0, "GreaterThanThreshold", missing)
 
 
+def in_file(path: Path) -> set[str]:
+    """Return the alarms of one template."""
+    return {*of_type(nested.parsed(path), ALARM)}
+
+
 def test_nothing_rings_on_healthy_traffic(found: dict[str, dict[str, Rings]]) -> None:
     """Small, steady, in batches of ten and slow; a minute of throttles; a redrive that runs."""
     assert len(HEALTHY) == 6
@@ -46,7 +54,7 @@ def test_loss_rings_within_fifteen_minutes(found: dict[str, dict[str, Rings]]) -
     for says in BY_SENTENCE:
         if "5 % of one" in says:
             assert found[says]["TakenOver"].after <= 15
-    assert found["two events are lost, an hour apart"]["NewlyOverdue"].after <= 10
+    assert found["two events are lost, an hour apart"]["TasksOverdue"].after <= 10
 
 
 def test_each_held_payment_rings(found: dict[str, dict[str, Rings]]) -> None:
@@ -58,7 +66,47 @@ def test_each_held_payment_rings(found: dict[str, dict[str, Rings]]) -> None:
 def test_the_second_loss_rings_while_the_first_is_left(found: dict[str, dict[str, Rings]]) -> None:
     """The total of overdue tasks rings once."""
     rang = found["two events are lost, an hour apart"]
-    assert (rang["NewlyOverdue"].times, rang["MissingTasks"].times) == (2, 1)
+    assert (rang["TasksOverdue"].times, rang["MissingTasks"].times) == (2, 1)
+
+
+def test_a_pile_up_rings_before_a_lease_ends(found: dict[str, dict[str, Rings]]) -> None:
+    """No other alarm knows of it; with a threshold of 0 the seventh isn't deployed."""
+    assert found["work takes 6 minutes for an hour, in longer leases"].keys() == {"TasksInProgress"}
+    tokens = nested.parsed(INFRASTRUCTURE / "tokens.yaml")
+    layer = "arn:aws:lambda:eu-central-1:123456789012:layer:once:1"
+    assert of_type(nested.decided(tokens, LayerArn=layer), ALARM).keys() == SIX - {"DeadLetters"}
+    given = {"DeadLetterQueue": "letters", "InProgressThreshold": "1"}
+    whole = nested.decided(tokens, LayerArn=layer, **given)
+    assert of_type(whole, ALARM).keys() == SIX | {"TasksInProgress"}
+    assert len(whole["Outputs"]["AlarmArns"]["Value"]["Fn::Join"][1]) == 7
+    unindexed = nested.decided(tokens, LayerArn=layer, StatusIndex="false", WatchdogSweep="true", **given)
+    counted = {"NewlyHeld", "CompletionFailed", "StoreUnavailable", "DeadLetters"}
+    assert of_type(unindexed, ALARM).keys() == counted
+    assert len(unindexed["Outputs"]["AlarmArns"]["Value"]["Fn::Join"][1]) == 4
+
+
+def test_each_loss_rings_though_the_watchdog_was_silent_between() -> None:
+    """The alarm is over while data is missing; if it kept its state, the second loss wouldn't ring."""
+    sound = ALARMS["TasksOverdue"]
+    (query,) = sound.queries
+    assert query.series is not None
+    metrics = Metrics(600)
+    for minute in (*range(60, 115, 5), *range(400, 600, 5)):
+        metrics.put(query.series, minute, float(minute in (100, 105, 110, 400, 405, 410)))
+    assert (len(sound.rings(metrics)), len(replace(sound, missing="ignore").rings(metrics))) == (2, 1)
+
+
+def test_every_service_of_a_namespace_rings() -> None:
+    """The queries select no service: one that is deployed later needs no alarm of its own."""
+    metrics = Metrics(600)
+    for space, minute in (("Orders", 100), ("Billing", 200)):
+        dimensions = frozenset({("service", "billing"), ("function", "invoices")})
+        for metric in ("held", "completionFailed", "errors", "unsent"):
+            metrics.put(Series(space, metric, dimensions), minute, 1.0, 10)
+    rang = {name: len(alarm.rings(metrics)) for name, alarm in ALARMS.items() if name != "WatchdogSilent"}
+    once = {name for name, times in rang.items() if times == 1}
+    assert once == {"NewlyHeld", "CompletionFailed", "WorkFailing", "MessagesUnsent"}
+    assert sum(rang.values()) == len(once)
 
 
 def test_without_filling_some_held_payments_do_not_ring() -> None:
@@ -72,11 +120,17 @@ def test_without_filling_some_held_payments_do_not_ring() -> None:
 def test_the_alarms_that_are_priced_are_those_of_the_templates() -> None:
     """A listed metric is charged, and one that a query finds; each alarm has the one kind or the other."""
     listed = {name: len([each for each in alarm.queries if each.series]) for name, alarm in ALARMS.items()}
-    own = nested.parsed(SHOP / "alarms.yaml")["Resources"].keys()
-    assert sum(count for name, count in listed.items() if name in own) == SHOP_ALARMS
-    assert sum(count for name, count in listed.items() if name not in own) == TOKEN_ALARMS
-    assert [count for name, count in listed.items() if name not in own].count(0) == QUERY_ALARMS
-    assert 0 not in [count for name, count in listed.items() if name in own]
+    seventh = {"TasksInProgress"}
+    own = {
+        "the six of tokens.yaml": SIX,
+        "the seventh, TasksInProgress": seventh,
+        "alarms.yaml": in_file(INFRASTRUCTURE / "alarms.yaml"),
+        "operations.yaml": in_file(INFRASTRUCTURE / "operations.yaml"),
+        "the shop's alarms.yaml": in_file(SHOP / "alarms.yaml"),
+    }
+    assert in_file(INFRASTRUCTURE / "tokens.yaml") == SIX | seventh
+    counts = {of: [listed[name] for name in names] for of, names in own.items()}
+    assert {of: prices.Alarms(sum(each), each.count(0)) for of, each in counts.items()} == prices.ALARMS
 
 
 def test_every_alarm_rings_somewhere(found: dict[str, dict[str, Rings]]) -> None:

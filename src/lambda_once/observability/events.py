@@ -80,6 +80,7 @@ class Event(StrEnum):
     UNSENT = "once.unsent", ERROR, "unsent"
     # the watchdog; its metrics are measured, not counted: `operations.watchdog`
     OVERDUE = "once.overdue", WARNING  # at every run, until it is resolved
+    COUNT_TRUNCATED = "once.count_truncated", WARNING
     SHARD_OUT_OF_RANGE = "once.shard_out_of_range", WARNING
     MALFORMED_ROW = "once.malformed_row", ERROR  # then the run fails, once all others were checked
     CLOCK_SKEW = "once.clock_skew", WARNING

@@ -128,6 +128,13 @@ LEFT_OVER: Final = timedelta(hours=1)
 """How long after its release a token is left over: queues and API clients have retried by then."""
 
 
+MOST_PAGES: Final = 20
+"""
+Pages in which the watchdog counts what is in progress, over all shards, but one a shard at least.
+
+A page of the index is 1 MB, some 5,000 tokens. More would take its time for what an alarm knows by then.
+"""
+
 COUNTED: Final = UNFINISHED | {Status.RELEASED}
 
 
@@ -140,6 +147,8 @@ class Counts(NamedTuple):
     """The end of the earliest lease that has expired."""
     in_progress: Mapping[str, int] = MappingProxyType({})
     """With a lease that has not expired."""
+    in_progress_beyond: bool = False
+    """Whether more may be in progress than were counted."""
     released: Mapping[str, int] = MappingProxyType({})
     """Released by a decision, and not run since."""
 
@@ -175,16 +184,20 @@ class Recent(NamedTuple):
     """Released longer ago than `LEFT_OVER`, and not run since."""
 
 
-def count_stuck(table: TokenTable, before: datetime, deadline: Deadline) -> Counts:
+def count_stuck(table: TokenTable, now: datetime, before: datetime, deadline: Deadline) -> Counts:
     """
-    Count leases that ended before *before*, and held tokens, in every shard that may exist.
+    Count leases that ended before *before* or are alive, and held tokens, in every shard that may exist.
 
-    Exact as the index is, which usually follows the table in less than a second. Raises as
-    `TokenTransport.asked`.
+    Exact as the index is, which usually follows the table in less than a second; of leases that are alive
+    `MOST_PAGES` are read. An empty partition takes one query. Raises as `TokenTransport.asked`.
     """
-    overdue, oldest = _overdue(table, partitions(State.IN_PROGRESS), before, deadline)
+    count = table.index.count_some
+    running = list(count(partitions(State.IN_PROGRESS), deadline, most=1, limit=1)[0])
+    overdue, oldest = _overdue(table, running, before, deadline)
     held = table.index.count(partitions(State.HELD), deadline)
-    return Counts(overdue, held, oldest)
+    most = max(1, MOST_PAGES // max(1, len(running)))
+    alive, beyond = count(running, deadline, since=now, most=most)
+    return Counts(overdue, held, oldest, alive, in_progress_beyond=beyond)
 
 
 def count_recent(

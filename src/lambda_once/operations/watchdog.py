@@ -74,7 +74,12 @@ _OUTCOMES: Final = {
     Release: ("released", Event.RELEASED),
     Hold: ("newlyHeld", Event.HELD),
 }
-_RETURNED: Final = {"missingTasks": "overdue", "oldestOverdueSeconds": "oldestSeconds", "heldTokens": "held"}
+_RETURNED: Final = {
+    "missingTasks": "overdue",
+    "oldestOverdueSeconds": "oldestSeconds",
+    "heldTokens": "held",
+    "tokensInProgress": "inProgress",
+}
 """What a run returns in place of the metrics' names."""
 _COUNTED: Final = ("checked", "released", "completed", "newlyHeld", "refused")
 _BOOLEANS: Final = {"": None, "true": True, "false": False}
@@ -107,10 +112,11 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     once per environment. *status_index*: False for a table without the index. Nothing overdue is found there,
     so only ``sweep=True`` without *actions* is allowed, and a run returns ``{"swept"}``.
 
-    A run returns ``{"overdue", "newlyOverdue", "oldestSeconds", "held", "newlyReleased", "releasedTokens",
-    "checked", "released", "completed", "newlyHeld", "refused", "swept", "truncated"}``: numbers of tokens,
-    seconds, and whether overdue tokens were left unchecked. It raises `StoreUnavailable` and `Misconfigured`,
-    which Lambda's Errors metric counts; the next run continues. Raises `Misconfigured` for invalid options.
+    A run returns ``{"overdue", "newlyOverdue", "oldestSeconds", "held", "inProgress", "newlyReleased",
+    "releasedTokens", "checked", "released", "completed", "newlyHeld", "refused", "swept", "truncated"}``:
+    numbers of tokens, seconds, and whether overdue tokens were left unchecked. It raises `StoreUnavailable`
+    and `Misconfigured`, which Lambda's Errors metric counts; the next run continues. Raises `Misconfigured`
+    for invalid options.
     """
     allowed = Actions(actions or {}, times)
     if rows < 1:
@@ -218,7 +224,7 @@ class Watchdog:
             return {"swept": self._swept(deadline)}
         now = self.table.now()
         before = now - self.bounds.grace
-        found = count_stuck(self.table, before, deadline)
+        found = count_stuck(self.table, now, before, deadline)
         gauges = _gauges(found, count_recent(self.table, found, now, before, deadline), now)
         self._measure(gauges, found)
         check = _Check(self, before, deadline)
@@ -239,6 +245,9 @@ class Watchdog:
     def _measure(self, gauges: Mapping[str, float], found: Counts) -> None:
         """Write the metrics, zeros too: an alarm on a watchdog that does not run needs them."""
         self.reporter.measure(gauges)
+        if found.in_progress_beyond:
+            reason = f"{found.of(Status.IN_PROGRESS)} tokens or more are in progress: no more are counted"
+            self.reporter.log(Details(Event.COUNT_TRUNCATED, reason=reason))
         beyond, highest = found.beyond(self.table.shards)
         if beyond:
             reason = (
@@ -263,6 +272,7 @@ def _gauges(found: Counts, recent: Recent, now: datetime) -> dict[str, float]:
         "newlyOverdue": recent.newly_overdue,
         "oldestOverdueSeconds": 0.0 if found.oldest is None else (now - found.oldest).total_seconds(),
         "heldTokens": found.of(Status.HELD),
+        "tokensInProgress": found.of(Status.IN_PROGRESS),
         "newlyReleased": recent.newly_released,
         "releasedTokens": recent.left_over,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
@@ -80,16 +81,31 @@ class StatusIndex:
         """
         Count the tokens in the partitions *wanted*; partitions without tokens are left out.
 
-        Only leases that ended before *before*, and not before *since*, are counted.
+        Only leases that end before *before*, and not before *since*, are counted.
         """
+        return self.count_some(wanted, deadline, before, since)[0]
 
-        def of(partition: str) -> int:
+    def count_some(
+        self,
+        wanted: Sequence[str],
+        deadline: Deadline,
+        before: datetime | None = None,
+        since: datetime | None = None,
+        most: int | None = None,
+        limit: int | None = None,
+    ) -> tuple[dict[str, int], bool]:
+        """Count as `count`, in *most* pages of *limit* tokens a partition; return whether more may follow."""
+
+        def of(partition: str) -> tuple[int, bool]:
             request = _query(self._transport.table, partition, before, since) | {"Select": "COUNT"}
-            return sum(page["Count"] for page in pages(ask, "query", request))
+            request |= {} if limit is None else {"Limit": limit}
+            read = tuple(islice(pages(ask, "query", request), most))
+            return sum(page["Count"] for page in read), "LastEvaluatedKey" in read[-1]
 
         ask = partial(self._transport.asked, deadline=deadline, token=None)
-        counts = zip(wanted, self._transport.each(wanted, of), strict=True)
-        return {partition: count for partition, count in counts if count}
+        counts = list(zip(wanted, self._transport.each(wanted, of), strict=True))
+        found = {partition: count for partition, (count, _) in counts if count}
+        return found, any(more for _, (_, more) in counts)
 
     def page(
         self,
@@ -145,6 +161,9 @@ def _query(
     elif before is not None:
         conditions.append("expectedCompletion < :before")
         values[":before"] = {"S": stamp(before)}
+    elif since is not None:
+        conditions.append("expectedCompletion >= :since")
+        values[":since"] = {"S": stamp(since)}
     return {
         "TableName": table,
         "IndexName": INDEX,
