@@ -23,9 +23,9 @@ from lambda_once.check.deployment import (
 )
 from lambda_once.check.policies import LEADING_KEYS, leading_keys, permits
 from lambda_once.core.keys import token as token_of
+from lambda_once.core.variables import sound_shards
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, TOKEN
-from lambda_once.stores.shards import sound_shards
 
 WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
 STATUS_KEYS: Final = ("status", "expectedCompletion")

@@ -107,7 +107,9 @@ def client_named(given: str | None, environ: Mapping[str, str]) -> str:
 
     Raises `Misconfigured` for a word that names no client.
     """
-    source, word = ("client=", given) if given is not None else (f"{VARIABLE}=", environ.get(VARIABLE, ""))
+    source, word = (
+        ("client=", given) if given is not None else (f"{VARIABLE}=", environ.get(VARIABLE, "").strip())
+    )
     if word not in ("", CRT):
         raise Misconfigured(f"{source}{word} is unknown: use {CRT}, or pass a boto3 client")
     return word
