@@ -27,7 +27,6 @@ from lambda_once.check.policies import LEADING_KEYS, leading_keys, permits
 from lambda_once.core.fields import closest
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean, whole
-from lambda_once.dynamodb.client import client_named
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, TOKEN
 
@@ -725,7 +724,6 @@ def impossible(deployment: Deployment) -> Iterator[Fault]:
             try:
                 if isinstance(given, str):
                     parse(name, given)
-                    client_named(None, {name: given})
             except Misconfigured as error:
                 fix = fixes.get(name, "!Ref AWS::NoValue")
                 yield Fault(function.resource, str(error), f"{name}: {fix}")

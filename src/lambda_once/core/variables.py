@@ -18,6 +18,7 @@ from lambda_once.errors import Misconfigured
 TRUE: Final = frozenset(("1", "y", "yes", "t", "true", "on"))
 FALSE: Final = frozenset(("0", "n", "no", "f", "false", "off"))
 """The words of Powertools (`shared.functions.strtobool`), in any case of letters."""
+CRT: Final = "crt"
 MOST_SHARDS: Final = 100
 """A partition takes 1,000 write units a second and an execution writes the index twice: 50,000 a second."""
 _MOST: Final = 999_999_999
@@ -55,6 +56,14 @@ def whole(name: str, value: str) -> int | None:
     return _bounded(name, int(word)) if word else None
 
 
+def client_word(name: str, value: str) -> str:
+    """Return CRT, or an empty text: boto3's client. *name* may be that of a parameter."""
+    word = value.strip()
+    if word not in ("", CRT):
+        raise Misconfigured(f"{name}={word} is unknown: use {CRT}, or pass a boto3 client")
+    return word
+
+
 def sound_shards(shards: int) -> int:
     """Return *shards*. Raises `Misconfigured` outside 1 to `MOST_SHARDS`, the shards that readers query."""
     return _bounded("LAMBDA_ONCE_STATUS_SHARDS", shards)
@@ -83,7 +92,7 @@ OF_FUNCTIONS: Final[Mapping[str, Parser]] = {
     "LAMBDA_ONCE_TABLE": text,
     "LAMBDA_ONCE_DISABLED": boolean,
     "LAMBDA_ONCE_STATUS_SHARDS": whole,
-    "LAMBDA_ONCE_CLIENT": text,
+    "LAMBDA_ONCE_CLIENT": client_word,
 }
 OF_WATCHDOG: Final[Mapping[str, Parser]] = {
     "LAMBDA_ONCE_STATUS_INDEX": boolean,
