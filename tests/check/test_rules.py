@@ -735,8 +735,8 @@ def test_what_the_index_projects_is_what_is_needed() -> None:
 @pytest.fixture
 def nameless(shop: dict[str, Any]) -> dict[str, Any]:
     """The sound template without the payments' table, which it may use as our pages recommend it."""
-    bare = written(shop, f"{PAYMENTS}.Environment", None)
-    return written(bare, f"{PAYMENTS}.Policies", of_service("shop"))
+    bare: dict[str, Any] = written(shop, f"{PAYMENTS}.Environment", None)
+    return dict(written(bare, f"{PAYMENTS}.Policies", of_service("shop")))
 
 
 def test_a_forgotten_table_is_an_error(nameless: dict[str, Any], folder: Path) -> None:

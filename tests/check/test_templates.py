@@ -581,7 +581,7 @@ def test_a_template_of_loops_alone_is_a_finding(tmp_path: Path) -> None:
 def test_a_table_alone_says_that_it_has_no_functions() -> None:
     """In a line, and nothing is found."""
     seen = read(TOKENS, {})
-    assert unseen(seen) == {"functions": "none that uses the table is here"}
+    assert unseen(seen) == {"functions": "none here uses the table: check theirs, too"}
     assert findings(seen) == ()
     assert "functions" not in unseen(read(MINIMAL, {}))
 

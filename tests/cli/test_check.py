@@ -314,7 +314,7 @@ def test_a_template_without_lambda_once_is_no_clean_one(tmp_path: Path) -> None:
     assert ran.stderr.startswith(f"lambda-once: {path}: nothing here uses lambda-once: no function has ")
     alone = run("--template", str(ROOT / "examples" / "infrastructure" / "tokens.yaml"))
     assert alone.exit_code == 0
-    assert "not checked: functions (none that uses the table is here)\n" in alone.stdout
+    assert "not checked: functions (none here uses the table: check theirs, too)\n" in alone.stdout
 
 
 def test_what_cannot_be_checked_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

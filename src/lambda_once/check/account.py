@@ -246,13 +246,15 @@ def _idle(asking: _Asking, name: str, found: Answer) -> Idle | Unknown | None:
 def _states(asking: _Asking, name: str, arn: str) -> Iterator[str | None]:
     """Yield the states of the rules and schedules that invoke a function; None: one is not known."""
     rules = asking.pages(name, "events", "list_rule_names_by_target", "RuleNames", TargetArn=arn)
-    for rule in [None] if rules is None else rules:
-        described = None if rule is None else asking.one(name, "events", "describe_rule", Name=rule)
+    if rules is None:
+        yield None
+    for rule in rules or ():
+        described = asking.one(name, "events", "describe_rule", Name=rule)
         yield None if described is None else described["State"].partition("_")[0]
     schedules = asking.pages(name, "scheduler", "list_schedules", "Schedules")
-    for each in [{"Target": {"Arn": arn}}] if schedules is None else schedules:
-        if each["Target"]["Arn"] == arn:
-            yield each.get("State")
+    if schedules is None:
+        yield None
+    yield from (each.get("State") for each in schedules or () if each["Target"]["Arn"] == arn)
 
 
 def _named(asking: _Asking, what: str, service: str, operation: str, **arguments: Any) -> Answer | None:
@@ -397,11 +399,12 @@ def _queues(asking: _Asking, sources: Sequence[str | None]) -> dict[str, Queue]:
 
 def _attributes(asking: _Asking, arn: str) -> Mapping[str, str] | None:
     account, name = arn.split(":")[4:6]
-    url = asking.one(name, "sqs", "get_queue_url", QueueName=name, QueueOwnerAWSAccountId=account)
-    answer = url and asking.one(
-        name, "sqs", "get_queue_attributes", QueueUrl=url["QueueUrl"], AttributeNames=list(_QUEUE_ATTRIBUTES)
-    )
-    return None if answer is None else {**answer["Attributes"], _URL: url["QueueUrl"]}
+    answer = asking.one(name, "sqs", "get_queue_url", QueueName=name, QueueOwnerAWSAccountId=account)
+    if answer is None:
+        return None
+    url, wanted = answer["QueueUrl"], list(_QUEUE_ATTRIBUTES)
+    answer = asking.one(name, "sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=wanted)
+    return None if answer is None else {**answer["Attributes"], _URL: url}
 
 
 def _redrive(attributes: Mapping[str, str]) -> Mapping[str, Any]:

@@ -153,7 +153,7 @@ class NotChecked(NamedTuple):
     why: str
 
 
-NO_FUNCTION: Final = NotChecked("functions", "none that uses the table is here")
+NO_FUNCTION: Final = NotChecked("functions", "none here uses the table: check theirs, too")
 IN_CODE: Final = NotChecked("keep=, name=, on_error= and the other options", "they are in code")
 
 

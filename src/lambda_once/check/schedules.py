@@ -29,7 +29,7 @@ def _names(function: Resource, everything: Sequence[Resource]) -> set[str]:
     scope = function.stack.scope
     names = {intrinsics.physical(function.id, scope), intrinsics.arn(function.id, scope)}
     aliases = (each for each in everything if each.kind == "AWS::Lambda::Alias")
-    its = [each for each in aliases if each.properties.get("FunctionName") in names]
+    its = [each for each in aliases if _is_named(each.properties.get("FunctionName"), names)]
     return names | {intrinsics.physical(each.id, each.stack.scope) for each in its}
 
 

@@ -170,8 +170,9 @@ def _scheduled(function: Function, given: Iterable[Resource], everything: Sequen
 
 def _variables(function: Function) -> Iterator[str]:
     """Yield the variables that a function has for lambda-once, misspelt ones, too."""
-    for name in () if isinstance(function.environment, Unknown) else function.environment:
-        if name.startswith("LAMBDA_ONCE_") and name not in OF_OTHERS and function.environment[name]:
+    values = {} if isinstance(function.environment, Unknown) else function.environment
+    for name, value in values.items():
+        if name.startswith("LAMBDA_ONCE_") and name not in OF_OTHERS and value:
             yield name
 
 
