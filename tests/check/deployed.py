@@ -147,6 +147,25 @@ class Account:
         self.function(role=self.role(*TOKENS[:1], managed=TOKENS[1:]))
         self.mapping(arn("sqs", QUEUE), BatchSize=10, FunctionResponseTypes=["ReportBatchItemFailures"])
 
+    def watchdog(self, rule: str | None = None, schedule: str | None = None) -> str:
+        """Deploy a watchdog with a rule and a schedule in these states; return its name."""
+        role = self.role(*WATCHING, name="watchdog-role")
+        name = self.function("watchdog", role, Handler="lambda_once.operations.watchdog.handler")
+        target = {"Id": "dog", "Arn": arn("lambda", f"function:{name}")}
+        if rule is not None:
+            events = self.own("events")
+            events.put_rule(Name="often", ScheduleExpression="rate(5 minutes)", State=rule)
+            events.put_targets(Rule="often", Targets=[target])
+        if schedule is not None:
+            self.own("scheduler").create_schedule(
+                Name="often",
+                ScheduleExpression="rate(5 minutes)",
+                FlexibleTimeWindow={"Mode": "OFF"},
+                State=schedule,
+                Target={"Arn": target["Arn"], "RoleArn": arn("iam", "role/scheduler", "")},
+            )
+        return name
+
     def read(
         self,
         *functions: str,
@@ -184,12 +203,21 @@ TOKENS: tuple[Statement, ...] = (
     },
 )
 """What a function may do that has the policies of the pages."""
+WATCHING: tuple[Statement, ...] = (
+    {"Effect": "Allow", "Action": "dynamodb:Query", "Resource": arn("dynamodb", f"table/{TABLE}/index/*")},
+    {
+        "Effect": "Allow",
+        "Action": [f"dynamodb:{each}" for each in ("GetItem", "BatchGetItem", "UpdateItem")],
+        "Resource": arn("dynamodb", f"table/{TABLE}"),
+    },
+)
+"""What the watchdog may do."""
 
 
 def _resource(operation: str, params: Mapping[str, Any]) -> str:
     """Return the ARN that IAM evaluates for a request (service authorization reference)."""
     match operation:
-        case "GetFunctionConfiguration":
+        case "GetFunctionConfiguration" | "GetFunctionConcurrency":
             return arn("lambda", f"function:{params['FunctionName']}")
         case "ListRolePolicies" | "GetRolePolicy" | "ListAttachedRolePolicies":
             return arn("iam", f"role/shop/{params['RoleName']}", "")
@@ -197,7 +225,9 @@ def _resource(operation: str, params: Mapping[str, Any]) -> str:
             return str(params["PolicyArn"])
         case "GetQueueUrl":
             return arn("sqs", params["QueueName"])
-        case "GetQueueAttributes":
+        case "DescribeRule":
+            return arn("events", f"rule/{params['Name']}")
+        case "GetQueueAttributes" | "ListDeadLetterSourceQueues":
             return arn("sqs", params["QueueUrl"].rpartition("/")[2])
         case "GetResourcePolicy":
             return str(params["ResourceArn"])

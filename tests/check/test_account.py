@@ -17,6 +17,7 @@ from botocore.exceptions import (
 from lambda_once.check.account import LAYERS
 from lambda_once.check.deployment import (
     IN_CODE,
+    NO_FUNCTION,
     UNKNOWN,
     CannotCheck,
     Deployment,
@@ -74,7 +75,17 @@ def test_a_whole_deployment_is_read(shop: Account) -> None:
     )
     assert found.queues == (
         Queue(QUEUE, QUEUE, arn("sqs", QUEUE), 180, 345_600, fifo=False, dead_letter=DEAD, receives=5),
-        Queue(DEAD, DEAD, arn("sqs", DEAD), 30, 1_209_600, fifo=False, dead_letter=None, receives=None),
+        Queue(
+            resource=DEAD,
+            name=DEAD,
+            arn=arn("sqs", DEAD),
+            visibility=30,
+            retention=1_209_600,
+            fifo=False,
+            dead_letter=None,
+            receives=None,
+            is_dead_letter=True,
+        ),
     )
     assert found.tables == (
         Table(
@@ -100,10 +111,10 @@ def test_a_whole_deployment_is_read(shop: Account) -> None:
 
 
 def test_a_table_is_read_alone(shop: Account) -> None:
-    """No request goes to another service, and its policy, which is for functions, is not read."""
+    """A line has that no function is here; its policy, which is for functions, is not read."""
     shop.table()
     found = shop.read(tables=[TABLE])
-    assert found == Deployment(tables=found.tables)
+    assert found == Deployment(tables=found.tables, not_checked=(NO_FUNCTION,), deployed=True)
     assert [table.resource_policy for table in found.tables] == [UNKNOWN]
     assert {call.partition(":")[0] for call in shop.calls} == {"dynamodb"}
 
@@ -122,6 +133,97 @@ def test_a_table_with_another_key_is_a_finding(shop: Account) -> None:
         "idempotency",
         "its key is id (S), not lockToken (S)",
     )
+
+
+def test_powertools_table_is_recognised(shop: Account) -> None:
+    """By its key and time to live, which another table would keep; nothing makes a token table of it."""
+    client = shop.own("dynamodb")
+    client.create_table(
+        TableName="idempotency",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    client.update_time_to_live(
+        TableName="idempotency",
+        TimeToLiveSpecification={"Enabled": True, "AttributeName": "expiration"},
+    )
+    shop.function(
+        Environment={"Variables": {**VARIABLES, "LAMBDA_ONCE_TABLE": "idempotency"}},
+        role=shop.role(TOKENS[2]),
+    )
+    for read in (shop.read(tables=["idempotency"]), shop.read(FUNCTION)):
+        (found,) = findings(read)
+        assert (found.code, found.what) == (
+            "T1",
+            "this is Powertools' table (id and expiration): make another",
+        )
+        assert "ttl" not in found.fix
+
+
+def test_a_table_is_checked_where_functions_name_another(shop: Account) -> None:
+    """Its key, its time to live and its index."""
+    shop.whole()
+    shop.own("dynamodb").create_table(
+        TableName="bare",
+        KeySchema=[{"AttributeName": "lockToken", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "lockToken", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for functions in ((), (FUNCTION,)):
+        found = findings(shop.read(*functions, tables=["bare"]))
+        assert {each.code for each in found if each.resource == "bare"} == {"T4", "T5", "T6", "T9"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "schedule", "what"),
+    [
+        ("ENABLED", None, None),
+        (None, "ENABLED", None),
+        ("DISABLED", "ENABLED", None),
+        ("DISABLED", None, "its schedule is disabled"),
+        (None, "DISABLED", "its schedule is disabled"),
+        (None, None, "no rule or schedule invokes it"),
+    ],
+)
+def test_a_watchdog_that_never_runs(
+    shop: Account, rule: str | None, schedule: str | None, what: str | None
+) -> None:
+    """Rules and schedules that invoke it are asked for."""
+    shop.table()
+    found = findings(shop.read(shop.watchdog(rule, schedule)))
+    assert [each.what for each in found if each.code == "W1"] == ([] if what is None else [what])
+
+
+def test_a_watchdog_without_concurrency_never_runs(shop: Account) -> None:
+    """Though its rule is on."""
+    shop.table()
+    name = shop.watchdog("ENABLED")
+    shop.own("lambda").put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
+    (found,) = (each for each in findings(shop.read(name)) if each.code == "W1")
+    assert found.what == "its reserved concurrency is 0"
+
+
+@pytest.mark.parametrize("action", ["events:ListRuleNamesByTarget", "events:DescribeRule"])
+def test_a_watchdog_whose_rules_are_denied_is_not_judged(shop: Account, action: str) -> None:
+    """It may run."""
+    shop.table()
+    name = shop.watchdog("DISABLED")
+    shop.may_not(action)
+    seen = shop.read(name)
+    assert NotChecked(name, f"{action} is denied") in seen.not_checked
+    assert "W1" not in {each.code for each in findings(seen)}
+
+
+def test_a_queue_that_gets_dead_letters_is_no_source_queue(shop: Account) -> None:
+    """Its handler may be the only function that is named; denied, it is not judged."""
+    shop.whole()
+    shop.function("redo", role=shop.role(*TOKENS, name="redo-role"))
+    shop.mapping(arn("sqs", DEAD), "redo", **MAPPING)
+    assert codes(shop, "redo") == []
+    shop.may_not("sqs:ListDeadLetterSourceQueues")
+    assert codes(shop, "redo") == []
+    assert NotChecked(DEAD, "sqs:ListDeadLetterSourceQueues is denied") in shop.read("redo").not_checked
 
 
 def test_a_table_is_read_once_by_whatever_names(shop: Account) -> None:

@@ -14,7 +14,7 @@ from lambda_once.check.policies import UNSEEN
 from tests.docs.pages import ROOT
 from tests.kit import iam
 
-from .deployed import FUNCTION, Account, account
+from .deployed import FUNCTION, Account, account, arn
 
 
 def shown() -> list[iam.Statement]:
@@ -28,6 +28,9 @@ def shown() -> list[iam.Statement]:
 def _shop() -> Iterator[Account]:
     with account() as shop:
         shop.whole()
+        shop.watchdog(rule="DISABLED", schedule="ENABLED")
+        shop.queue("bare")
+        shop.mapping(arn("sqs", "bare"))
         yield shop
 
 
@@ -35,19 +38,19 @@ def open_ends(shop: Account, statements: list[Any]) -> int:
     """Return how much is not checked under *statements* that would be under others."""
     shop.may(*statements)
     try:
-        return len(set(shop.read(FUNCTION).not_checked) - {UNSEEN, IN_CODE, LAYERS})
+        return len(set(shop.read(FUNCTION, "watchdog").not_checked) - {UNSEEN, IN_CODE, LAYERS})
     except CannotCheck:
         return 1
 
 
 def test_the_policy_suffices(shop: Account) -> None:
-    """Nothing is denied of a function with two queues, a table and both kinds of policies."""
+    """Nothing is denied of a function with three queues, a table, both kinds of policies and a watchdog."""
     assert open_ends(shop, shown()) == 0
 
 
 def test_the_policy_names_the_calls_that_are_made(shop: Account) -> None:
     """No action more, and each reads."""
-    shop.read(FUNCTION)
+    shop.read(FUNCTION, "watchdog")
     assert set(shop.calls) == iam.actions(shown())
     assert {action.partition(":")[2][:3] for action in shop.calls} <= {"Get", "Lis", "Des"}
 

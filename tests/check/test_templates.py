@@ -482,6 +482,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "\n".join(
         ("[" * 20_000, "nested too deeply"),
         ('{"a":' * 20_000, "nested too deeply"),
         ("Resources: {}", "nothing here uses lambda-once"),
+        ("Resources: {T: {Type: 'AWS::SNS::Topic'}}", "nothing here uses lambda-once"),
         (
             "Resources: {A: {Type: 'AWS::Serverless::Function', Properties: {Runtime: x}}}",
             "SAM cannot expand it",
@@ -547,8 +548,55 @@ def test_macros_and_loops_are_listed(tmp_path: Path) -> None:
     for name, value in GRANT.items():
         text = text.replace(name, value)
     path = written(tmp_path, text)
-    whys = {each.why for each in read(path, {}).not_checked}
-    assert whys >= {"what the macro Ours makes", "the resources of Fn::ForEach::Q"}
+    seen = read(path, {})
+    assert "what the macro Ours makes" in {each.why for each in seen.not_checked}
+    assert ("F1", "Fn::ForEach::Q") in found(seen)
+
+
+LOOP = """Transform: [AWS::LanguageExtensions, AWS::Serverless-2016-10-31]
+Resources:
+  Fn::ForEach::Topics: [Name, [A, B], {"Topic${Name}": {Type: AWS::SNS::Topic}}]
+"""
+
+
+def test_a_loop_beside_sam_hides_nothing_else(tmp_path: Path) -> None:
+    """The rest of the template is checked; without the loop it is clean."""
+    text = SHOP.read_text(encoding="utf-8").partition("\n")[2]
+    looped = text.replace("Resources:\n", LOOP.partition("\n")[2], 1)
+    seen = read(written(folder_of(tmp_path), f"{LOOP.partition(chr(10))[0]}\n{looped}"), {})
+    assert found(seen) == {("F1", "Fn::ForEach::Topics")}
+    assert len(seen.functions) == 3
+    (finding,) = findings(seen)
+    assert finding.fix.startswith("aws cloudformation get-template ")
+    assert "--template-stage Processed" in finding.fix
+
+
+def test_a_template_of_loops_alone_is_a_finding(tmp_path: Path) -> None:
+    """What they make may use lambda-once; in a condition, too, but not in outputs."""
+    assert found(read(written(tmp_path, LOOP), {})) == {("F1", "Fn::ForEach::Topics")}
+    text = "Conditions: {'Fn::ForEach::C': [A, [B], {}]}\nOutputs: {'Fn::ForEach::O': [A, [B], {}]}\n"
+    assert found(read(written(tmp_path, f"{text}Resources: {{}}"), {})) == {("F1", "Fn::ForEach::C")}
+
+
+def test_a_table_alone_says_that_it_has_no_functions() -> None:
+    """In a line, and nothing is found."""
+    seen = read(TOKENS, {})
+    assert unseen(seen) == {"functions": "none here uses the table: check theirs, too"}
+    assert findings(seen) == ()
+    assert "functions" not in unseen(read(MINIMAL, {}))
+
+
+@pytest.mark.parametrize("word", ["LAMBDA_ONCE_TABLE", None])
+def test_the_sample_without_its_variable_is_not_clean(tmp_path: Path, word: str | None) -> None:
+    """Its functions are known by their managed policy, with conditions on the keys; misspelt, or left out."""
+    lines = SAMPLE.read_text(encoding="utf-8").splitlines()
+    kept = [each.replace("LAMBDA_ONCE_TABLE:", "LAMBDA_ONCE_TABEL:") for each in lines]
+    if word is not None:
+        kept = [each for each in lines if word not in each]
+    seen = read(written(tmp_path, "\n".join(kept)), {})
+    assert {each.resource for each in seen.functions} >= {"PaymentsFunction", "WatchdogFunction"}
+    assert {("V10", "PaymentsFunction"), ("V3", "WatchdogFunction")} <= found(seen)
+    assert (("V8", "PaymentsFunction") in found(seen)) is (word is None)
 
 
 def junk(template: Any, path: tuple[str | int, ...], value: object) -> Any:

@@ -125,7 +125,11 @@ def test_nothing_at_all_is_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "findings", lambda _: ())
     ran = run(*FILE)
     assert (ran.stdout, ran.stderr) == ("", "checked 1 function: nothing wrong; 0 not checked\n")
-    assert json.loads(run(*FILE, "--output", "json").stdout) == {"findings": [], "notChecked": []}
+    assert json.loads(run(*FILE, "--output", "json").stdout) == {
+        "findings": [],
+        "accepted": [],
+        "notChecked": [],
+    }
 
 
 def test_a_command_of_a_finding_is_marked_as_one() -> None:
@@ -146,7 +150,7 @@ def test_json_has_all_that_the_table_has(found: list[Finding], form: str) -> Non
     found += FINDINGS
     ran = run(*FILE, "--output", form)
     value = json.loads(ran.stdout)
-    assert list(value) == ["findings", "notChecked"]
+    assert list(value) == ["findings", "accepted", "notChecked"]
     assert value["findings"][0] == {
         "severity": "error",
         "code": "Q1",
@@ -207,6 +211,53 @@ def test_no_line_is_broken_on_a_narrow_terminal(
             assert f" {line}\x1b[0m\n" in printed
 
 
+# -- accepted findings
+
+Q1, P1, T5 = (f"{each.code}:{each.resource}" for each in FINDINGS)
+
+
+def test_an_accepted_finding_is_one_line_and_does_not_count(found: list[Finding]) -> None:
+    """It is listed after the others, without what it needs."""
+    found += FINDINGS
+    ran = run(*FILE, "--accept", Q1)
+    assert "Q1 PaymentsFunction: mapping lacks ReportBatchItemFailures" in ran.stdout
+    assert ran.stdout.splitlines()[-2:] == [
+        "accepted: Q1 PaymentsFunction: mapping lacks ReportBatchItemFailures",
+        "not checked: PricesQueue (Fn::ImportValue)",
+    ]
+    assert "FunctionResponseTypes" not in ran.stdout
+    assert ran.stderr == "checked 1 function: 1 warning, 1 advice, 1 accepted; 1 not checked\n"
+    assert ran.exit_code == 1, "a warning is left"
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_with_all_accepted_the_exit_code_is_0(found: list[Finding], form: str) -> None:
+    """Advice may be accepted, too."""
+    found += FINDINGS
+    ran = run(*FILE, "--output", form, *(part for each in (Q1, P1, T5) for part in ("--accept", each)))
+    assert ran.exit_code == 0
+    assert ran.stderr == "checked 1 function: 3 accepted; 1 not checked\n"
+    if form == "json":
+        value = json.loads(ran.stdout)
+        assert (value["findings"], [each["code"] for each in value["accepted"]]) == ([], ["Q1", "P1", "T5"])
+
+
+@pytest.mark.parametrize("other", ["Q1:Payments", "Q2:PaymentsFunction", "q1:PaymentsFunction"])
+def test_an_acceptance_of_nothing_is_said(found: list[Finding], other: str) -> None:
+    """What is mended needs none, so the exit code is that of the findings; a misspelt one accepts nothing."""
+    ran = run(*FILE, "--accept", other)
+    assert ran.stderr.splitlines()[0] == f"--accept {other} matches no finding: remove it, or correct it"
+    assert (ran.exit_code, ran.stdout) == (0, "not checked: PricesQueue (Fn::ImportValue)\n")
+    found.append(FINDINGS[0])
+    assert run(*FILE, "--accept", other).exit_code == 1
+
+
+def test_a_name_with_colons_is_accepted(found: list[Finding]) -> None:
+    """An alias, or a loop."""
+    found.append(FINDINGS[0]._replace(resource="payments:live"))
+    assert run(*FILE, "--accept", "Q1:payments:live").exit_code == 0
+
+
 # -- docs/check.md
 
 PAGE = ROOT / "docs" / "check.md"
@@ -254,6 +305,18 @@ def test_the_exit_code_is_that_of_the_worst_finding(
     assert run(*FILE, "--output", form).exit_code == code
 
 
+def test_a_template_without_lambda_once_is_no_clean_one(tmp_path: Path) -> None:
+    """One line, exit code 1: another template may have been meant. A table alone is one."""
+    path = tmp_path / "template.yaml"
+    path.write_text("Resources: {Topic: {Type: AWS::SNS::Topic}}", encoding="utf-8")
+    ran = run("--template", str(path))
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr.startswith(f"lambda-once: {path}: nothing here uses lambda-once: no function has ")
+    alone = run("--template", str(ROOT / "examples" / "infrastructure" / "tokens.yaml"))
+    assert alone.exit_code == 0
+    assert "not checked: functions (none here uses the table: check theirs, too)\n" in alone.stdout
+
+
 def test_what_cannot_be_checked_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is no template: exit code 2."""
 
@@ -282,6 +345,8 @@ def test_without_the_extra_a_template_needs_one_command(
         ((), "pass --template FILE, --function NAME or --table NAME"),
         (("--parameter", "A=1"), "--parameter requires --template"),
         ((*FILE, "--parameter", "A"), "'A': give NAME=VALUE"),
+        ((*FILE, "--accept", "Q1"), "'Q1': give CODE:RESOURCE, such as Q1:PaymentsFunction"),
+        ((*FILE, "--accept", ":x"), "':x': give CODE:RESOURCE"),
         ((*FILE, "--function", "f"), "--function and --template exclude each other"),
         ((*FILE, "--table", "t"), "--table and --template exclude each other"),
     ],

@@ -636,7 +636,7 @@ def test_a_word_that_is_neither_yes_nor_no(rig: Rig, monkeypatch: pytest.MonkeyP
     """LAMBDA_ONCE_DISABLED with a typing error runs nothing, protected or not."""
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", word)
     runs: list[int] = []
-    refused("set it to true (nothing is protected) or false", lambda: rig.once.run("n", "k", runs.append, 1))
+    refused("set it to true or false, or unset it", lambda: rig.once.run("n", "k", runs.append, 1))
     assert runs == []
 
 

@@ -13,6 +13,7 @@ from lambda_once import HOLD, Held, Misconfigured, Once
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.lifecycle import Failure, Record, Resolve, State
 from lambda_once.core.results import Inline
+from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.listing import count_unfinished
@@ -21,7 +22,6 @@ from lambda_once.stores import index
 from lambda_once.stores.contract import AcquireAnswer, Refused, Won, Written
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.row import Entry
-from lambda_once.stores.shards import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.kit import tables
@@ -286,7 +286,7 @@ def test_numbers_of_shards_out_of_range_are_refused(shards: int) -> None:
         TokenTable("tokens", object(), shards=shards)
 
 
-@pytest.mark.parametrize("given", ["0", "101", "x", "", "1.5", " 2", "٣"])
+@pytest.mark.parametrize("given", ["0", "101", "x", "1.5", "2 3", "٣", "9" * 5_000])
 def test_settings_of_shards_that_are_malformed_are_refused(
     monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:

@@ -627,8 +627,8 @@ def test_the_ready_made_handler_takes_its_options_from_the_environment(
     strict.lapse("d", token="orders/ship/{}")
     environment.setenv("LAMBDA_ONCE_TABLE", strict.name)
     environment.setenv("LAMBDA_ONCE_WATCHDOG_RELEASE", "orders/ch*, , other")
-    environment.setenv("LAMBDA_ONCE_WATCHDOG_ROWS", "3")
-    environment.setenv("LAMBDA_ONCE_WATCHDOG_SWEEP", "false")
+    environment.setenv("LAMBDA_ONCE_WATCHDOG_ROWS", " 3\n")
+    environment.setenv("LAMBDA_ONCE_WATCHDOG_SWEEP", "No ")
     environment.setattr("lambda_once.operations.table.SystemClock", lambda: strict.clock)
     found = module.handler(json.loads((EVENTS / "watchdog.json").read_text()), lambda_context())
     assert (found["overdue"], found["released"], found["truncated"]) == (4, 3, True)
@@ -642,7 +642,9 @@ def test_the_ready_made_handler_takes_its_options_from_the_environment(
         ("LAMBDA_ONCE_WATCHDOG_TIMES", "often"),
         ("LAMBDA_ONCE_WATCHDOG_ROWS", "-5"),
         ("LAMBDA_ONCE_WATCHDOG_ROWS", "0"),
-        ("LAMBDA_ONCE_WATCHDOG_SWEEP", "yes"),
+        ("LAMBDA_ONCE_WATCHDOG_ROWS", "1.5"),
+        ("LAMBDA_ONCE_WATCHDOG_SWEEP", "maybe"),
+        ("LAMBDA_ONCE_STATUS_INDEX", "fasle"),
         ("LAMBDA_ONCE_STATUS_SHARDS", "101"),
     ],
 )
@@ -650,8 +652,7 @@ def test_malformed_settings_are_named(environment: pytest.MonkeyPatch, name: str
     """At the first run, not when the module is imported."""
     environment.setenv("LAMBDA_ONCE_TABLE", "tokens")
     environment.setenv(name, value)
-    seen = "rows" if value == "0" else name
-    with pytest.raises(Misconfigured, match=seen):
+    with pytest.raises(Misconfigured, match=name):
         module.handler({}, None)
 
 

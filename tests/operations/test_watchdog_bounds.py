@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from lambda_once.core.clock import stamp
+from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.operations.table import WATCHDOG_ROW
 from lambda_once.operations.watchdog import watchdog
-from lambda_once.stores.shards import MOST_SHARDS
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit import tables
 from tests.operations import big_table as loaded

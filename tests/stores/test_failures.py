@@ -14,10 +14,10 @@ from botocore.exceptions import ClientError
 from lambda_once import Misconfigured, StoreUnavailable
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
+from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once.stores.shards import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from lambda_once.testing.store_suite.world import HELD, PAID, RELEASED, World

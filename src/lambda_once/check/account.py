@@ -19,11 +19,13 @@ from botocore.exceptions import ClientError
 from lambda_once.check import faults
 from lambda_once.check.deployment import (
     IN_CODE,
+    NO_FUNCTION,
     UNKNOWN,
     CannotCheck,
     Deployment,
     EventSource,
     Function,
+    Idle,
     Index,
     NotChecked,
     Queue,
@@ -64,6 +66,7 @@ _ABSENT: Final = frozenset(
     {"NoSuchEntity", "NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException"}
 )
 _NO_POLICY: Final = frozenset({"PolicyNotFoundException"})
+_URL: Final = "QueueUrl"
 _QUEUE_ATTRIBUTES: Final = ("QueueArn", "VisibilityTimeout", "MessageRetentionPeriod", "RedrivePolicy")
 
 
@@ -99,8 +102,9 @@ def read_account(
         sources=tuple(_source(function, mapping, queues) for function, mapping in mappings),
         queues=tuple(queues.values()),
         missing_tables=missing,
+        deployed=True,
     )
-    always = (UNSEEN, IN_CODE, LAYERS) if found else ()
+    always = (UNSEEN, IN_CODE, LAYERS) if found else (NO_FUNCTION,)
     seen = (*asking.not_checked, *faults.undecided(deployment), *always)
     return replace(deployment, not_checked=seen)
 
@@ -220,7 +224,37 @@ def _functions(asking: _Asking, names: Sequence[str]) -> Iterator[Function]:
             statements=roles[role],
             layers=tuple(each["Arn"] for each in found.get("Layers", ())),
             handler=found.get("Handler", UNKNOWN),  # an image has none
+            idle=_idle(asking, name, found) if found.get("Handler") == faults.WATCHDOG else None,
         )
+
+
+def _idle(asking: _Asking, name: str, found: Answer) -> Idle | Unknown | None:
+    """Return why a watchdog never runs; None if a rule or schedule invokes it."""
+    reserved = asking.one(name, "lambda", "get_function_concurrency", FunctionName=found["FunctionName"])
+    if reserved is not None and reserved.get("ReservedConcurrentExecutions") == 0:
+        return Idle.RESERVED
+    states = set[str | None]()
+    for state in _states(asking, name, found["FunctionArn"]):
+        if state == "ENABLED":
+            return None
+        states.add(state)
+    if None in states:
+        return UNKNOWN
+    return Idle.DISABLED if states else Idle.UNSCHEDULED
+
+
+def _states(asking: _Asking, name: str, arn: str) -> Iterator[str | None]:
+    """Yield the states of the rules and schedules that invoke a function; None: one is not known."""
+    rules = asking.pages(name, "events", "list_rule_names_by_target", "RuleNames", TargetArn=arn)
+    if rules is None:
+        yield None
+    for rule in rules or ():
+        described = asking.one(name, "events", "describe_rule", Name=rule)
+        yield None if described is None else described["State"].partition("_")[0]
+    schedules = asking.pages(name, "scheduler", "list_schedules", "Schedules")
+    if schedules is None:
+        yield None
+    yield from (each.get("State") for each in schedules or () if each["Target"]["Arn"] == arn)
 
 
 def _named(asking: _Asking, what: str, service: str, operation: str, **arguments: Any) -> Answer | None:
@@ -360,16 +394,17 @@ def _queues(asking: _Asking, sources: Sequence[str | None]) -> dict[str, Queue]:
         if attributes is not None:
             found[arn] = attributes
             waiting += filter(None, [_redrive(attributes).get("deadLetterTargetArn")])
-    return {arn: _queue(arn, attributes, found) for arn, attributes in found.items()}
+    return {arn: _queue(asking, arn, attributes, found) for arn, attributes in found.items()}
 
 
 def _attributes(asking: _Asking, arn: str) -> Mapping[str, str] | None:
     account, name = arn.split(":")[4:6]
-    url = asking.one(name, "sqs", "get_queue_url", QueueName=name, QueueOwnerAWSAccountId=account)
-    answer = url and asking.one(
-        name, "sqs", "get_queue_attributes", QueueUrl=url["QueueUrl"], AttributeNames=list(_QUEUE_ATTRIBUTES)
-    )
-    return None if answer is None else answer["Attributes"]
+    answer = asking.one(name, "sqs", "get_queue_url", QueueName=name, QueueOwnerAWSAccountId=account)
+    if answer is None:
+        return None
+    url, wanted = answer["QueueUrl"], list(_QUEUE_ATTRIBUTES)
+    answer = asking.one(name, "sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=wanted)
+    return None if answer is None else {**answer["Attributes"], _URL: url}
 
 
 def _redrive(attributes: Mapping[str, str]) -> Mapping[str, Any]:
@@ -377,7 +412,9 @@ def _redrive(attributes: Mapping[str, str]) -> Mapping[str, Any]:
     return policy
 
 
-def _queue(arn: str, attributes: Mapping[str, str], found: Mapping[str, object]) -> Queue:
+def _queue(
+    asking: _Asking, arn: str, attributes: Mapping[str, str], found: Mapping[str, Mapping[str, str]]
+) -> Queue:
     name = arn.rpartition(":")[2]
     redrive = _redrive(attributes)
     target: str | None = redrive.get("deadLetterTargetArn")
@@ -390,7 +427,21 @@ def _queue(arn: str, attributes: Mapping[str, str], found: Mapping[str, object])
         fifo=name.endswith(".fifo"),
         dead_letter=target.rpartition(":")[2] if target is not None and target in found else target,
         receives=None if target is None else int(redrive["maxReceiveCount"]),
+        is_dead_letter=_is_dead_letter(asking, arn, attributes, found),
     )
+
+
+def _is_dead_letter(
+    asking: _Asking, arn: str, attributes: Mapping[str, str], found: Mapping[str, Mapping[str, str]]
+) -> bool | Unknown:
+    """Whether another queue moves messages to *arn*; only one without a dead-letter queue is asked for."""
+    if any(_redrive(each).get("deadLetterTargetArn") == arn for each in found.values()):
+        return True
+    if _redrive(attributes):
+        return False
+    name, url = arn.rpartition(":")[2], attributes[_URL]
+    sources = asking.pages(name, "sqs", "list_dead_letter_source_queues", "queueUrls", QueueUrl=url)
+    return UNKNOWN if sources is None else bool(sources)
 
 
 def _number(attributes: Mapping[str, str], name: str) -> int | Unknown:

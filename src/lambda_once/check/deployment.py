@@ -63,6 +63,14 @@ class Statement(NamedTuple):
     conditions: Mapping[str, Mapping[str, object]]
 
 
+class Idle(Enum):
+    """Why a scheduled function never runs."""
+
+    UNSCHEDULED = "no rule or schedule invokes it"
+    DISABLED = "its schedule is disabled"
+    RESERVED = "its reserved concurrency is 0"
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """A Lambda function that uses lambda-once."""
@@ -81,6 +89,8 @@ class Function:
     handler: str | Unknown = UNKNOWN
     callers: tuple[str, ...] | Unknown = ()
     """What invokes it without a mapping: services of HTTP and of asynchronous events."""
+    idle: Idle | Unknown | None = None
+    """Why it never runs; None: it does, or that was not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,8 @@ class Queue:
     """`Queue.resource` or an ARN; None: it has no dead-letter queue."""
     receives: int | Unknown | None
     """maxReceiveCount; None without a dead-letter queue."""
+    is_dead_letter: bool | Unknown = False
+    """Whether another queue moves messages here."""
 
 
 class Layer(NamedTuple):
@@ -141,6 +153,7 @@ class NotChecked(NamedTuple):
     why: str
 
 
+NO_FUNCTION: Final = NotChecked("functions", "none here uses the table: check theirs, too")
 IN_CODE: Final = NotChecked("keep=, name=, on_error= and the other options", "they are in code")
 
 
@@ -157,11 +170,19 @@ class Deployment:
     """Tables that LAMBDA_ONCE_TABLE of deployed functions names but that do not exist."""
     skew: float | None = None
     """Seconds by which the clock here is ahead of DynamoDB's; None for a template."""
+    loops: tuple[str, ...] = ()
+    """The keys ``Fn::ForEach::…`` of a template, which only CloudFormation expands."""
+    deployed: bool = False
+    """Whether it is of an account, of which only what was named is seen."""
     not_checked: tuple[NotChecked, ...] = ()
 
 
 class CannotCheck(Exception):
     """There is no deployment to check. The message says what, where, and what to do."""
+
+
+class NothingToCheck(CannotCheck):
+    """A template that can be read has neither a function nor a table of lambda-once."""
 
 
 # -- findings

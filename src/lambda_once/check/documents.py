@@ -197,6 +197,8 @@ def _causes(errors: Iterable[Any]) -> str:
 
 def _reduced(template: Template) -> Template:
     reduced = copy.deepcopy(template)
+    for name in [each for each in reduced["Resources"] if str(each).startswith("Fn::")]:
+        del reduced["Resources"][name]
     _keep(reduced.get("Globals"), {"Function", "SimpleTable"})
     for name, each in list(resources(reduced)):
         match each["Type"]:

@@ -14,6 +14,7 @@ from lambda_once.check.deployment import (
     Deployment,
     EventSource,
     Function,
+    Idle,
     Index,
     NotChecked,
     Queue,
@@ -21,11 +22,13 @@ from lambda_once.check.deployment import (
     Table,
     Unknown,
 )
+from lambda_once.check.intrinsics import mark_of
 from lambda_once.check.policies import LEADING_KEYS, leading_keys, permits
+from lambda_once.core.fields import closest
 from lambda_once.core.keys import token as token_of
+from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean, whole
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, TOKEN
-from lambda_once.stores.shards import sound_shards
 
 WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
 STATUS_KEYS: Final = ("status", "expectedCompletion")
@@ -51,9 +54,6 @@ MOST_UNBATCHED: Final = 10
 """Records of a batch of SQS without a batching window."""
 SKEW: Final = 2.0
 """Seconds that a lease is longer than the work (docs/deploying.md, clocks)."""
-YES: Final = frozenset(("1", "y", "yes", "t", "true", "on"))
-NO: Final = frozenset(("0", "n", "no", "f", "false", "off"))
-"""Values of LAMBDA_ONCE_DISABLED that mean no."""
 
 
 class Fault(NamedTuple):
@@ -75,7 +75,8 @@ def variable(function: Function, name: str) -> str | Unknown | None:
     """Return an environment variable of *function*; None if it has none, or an empty one."""
     if isinstance(function.environment, Unknown):
         return UNKNOWN
-    return function.environment.get(name) or None
+    given = function.environment.get(name)
+    return (given.strip() if isinstance(given, str) else given) or None
 
 
 def _table_of(function: Function, deployment: Deployment) -> Table | None:
@@ -87,10 +88,15 @@ def _table_of(function: Function, deployment: Deployment) -> Table | None:
     return None if isinstance(named, Unknown) else next(found, None)
 
 
+def _is_own(table: Table) -> bool:
+    """Whether it has no `other_key`: a table with one may be another program's and stays as it is."""
+    return isinstance(table.keys, Unknown) or table.keys == _KEY
+
+
 def _pairs(deployment: Deployment) -> Iterator[tuple[Function, Table]]:
     for function in deployment.functions:
         table = _table_of(function, deployment)
-        if table is not None:
+        if table is not None and _is_own(table):
             yield function, table
 
 
@@ -129,6 +135,8 @@ def _list(texts: Iterable[str]) -> str:
 
 
 _KEY: Final = ((TOKEN, "S"),)
+_POWERTOOLS: Final = ("id", "expiration")
+"""The partition key and the time to live of Powertools' idempotency tables (its documentation)."""
 _SCHEMA: Final = _list(
     f"{{AttributeName: {name}, KeyType: {kind}}}"
     for name, kind in zip(STATUS_KEYS, ("HASH", "RANGE"), strict=True)
@@ -139,16 +147,17 @@ _DEFINED: Final = _list(f"{{AttributeName: {name}, AttributeType: S}}" for name 
 
 def other_key(deployment: Deployment) -> Iterator[Fault]:
     for table in deployment.tables:
-        if not (isinstance(table.keys, Unknown) or table.keys == _KEY):
-            shown = ", ".join(f"{name} ({kind})" for name, kind in table.keys)
-            yield Fault(
-                table.resource, f"its key is {shown}, not {TOKEN} (S)", "LAMBDA_ONCE_TABLE: !Ref Tokens"
-            )
+        if isinstance(table.keys, Unknown) or _is_own(table):
+            continue
+        shown = ", ".join(f"{name} ({kind})" for name, kind in table.keys)
+        what = f"its key is {shown}, not {TOKEN} (S)"
+        if (table.keys[0][0], table.ttl) == _POWERTOOLS:
+            what = f"this is Powertools' table ({' and '.join(_POWERTOOLS)}): make another"
+        yield Fault(table.resource, what, "LAMBDA_ONCE_TABLE: !Ref Tokens")
 
 
 def _own_tables(deployment: Deployment) -> Iterator[Table]:
-    """Yield the tables without `other_key`: one with another key may be another program's and stays as is."""
-    return (each for each in deployment.tables if isinstance(each.keys, Unknown) or each.keys == _KEY)
+    return filter(_is_own, deployment.tables)
 
 
 def _indexes(deployment: Deployment) -> Iterator[tuple[Table, Index | None]]:
@@ -198,16 +207,14 @@ def unsearchable(deployment: Deployment) -> Iterator[Fault]:
 
 def _searches(watchdog: Function) -> bool:
     """Whether it searches the index; unknown values count as no."""
-    given = variable(watchdog, "LAMBDA_ONCE_STATUS_INDEX")
-    return not isinstance(given, Unknown) and given != "false"
+    return _told(watchdog, "LAMBDA_ONCE_STATUS_INDEX") in (True, None)
 
 
 def idle_watchdog(deployment: Deployment) -> Iterator[Fault]:
     for function in deployment.functions:
-        if not is_watchdog(function) or variable(function, "LAMBDA_ONCE_STATUS_INDEX") != "false":
+        if not is_watchdog(function) or _told(function, "LAMBDA_ONCE_STATUS_INDEX") is not False:
             continue
-        sweeps = variable(function, "LAMBDA_ONCE_WATCHDOG_SWEEP")
-        if not isinstance(sweeps, Unknown) and sweeps != "true":
+        if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") in (False, None):
             yield Fault(
                 function.resource,
                 "LAMBDA_ONCE_STATUS_INDEX is false, and it does not sweep",
@@ -228,7 +235,7 @@ def no_expiry(deployment: Deployment) -> Iterator[Fault]:
     for table in _own_tables(deployment):
         if isinstance(table.ttl, Unknown) or table.ttl == "ttl":
             continue
-        if not any(is_watchdog(each) and _may_sweep(each, table) for each in _naming(table, deployment)):
+        if not any(_sweeps(each, table) for each in _naming(table, deployment)):
             found = "off" if table.ttl is None else f"on {table.ttl}"
             yield Fault(
                 table.resource,
@@ -237,12 +244,23 @@ def no_expiry(deployment: Deployment) -> Iterator[Fault]:
             )
 
 
-def _may_sweep(watchdog: Function, table: Table) -> bool:
-    """Whether it sweeps, or may do so: by default where the table has no TTL."""
-    given = variable(watchdog, "LAMBDA_ONCE_WATCHDOG_SWEEP")
-    if given is None:
-        return table.ttl is None
-    return isinstance(given, Unknown) or given.lower() in YES
+def _sweeps(function: Function, table: Table) -> bool:
+    """Whether it is a watchdog that sweeps, or may do so: by default where the table has no TTL."""
+    if not is_watchdog(function) or isinstance(function.idle, Idle):
+        return False
+    asked = _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP")
+    if asked is None and table.ttl is None:
+        return all(answer is not False for _, answer in _answers(Need(function, table, SWEEPING)))
+    return asked is True or asked is UNKNOWN
+
+
+def _told(function: Function, name: str) -> bool | Unknown | None:
+    """Return what a variable says; None if it is not set, or malformed."""
+    given = variable(function, name)
+    try:
+        return boolean(name, given) if isinstance(given, str) else given
+    except Misconfigured:
+        return None
 
 
 def no_recovery(deployment: Deployment) -> Iterator[Fault]:
@@ -285,7 +303,7 @@ def no_report(deployment: Deployment) -> Iterator[Fault]:
 
 def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
     for queue in _feeding(deployment):
-        if queue.dead_letter is None:
+        if queue.dead_letter is None and queue.is_dead_letter is False:
             yield Fault(
                 queue.resource,
                 "no dead-letter queue",
@@ -323,7 +341,7 @@ def visible_at_work(deployment: Deployment) -> Iterator[Fault]:
 
 def visible_soon(deployment: Deployment) -> Iterator[Fault]:
     for queue, visibility, timeout, wanted in _visibilities(deployment):
-        if timeout <= visibility < wanted:
+        if timeout <= visibility < wanted and queue.is_dead_letter is False:
             yield Fault(
                 queue.resource,
                 f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
@@ -552,10 +570,9 @@ def _may_list(need: Need) -> bool:
 def needs_watching(deployment: Deployment) -> Iterator[Need]:
     for function, table in _pairs(deployment):
         if is_watchdog(function):
-            if variable(function, "LAMBDA_ONCE_STATUS_INDEX") != "false":
+            if _told(function, "LAMBDA_ONCE_STATUS_INDEX") is not False:
                 yield Need(function, table, ("Query",), on_index=True)
-            sweeps = isinstance(variable(function, "LAMBDA_ONCE_WATCHDOG_SWEEP"), str | None)
-            more = SWEEPING if sweeps and _may_sweep(function, table) else ()
+            more = SWEEPING if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") is True else ()
             yield Need(function, table, WATCHING + more)
 
 
@@ -640,6 +657,8 @@ def _may_write_parts(need: Need) -> bool:
 
 # -- variables
 
+_PREFIX: Final = "LAMBDA_ONCE_"
+
 
 def no_service(deployment: Deployment) -> Iterator[Fault]:
     given = {variable(each, "POWERTOOLS_SERVICE_NAME") for each in deployment.functions} - {None, UNKNOWN}
@@ -651,10 +670,28 @@ def no_service(deployment: Deployment) -> Iterator[Fault]:
             )
 
 
-def no_table(deployment: Deployment) -> Iterator[Fault]:
+def _without_table(deployment: Deployment) -> Iterator[tuple[Function, Fault]]:
     for function in deployment.functions:
         if variable(function, "LAMBDA_ONCE_TABLE") is None and not is_watchdog(function):
-            yield Fault(function.resource, "LAMBDA_ONCE_TABLE is not set", _table_line(deployment))
+            fault = Fault(function.resource, "LAMBDA_ONCE_TABLE is not set", _table_line(deployment))
+            yield function, fault
+
+
+def no_table(deployment: Deployment) -> Iterator[Fault]:
+    return (fault for each, fault in _without_table(deployment) if _may_know_table(each, deployment))
+
+
+def forgotten_table(deployment: Deployment) -> Iterator[Fault]:
+    return (fault for each, fault in _without_table(deployment) if not _may_know_table(each, deployment))
+
+
+def _may_know_table(function: Function, deployment: Deployment) -> bool:
+    """Whether its code may have a table's name: as a constant, or from a variable of its own."""
+    values = {} if isinstance(function.environment, Unknown) else function.environment
+    others = {value for name, value in values.items() if not name.startswith(_PREFIX)}
+    names = {name for each in deployment.tables for name in (each.name, each.arn)}
+    generated = [each.name == mark_of(each.resource) for each in deployment.tables]
+    return not generated or not all(generated) or bool(others & {*names, UNKNOWN})
 
 
 def watchdog_without_table(deployment: Deployment) -> Iterator[Fault]:
@@ -670,26 +707,49 @@ def _table_line(deployment: Deployment) -> str:
 
 def disabled(deployment: Deployment) -> Iterator[Fault]:
     for function in deployment.functions:
-        given = variable(function, "LAMBDA_ONCE_DISABLED")
-        if isinstance(given, str) and given.lower() in YES:
+        if _told(function, "LAMBDA_ONCE_DISABLED") is True:
+            given = variable(function, "LAMBDA_ONCE_DISABLED")
             yield Fault(
                 function.resource, f"LAMBDA_ONCE_DISABLED is {given}", 'LAMBDA_ONCE_DISABLED: "false"'
             )
 
 
-def unknown_word(deployment: Deployment) -> Iterator[Fault]:
+def impossible(deployment: Deployment) -> Iterator[Fault]:
+    """Yield the variables that a function refuses, with its own message."""
+    most = max((each for each in map(_shards, deployment.functions) if isinstance(each, int)), default=1)
+    fixes = {"LAMBDA_ONCE_DISABLED": '"false"', "LAMBDA_ONCE_STATUS_SHARDS": most}
     for function in deployment.functions:
-        given = variable(function, "LAMBDA_ONCE_DISABLED")
-        if isinstance(given, str) and given.strip().lower() not in YES | NO:
-            yield Fault(
-                function.resource, f"LAMBDA_ONCE_DISABLED is {given}", 'LAMBDA_ONCE_DISABLED: "false"'
-            )
+        for name, parse in {**OF_FUNCTIONS, **(OF_WATCHDOG if is_watchdog(function) else {})}.items():
+            given = variable(function, name)
+            try:
+                if isinstance(given, str):
+                    parse(name, given)
+            except Misconfigured as error:
+                fix = fixes.get(name, "!Ref AWS::NoValue")
+                yield Fault(function.resource, str(error), f"{name}: {fix}")
+
+
+def unread(deployment: Deployment) -> Iterator[Fault]:
+    known = {name.removeprefix(_PREFIX): name for name in (*OF_FUNCTIONS, *OF_WATCHDOG, *OF_OTHERS)}
+    for function in deployment.functions:
+        values = {} if isinstance(function.environment, Unknown) else function.environment
+        for name, value in values.items():
+            if not name.startswith(_PREFIX) or name in known.values():
+                continue
+            meant = known.get(closest(name.removeprefix(_PREFIX), known) or "")
+            if meant is None:
+                yield Fault(function.resource, f"nothing reads {name}", f"{name}: !Ref AWS::NoValue")
+                continue
+            line = f'{meant}: "{value if isinstance(value, str) else f"the value of {name}"}"'
+            if meant == "LAMBDA_ONCE_TABLE":
+                line = _table_line(deployment)
+            yield Fault(function.resource, f"nothing reads {name}: did you mean {meant}?", line)
 
 
 def without_effect(deployment: Deployment) -> Iterator[Fault]:
     for function in deployment.functions:
         given = variable(function, "POWERTOOLS_IDEMPOTENCY_DISABLED")
-        if isinstance(given, str) and given.lower() in YES:
+        if isinstance(given, str) and given.lower() in TRUE:
             yield Fault(
                 function.resource,
                 "POWERTOOLS_IDEMPOTENCY_DISABLED has no effect on lambda-once",
@@ -702,24 +762,10 @@ def _shards(function: Function) -> int | Unknown | None:
     given = variable(function, "LAMBDA_ONCE_STATUS_SHARDS")
     if isinstance(given, Unknown):
         return UNKNOWN
-    text = given or "1"
     try:
-        return sound_shards(int(text)) if text.isascii() and text.isdigit() else None
+        return whole("LAMBDA_ONCE_STATUS_SHARDS", given or "1")
     except Misconfigured:
         return None
-
-
-def bad_shards(deployment: Deployment) -> Iterator[Fault]:
-    numbers = [_shards(each) for each in deployment.functions]
-    most = max((each for each in numbers if isinstance(each, int)), default=1)
-    for function, number in zip(deployment.functions, numbers, strict=True):
-        if number is None:
-            given = variable(function, "LAMBDA_ONCE_STATUS_SHARDS")
-            yield Fault(
-                function.resource,
-                f"LAMBDA_ONCE_STATUS_SHARDS is {given}",
-                f"LAMBDA_ONCE_STATUS_SHARDS: {most}",
-            )
 
 
 def other_shards(deployment: Deployment) -> Iterator[Fault]:
@@ -735,7 +781,46 @@ def other_shards(deployment: Deployment) -> Iterator[Fault]:
                 )
 
 
-# -- layers, clocks
+# -- watchdogs
+
+_WAKING: Final = {
+    Idle.UNSCHEDULED: "Events: {EveryFiveMinutes: {Type: Schedule, Properties: {Schedule: rate(5 minutes)}}}",
+    Idle.DISABLED: "State: ENABLED  # or SAM's Enabled: true",
+    Idle.RESERVED: "ReservedConcurrentExecutions: 1",
+}
+
+
+def never_runs(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if is_watchdog(function) and isinstance(function.idle, Idle):
+            yield Fault(function.resource, function.idle.value, _WAKING[function.idle])
+
+
+def no_watchdog(deployment: Deployment) -> Iterator[Fault]:
+    """Yield tables without a watchdog, if a function that nothing invokes again uses them."""
+    for table, index in _indexes(deployment):
+        using = [each for each, its in _pairs(deployment) if its is table]
+        watched = any(is_watchdog(each) or _may_list(Need(each, table, ())) for each in using)
+        alone = [each.resource for each in using if each.callers not in ((), UNKNOWN)]
+        if index is not None and alone and not watched and not deployment.deployed:
+            yield Fault(
+                table.resource,
+                f"no watchdog lists its overdue tokens, such as those of {alone[0]}",
+                f"Handler: {WATCHDOG}",
+            )
+
+
+# -- layers, clocks, templates
+
+
+def loops(deployment: Deployment) -> Iterator[Fault]:
+    for each in deployment.loops:
+        yield Fault(
+            each,
+            "is not supported: check the template that CloudFormation made of it",
+            "aws cloudformation get-template --stack-name STACK --template-stage Processed "
+            "--query TemplateBody --output json > processed.json",
+        )
 
 
 def no_package(deployment: Deployment) -> Iterator[Fault]:

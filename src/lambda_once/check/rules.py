@@ -114,9 +114,10 @@ RULES: Final = (
     ),
     Rule(
         "Q1",
-        _ERROR,
+        _WARNING,
         "a queue's mapping lacks `ReportBatchItemFailures`",
-        "Lambda takes the response for success, and deletes the failed messages with the others.",
+        "With @once.sqs Lambda takes the response for success, and deletes the failed messages with the "
+        "others. A handler that raises, around @once.function, gets the whole batch again.",
         faults.no_report,
     ),
     Rule(
@@ -255,6 +256,13 @@ RULES: Final = (
         faults.no_table,
     ),
     Rule(
+        "V10",
+        _ERROR,
+        "a function that may write tokens has no `LAMBDA_ONCE_TABLE`, nor another variable with the table",
+        "Nothing runs: CloudFormation names the table, so code can't have its name.",
+        faults.forgotten_table,
+    ),
+    Rule(
         "V3",
         _ERROR,
         "the watchdog has no `LAMBDA_ONCE_TABLE`",
@@ -272,9 +280,9 @@ RULES: Final = (
     Rule(
         "V5",
         _ERROR,
-        "`LAMBDA_ONCE_STATUS_SHARDS` is not a whole number from 1 to 100",
-        "Every acquisition is Misconfigured, and nothing runs.",
-        faults.bad_shards,
+        "a `LAMBDA_ONCE_*` variable has a value that is refused",
+        "Every invocation is Misconfigured, and nothing runs.",
+        faults.impossible,
     ),
     Rule(
         "V6",
@@ -292,10 +300,24 @@ RULES: Final = (
     ),
     Rule(
         "V8",
-        _ERROR,
-        "`LAMBDA_ONCE_DISABLED` is neither true nor false",
-        "Every invocation is Misconfigured, and nothing runs.",
-        faults.unknown_word,
+        _WARNING,
+        "a `LAMBDA_ONCE_*` variable that nothing reads",
+        "It has no effect.",
+        faults.unread,
+    ),
+    Rule(
+        "W1",
+        _WARNING,
+        "the watchdog never runs",
+        "Overdue and held tokens raise no alarm, and nothing is swept.",
+        faults.never_runs,
+    ),
+    Rule(
+        "W2",
+        _ADVICE,
+        "no watchdog, although the table has the index that one searches",
+        "What a crash leaves behind outside of queues and streams raises no alarm.",
+        faults.no_watchdog,
     ),
     Rule(
         "V9",
@@ -317,6 +339,13 @@ RULES: Final = (
         "the clock here is more than two seconds off DynamoDB's",
         "A machine that runs work with such a clock takes live attempts for lapsed; run NTP.",
         faults.skewed,
+    ),
+    Rule(
+        "F1",
+        _WARNING,
+        "a template has `Fn::ForEach`",
+        "Only CloudFormation expands it, so what it makes was not looked at.",
+        faults.loops,
     ),
 )
 """Every rule. docs/check.md has their kinds."""

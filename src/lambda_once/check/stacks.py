@@ -93,9 +93,16 @@ def _unseen(template: Template, name: str) -> Iterator[NotChecked]:
         macro = each.get("Name") if isinstance(each, Mapping) else each
         if isinstance(macro, str) and macro not in _KNOWN_MACROS:
             yield NotChecked(name, f"what the macro {macro} makes")
-    for key in template["Resources"]:
-        if str(key).startswith("Fn::"):
-            yield NotChecked(name, f"the resources of {key}")
+
+
+def loops(stack: Stack) -> Iterator[str]:
+    """Yield the names of what ``Fn::ForEach`` makes in a template, but for its outputs."""
+    waiting = [value for name, value in stack.raw.items() if name != "Outputs"]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            yield from (f"{stack.scope.path}{key}" for key in value if str(key).startswith("Fn::ForEach"))
+        waiting += value.values() if isinstance(value, Mapping) else items_of(value)
 
 
 def existing(stack: Stack) -> Iterator[Resource]:

@@ -3,8 +3,8 @@ Reads SAM and CloudFormation templates: from a file to a `Deployment`, without A
 
 Nested stacks are followed where their templates are files, and resources have their names before them:
 ``Tokens.TokenTable``. Which functions use lambda-once is not in a template. Taken for one is: the watchdog; a
-function with LAMBDA_ONCE_TABLE among its own variables; one that has it from Globals, if its role may write
-to the table or no function's may; and one whose policies name the table and let it write.
+function with a variable of lambda-once's among its own; one that has LAMBDA_ONCE_TABLE from Globals, if its
+role may write to the table or no function's may; and one whose policies name the table and may let it write.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typing import Any, Final, Literal, cast
 from lambda_once.check import faults, intrinsics, policies
 from lambda_once.check.deployment import (
     IN_CODE,
+    NO_FUNCTION,
     UNKNOWN,
-    CannotCheck,
     Deployment,
     EventSource,
     Function,
     Index,
     NotChecked,
+    NothingToCheck,
     Queue,
     Table,
     Unknown,
@@ -33,17 +34,20 @@ from lambda_once.check.documents import POLLED, SERVERLESS
 from lambda_once.check.intrinsics import NO_VALUE, unmarked
 from lambda_once.check.packages import layer_of, package_of
 from lambda_once.check.roles import Role, granted
+from lambda_once.check.schedules import idle
 from lambda_once.check.stacks import (
     Opening,
     Resource,
     Stack,
     existing,
     items_of,
+    loops,
     mapping,
     opened,
     truth,
     whole,
 )
+from lambda_once.core.variables import OF_OTHERS
 from lambda_once.stores.row import TOKEN
 
 
@@ -59,8 +63,8 @@ def read(path: Path, parameters: Mapping[str, str]) -> Deployment:
     stacks: list[Stack] = []
     opened(Opening(path, dict(parameters), "", ()), stacks, notes)
     found = _deployment(stacks, notes)
-    if not found.tables and not found.functions:
-        raise CannotCheck(
+    if not (found.tables or found.functions or found.loops):
+        raise NothingToCheck(
             f"{path}: nothing here uses lambda-once: no function has LAMBDA_ONCE_TABLE, and no table has "
             f"the key {TOKEN}; give the template of the functions or of the table"
         )
@@ -85,6 +89,7 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
         for each in functions
     ]
     users = _users(made, functions, tokens, notes)
+    users = [_scheduled(each, functions, everything) for each in users]
     sources = list(_sources(everything, users, functions, notes))
     queues = _queues(everything, sources)
     names = {each.resource for each in users}
@@ -97,8 +102,10 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
         sources=tuple(sources),
         queues=tuple(queues),
         layers=tuple(each for each in layers if each.resource in used),
+        loops=tuple(dict.fromkeys(loop for stack in stacks for loop in loops(stack))),
     )
-    seen = (*dict.fromkeys(notes), *faults.undecided(found), policies.UNSEEN, IN_CODE)
+    none = () if users else (NO_FUNCTION,)
+    seen = (*dict.fromkeys(notes), *none, *faults.undecided(found), policies.UNSEEN, IN_CODE)
     return replace(found, not_checked=seen)
 
 
@@ -137,7 +144,7 @@ def _users(
     shared: list[Function] = []
     for function, resource in zip(made, given, strict=True):
         named = _variable(function.environment, "LAMBDA_ONCE_TABLE")
-        own = named is not None and not _is_from_globals(resource)
+        own = any(not _is_from_globals(resource, each) for each in _variables(function))
         if function.handler == faults.WATCHDOG or own or (named is None and _names_table(function, tokens)):
             users.append(function)
         elif named is not None:
@@ -153,11 +160,27 @@ def _users(
     return users
 
 
-def _is_from_globals(resource: Resource) -> bool:
+def _scheduled(function: Function, given: Iterable[Resource], everything: Sequence[Resource]) -> Function:
+    """Return *function*; the watchdog with whether it runs."""
+    if function.handler != faults.WATCHDOG:
+        return function
+    resource = next(each for each in given if each.name == function.resource)
+    return replace(function, idle=idle(resource, everything))
+
+
+def _variables(function: Function) -> Iterator[str]:
+    """Yield the variables that a function has for lambda-once, misspelt ones, too."""
+    values = {} if isinstance(function.environment, Unknown) else function.environment
+    for name, value in values.items():
+        if name.startswith("LAMBDA_ONCE_") and name not in OF_OTHERS and value:
+            yield name
+
+
+def _is_from_globals(resource: Resource, name: str) -> bool:
     raw = resource.stack.raw["Resources"].get(resource.id, {})
     own = (raw.get("Properties") or {}).get("Environment") or {}
     variables = own.get("Variables") if isinstance(own, Mapping) else None
-    is_own = not isinstance(variables, Mapping) or "LAMBDA_ONCE_TABLE" in variables
+    is_own = not isinstance(variables, Mapping) or name in variables
     return str(raw.get("Type")) == f"{SERVERLESS}Function" and not (is_own and variables is not None)
 
 
@@ -173,11 +196,12 @@ def _may_write(function: Function, arns: Iterable[str | Unknown]) -> bool:
 
 
 def _names_table(function: Function, tokens: Iterable[Table]) -> bool:
-    """Whether a policy for single tables allows *function* a write to one of *tokens*."""
+    """Whether a policy for single tables allows *function* a write to one of *tokens*, or to keys of it."""
     if isinstance(function.statements, Unknown):
         return False
     single = [each for each in function.statements if not {"*", UNKNOWN} & {*each.resources}]
-    return any(policies.permits(single, action, each.arn) is True for each in tokens for action in _WRITES)
+    answers = (policies.permits(single, action, each.arn) for each in tokens for action in _WRITES)
+    return any(answer is not False for answer in answers)
 
 
 def _variable(environment: Mapping[str, str | Unknown] | Unknown, name: str) -> str | Unknown | None:
@@ -334,7 +358,7 @@ def _environment(resource: Resource, tables: Iterable[Table]) -> Mapping[str, st
         if not isinstance(text, str):
             found[name] = UNKNOWN
         else:
-            found[name] = names.get(text, text if intrinsics.is_known(text) else UNKNOWN)
+            found[name] = names.get(text.strip(), text if intrinsics.is_known(text) else UNKNOWN)
     return found
 
 
@@ -472,9 +496,11 @@ def _queues(everything: Sequence[Resource], sources: Iterable[EventSource]) -> l
     all_queues = {each.name: each for each in everything if each.kind == "AWS::SQS::Queue"}
     arns = {intrinsics.arn(each.id, each.stack.scope): name for name, each in all_queues.items()}
     wanted = dict.fromkeys(each.source for each in sources if each.source in all_queues)
-    found = [_queue(all_queues[str(each)], arns) for each in wanted]
+    made = {name: _queue(each, arns) for name, each in all_queues.items()}
+    targets = {each.dead_letter for each in made.values()}
+    found = [replace(made[str(each)], is_dead_letter=each in targets) for each in wanted]
     more = dict.fromkeys(each.dead_letter for each in found if each.dead_letter in all_queues)
-    return found + [_queue(all_queues[str(each)], arns) for each in more if each not in wanted]
+    return found + [replace(made[str(each)], is_dead_letter=True) for each in more if each not in wanted]
 
 
 def _queue(resource: Resource, arns: Mapping[str, str]) -> Queue:

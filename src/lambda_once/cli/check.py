@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lambda_once.check.deployment import CannotCheck, Deployment, Finding, Severity
+from lambda_once.check.deployment import CannotCheck, Deployment, Finding, NothingToCheck, Severity
 from lambda_once.cli import options
 from lambda_once.cli.options import with_account, with_output
 from lambda_once.cli.render import Output, Paragraph, line
@@ -36,6 +36,13 @@ def parameter(text: str) -> tuple[str, str]:
     return name, value
 
 
+def accepted(text: str) -> tuple[str, str]:
+    code, colon, resource = text.partition(":")
+    if not (code and colon and resource):
+        raise click.BadParameter(f"{text!r}: give CODE:RESOURCE, such as Q1:PaymentsFunction")
+    return code, resource
+
+
 @click.command("check")
 @click.option(
     "--template",
@@ -58,6 +65,13 @@ def parameter(text: str) -> tuple[str, str]:
     metavar="NAME",
     help="A deployed function; may be repeated. Its table, queues and policies are checked, too.",
 )
+@click.option(
+    "--accept",
+    type=accepted,
+    multiple=True,
+    metavar="CODE:RESOURCE",
+    help="A finding that is as it should be, such as Q1:PaymentsFunction; may be repeated.",
+)
 @with_account
 @with_output
 def check_command(
@@ -65,6 +79,7 @@ def check_command(
     template: Path | None,
     parameters: tuple[tuple[str, str], ...],
     functions: tuple[str, ...],
+    accept: tuple[tuple[str, str], ...],
     table_name: str | None,
     **session: str | None,
 ) -> None:
@@ -75,7 +90,8 @@ def check_command(
 
     What cannot be seen is listed as "not checked". docs/check.md explains the letters of the codes.
 
-    Exit code: 0 nothing but advice, 1 an error or a warning, 2 it could not be checked.
+    Exit code: 0 nothing but advice or accepted findings, 1 an error or a warning, or a template in which
+    nothing uses lambda-once, 2 it could not be checked.
     """
     from lambda_once.check.rules import findings
 
@@ -92,12 +108,20 @@ def check_command(
             if template is None
             else _of_template(template, dict(parameters))
         )
+    except NothingToCheck as error:
+        output.say(f"lambda-once: {error}")
+        raise click.exceptions.Exit(1) from error
     except CannotCheck as error:
         raise click.ClickException(str(error)) from error
-    found = findings(deployment)
-    if found or deployment.not_checked or not output.is_table:
-        output.one(report(found, deployment), _text(found, deployment))
-    output.say(summary(found, deployment))
+    everything = findings(deployment)
+    found = [each for each in everything if (each.code, each.resource) not in accept]
+    agreed = [each for each in everything if (each.code, each.resource) in accept]
+    if everything or deployment.not_checked or not output.is_table:
+        output.one(report(found, agreed, deployment), _text(found, agreed, deployment))
+    for code, resource in accept:
+        if (code, resource) not in {(each.code, each.resource) for each in agreed}:
+            output.say(f"--accept {code}:{resource} matches no finding: remove it, or correct it")
+    output.say(summary(found, agreed, deployment))
     if any(each.severity is not Severity.ADVICE for each in found):
         raise click.exceptions.Exit(1)
 
@@ -148,18 +172,23 @@ def _of_account(
 # -- output
 
 
-def report(found: Sequence[Finding], deployment: Deployment) -> dict[str, Any]:
+def report(found: Sequence[Finding], agreed: Sequence[Finding], deployment: Deployment) -> dict[str, Any]:
+    def rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+        return [each._asdict() | {"severity": each.severity.value} for each in findings]
+
     return {
-        "findings": [each._asdict() | {"severity": each.severity.value} for each in found],
+        "findings": rows(found),
+        "accepted": rows(agreed),
         "notChecked": [each._asdict() for each in deployment.not_checked],
     }
 
 
-def _text(found: Sequence[Finding], deployment: Deployment) -> RenderableType:
+def _text(found: Sequence[Finding], agreed: Sequence[Finding], deployment: Deployment) -> RenderableType:
     from rich.console import Group
 
     missing = (line(f"not checked: {each.resource} ({each.why})") for each in deployment.not_checked)
-    return Group(*(part for each in found for part in _parts(each)), *missing)
+    accepted = (line(f"accepted: {each.code} {each.resource}: {each.what}") for each in agreed)
+    return Group(*(part for each in found for part in _parts(each)), *accepted, *missing)
 
 
 def _parts(finding: Finding) -> Iterator[RenderableType]:
@@ -172,7 +201,7 @@ def _parts(finding: Finding) -> Iterator[RenderableType]:
         yield line(" " * INDENT, (f"{sign} {each}", "green"))
 
 
-def summary(found: Sequence[Finding], deployment: Deployment) -> str:
+def summary(found: Sequence[Finding], agreed: Sequence[Finding], deployment: Deployment) -> str:
     """Return the last line: what was checked, and how much was found."""
     count = Counter(each.severity for each in found)
     checked = {
@@ -186,6 +215,7 @@ def summary(found: Sequence[Finding], deployment: Deployment) -> str:
         _counted(count[Severity.ERROR], "error"),
         _counted(count[Severity.WARNING], "warning"),
         f"{count[Severity.ADVICE]} advice",
+        f"{len(agreed)} accepted",
     ]
     wrong = ", ".join(each for each in results if not each.startswith("0 ")) or "nothing wrong"
     return f"checked {of}: {wrong}; {len(deployment.not_checked)} not checked"

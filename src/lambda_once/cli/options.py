@@ -16,12 +16,12 @@ from lambda_once.cli.caller import caller_arn
 from lambda_once.cli.render import FORMATS, Output
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.results import utf8
+from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.decisions import LONGEST_NAME, LONGEST_REASON, WATCHDOG
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Filter
-from lambda_once.stores.shards import MOST_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

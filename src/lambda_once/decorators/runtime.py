@@ -8,10 +8,11 @@ import threading
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
+from lambda_once.core.variables import TRUE, boolean, configured_shards, given
 from lambda_once.decorators.names import Names
 from lambda_once.decorators.validation import checked_table
 from lambda_once.engine.engine import Engine
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
     from lambda_once.stores.contract import Store
     from lambda_once.stores.store import DynamoDBStore
-
-_TRUE: Final = ("1", "y", "yes", "t", "true", "on")
-_FALSE: Final = ("0", "n", "no", "f", "false", "off")
-"""The words for true and false in Powertools (`shared.functions.strtobool`)."""
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -134,7 +131,8 @@ class Runtime:
         if invocation is not None and known is not None and known[0] is invocation:
             return known[1]
         service = self._service or os.environ.get(SERVICE_VARIABLE) or NO_SERVICE
-        environment = Environment(service, _is_disabled())
+        word = os.environ.get("LAMBDA_ONCE_DISABLED", "")
+        environment = Environment(service, boolean("LAMBDA_ONCE_DISABLED", word) is True)
         self._known = None if invocation is None else (invocation, environment)
         return environment
 
@@ -215,8 +213,8 @@ class Runtime:
         return make(ForgetfulStore(self._real_store), self.clock)
 
     def _warn_of_powertools(self) -> None:
-        word = os.environ.get("POWERTOOLS_IDEMPOTENCY_DISABLED", "").strip().lower()
-        if word in _TRUE and not os.environ.get("LAMBDA_ONCE_DISABLED"):
+        word = given("POWERTOOLS_IDEMPOTENCY_DISABLED").lower()
+        if word in TRUE and not given("LAMBDA_ONCE_DISABLED"):
             reason = (
                 f"POWERTOOLS_IDEMPOTENCY_DISABLED={word} has no effect here: everything is protected. "
                 "Set LAMBDA_ONCE_DISABLED to true to turn that off, or to false to end this warning"
@@ -236,12 +234,11 @@ class Runtime:
         return prepared
 
     @property
-    def _table_name(self) -> str | None:
-        return self._table or os.environ.get("LAMBDA_ONCE_TABLE")
+    def _table_name(self) -> str:
+        return self._table or given("LAMBDA_ONCE_TABLE")
 
     def _new_store(self) -> DynamoDBStore:
         try:
-            from lambda_once.stores.shards import configured_shards
             from lambda_once.stores.store import DynamoDBStore
         except ModuleNotFoundError as error:
             raise Misconfigured(
@@ -264,13 +261,3 @@ class Runtime:
 
     def _log(self, event: Event, reason: str) -> None:
         self.reporter.log(Details(event, reason=reason))
-
-
-def _is_disabled() -> bool:
-    """Read LAMBDA_ONCE_DISABLED. Raises `Misconfigured` for a word that is neither true nor false."""
-    word = os.environ.get("LAMBDA_ONCE_DISABLED", "").strip().lower()
-    if word and word not in _TRUE and word not in _FALSE:
-        raise Misconfigured(
-            f"LAMBDA_ONCE_DISABLED={word}: set it to true (nothing is protected) or false, or unset it"
-        )
-    return word in _TRUE

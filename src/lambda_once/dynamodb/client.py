@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
+from lambda_once.core.variables import CRT, client_word
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ _MATTER: Final = (
 
 
 VARIABLE: Final = "LAMBDA_ONCE_CLIENT"
-CRT: Final = "crt"
 
 STANDARD_REGION: Final = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")
 """Regions whose endpoints end in amazonaws.com (botocore's partitions.json, partition "aws")."""
@@ -107,10 +107,9 @@ def client_named(given: str | None, environ: Mapping[str, str]) -> str:
 
     Raises `Misconfigured` for a word that names no client.
     """
-    source, word = ("client=", given) if given is not None else (f"{VARIABLE}=", environ.get(VARIABLE, ""))
-    if word not in ("", CRT):
-        raise Misconfigured(f"{source}{word} is unknown: use {CRT}, or pass a boto3 client")
-    return word
+    if given is not None:
+        return client_word("client", given)
+    return client_word(VARIABLE, environ.get(VARIABLE, ""))
 
 
 def declined(environ: Mapping[str, str], modules: Container[str]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +11,7 @@ from botocore.exceptions import ClientError
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.results import Parts
+from lambda_once.core.variables import configured_shards, given
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied, message_of
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
@@ -20,7 +20,6 @@ from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.requests import deletion, part_keys
 from lambda_once.stores.row import LISTED, TOKEN, Item, record_of
-from lambda_once.stores.shards import configured_shards
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import NO_INDEX, TokenTransport, projection, unavailable
 
@@ -52,7 +51,7 @@ class TokenTable:
 
         Raises `Misconfigured`.
         """
-        self.name = table or os.environ.get("LAMBDA_ONCE_TABLE") or _no_table()
+        self.name = table or given("LAMBDA_ONCE_TABLE") or _no_table()
         self.shards = configured_shards() if shards is None else shards
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
         self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None

@@ -10,7 +10,6 @@ concurrent runs are safe: each token is resolved by one write, conditional on th
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from datetime import timedelta
 from functools import cache
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.lifecycle import Record
+from lambda_once.core.variables import OF_WATCHDOG, given
 from lambda_once.core.writes import Complete, Hold, Release, Write
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.observability.events import Event
@@ -82,7 +82,6 @@ _RETURNED: Final = {
 }
 """What a run returns in place of the metrics' names."""
 _COUNTED: Final = ("checked", "released", "completed", "newlyHeld", "refused")
-_BOOLEANS: Final = {"": None, "true": True, "false": False}
 
 
 def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the documentation)
@@ -158,29 +157,17 @@ def handler(event: Any, context: Any = None) -> dict[str, Any]:
 
 @cache
 def _from_environment() -> Handler:
-    patterns = os.environ.get("LAMBDA_ONCE_WATCHDOG_RELEASE", "").split(",")
+    values: dict[str, Any] = {name: parse(name, given(name)) for name, parse in OF_WATCHDOG.items()}
+    patterns = values["LAMBDA_ONCE_WATCHDOG_RELEASE"].split(",")
     release: dict[str, Action] = {pattern.strip(): "release" for pattern in patterns if pattern.strip()}
+    times, rows = values["LAMBDA_ONCE_WATCHDOG_TIMES"], values["LAMBDA_ONCE_WATCHDOG_ROWS"]
     return watchdog(
         actions=release,
-        times=_number("LAMBDA_ONCE_WATCHDOG_TIMES", TIMES),
-        rows=_number("LAMBDA_ONCE_WATCHDOG_ROWS", ROWS),
-        sweep=_boolean("LAMBDA_ONCE_WATCHDOG_SWEEP"),
-        status_index=_boolean("LAMBDA_ONCE_STATUS_INDEX") is not False,
+        times=TIMES if times is None else times,
+        rows=ROWS if rows is None else rows,
+        sweep=values["LAMBDA_ONCE_WATCHDOG_SWEEP"],
+        status_index=values["LAMBDA_ONCE_STATUS_INDEX"] is not False,
     )
-
-
-def _number(name: str, default: int) -> int:
-    given = os.environ.get(name) or str(default)
-    if not (given.isascii() and given.isdigit()):
-        raise Misconfigured(f"{name} is {given!r}: set it to a whole number")
-    return int(given)
-
-
-def _boolean(name: str) -> bool | None:
-    given = os.environ.get(name, "")
-    if given not in _BOOLEANS:
-        raise Misconfigured(f"{name} is {given!r}: set it to true or false, or leave it unset")
-    return _BOOLEANS[given]
 
 
 # -- one run

@@ -14,10 +14,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
+from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.dynamodb.retry import pages
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, Entry, Item, indexed
-from lambda_once.stores.shards import MOST_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

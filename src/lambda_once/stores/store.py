@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks, Parts
+from lambda_once.core.variables import sound_shards
 from lambda_once.core.writes import Acquire, Complete, Keep, Write, made_by
 from lambda_once.dynamodb.errors import (
     CANCELED,
@@ -34,7 +35,6 @@ from lambda_once.stores.contract import (
     Written,
 )
 from lambda_once.stores.row import part_of, record_of
-from lambda_once.stores.shards import sound_shards
 from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:

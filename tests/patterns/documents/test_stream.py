@@ -306,7 +306,7 @@ def test_the_handler_is_made_by_the_environment(strict: Ground, environment: pyt
     ("variables", "said"),
     [
         ({}, "LAMBDA_ONCE_DOCUMENTS_TABLE is not set"),
-        ({"TABLE": "t", "GRACE": "soon"}, "give whole seconds"),
+        ({"TABLE": "t", "GRACE": "soon"}, "give a whole number"),
         ({"TABLE": "t", "NAMES": "ttl=expiresAt"}, "NAMES is 'ttl=expiresAt': give a JSON object"),
         ({"TABLE": "t", "NAMES": "5"}, "names=5: give a mapping of body, "),
     ],

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.variables import given, whole
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.documents.parts import HEAD, DocumentId
@@ -83,14 +84,13 @@ def _by_environment() -> Handler:
     table = os.environ.get("LAMBDA_ONCE_DOCUMENTS_TABLE", "")
     if table == "":
         raise Misconfigured("LAMBDA_ONCE_DOCUMENTS_TABLE is not set: name the table of the documents")
-    usual = {"KEY": "pk", "SORT": "sk", "PREFIX": "", "NAMES": "{}", "GRACE": f"{GRACE.total_seconds():.0f}"}
-    key, sort, prefix, names, grace = (
+    grace = whole("LAMBDA_ONCE_DOCUMENTS_GRACE", given("LAMBDA_ONCE_DOCUMENTS_GRACE"))
+    usual = {"KEY": "pk", "SORT": "sk", "PREFIX": "", "NAMES": "{}"}
+    key, sort, prefix, names = (
         os.environ.get(f"LAMBDA_ONCE_DOCUMENTS_{name}") or each for name, each in usual.items()
     )
-    if not (grace.isascii() and grace.isdigit()):
-        raise Misconfigured(f"LAMBDA_ONCE_DOCUMENTS_GRACE is {grace!r}: give whole seconds")
     try:
         documents = Documents(table, key=key, sort=sort, prefix=prefix, names=json.loads(names))
     except ValueError:
         raise Misconfigured(f"LAMBDA_ONCE_DOCUMENTS_NAMES is {names!r}: give a JSON object") from None
-    return cleaner(documents, grace=timedelta(seconds=int(grace)))
+    return cleaner(documents, grace=GRACE if grace is None else timedelta(seconds=grace))
