@@ -202,8 +202,8 @@ def test_the_variable_says_whether_there_is_an_index(
     watchdogs._from_environment.cache_clear()
     monkeypatch.setattr(watchdogs, "watchdog", partial(watchdog, client=strict.client, clock=strict.clock))
     assert ("overdue" in watchdogs.handler({}, None)) is is_searched
-    monkeypatch.setenv("LAMBDA_ONCE_STATUS_INDEX", "no")
+    monkeypatch.setenv("LAMBDA_ONCE_STATUS_INDEX", "maybe")
     watchdogs._from_environment.cache_clear()
-    with pytest.raises(Misconfigured, match="LAMBDA_ONCE_STATUS_INDEX is 'no': set it to true or false"):
+    with pytest.raises(Misconfigured, match="LAMBDA_ONCE_STATUS_INDEX is 'maybe': set it to true or false"):
         watchdogs.handler({}, None)
     watchdogs._from_environment.cache_clear()

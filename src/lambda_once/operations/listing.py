@@ -236,7 +236,7 @@ def count_unfinished(table: TokenTable, now: datetime, wanted: frozenset[Status]
         count(State.HELD, Status.HELD),
         oldest,
         {partition: number for partition, number in alive.items() if number > 0},
-        count(State.RELEASED, Status.RELEASED),
+        released=count(State.RELEASED, Status.RELEASED),
     )
 
 
