@@ -763,7 +763,15 @@ def test_a_misspelt_table_is_found_without_a_policy(nameless: dict[str, Any], fo
     assert codes(alone, folder) == set()
 
 
-@pytest.mark.parametrize("given", [{"Ref": TABLE}, {"Fn::GetAtt": [TABLE, "Arn"]}, {"Fn::ImportValue": "x"}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"Ref": TABLE},
+        {"Fn::GetAtt": [TABLE, "Arn"]},
+        {"Fn::ImportValue": "x"},
+        {"Fn::Sub": f"t=${{{TABLE}}}"},
+    ],
+)
 def test_a_table_of_another_variable_is_advice(
     nameless: dict[str, Any], folder: Path, given: dict[str, Any]
 ) -> None:
@@ -771,6 +779,15 @@ def test_a_table_of_another_variable_is_advice(
     named = written(nameless, f"{VARIABLES}.TOKENS", given)
     (found,) = findings(deployment(named, folder))
     assert (found.code, found.severity) == ("V2", Severity.ADVICE)
+
+
+@pytest.mark.parametrize("given", [{"Ref": "PaymentsQueue"}, {"Fn::Sub": "${AWS::StackName}-x"}, "tokens"])
+def test_variables_of_others_name_no_table(
+    nameless: dict[str, Any], folder: Path, given: dict[str, Any] | str
+) -> None:
+    """The error stays: a queue is no table."""
+    (found,) = findings(deployment(written(nameless, f"{VARIABLES}.QUEUE", given), folder))
+    assert (found.code, found.severity) == ("V10", Severity.ERROR)
 
 
 def test_a_table_whose_name_is_in_the_template_is_advice(nameless: dict[str, Any], folder: Path) -> None:

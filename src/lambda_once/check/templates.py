@@ -358,8 +358,15 @@ def _environment(resource: Resource, tables: Iterable[Table]) -> Mapping[str, st
         if not isinstance(text, str):
             found[name] = UNKNOWN
         else:
-            found[name] = names.get(text.strip(), text if intrinsics.is_known(text) else UNKNOWN)
+            is_ours = name.startswith(("LAMBDA_ONCE_", "POWERTOOLS_"))
+            is_known = intrinsics.is_known(text) or not (is_ours or _may_name(text, tables))
+            found[name] = names.get(text.strip(), text if is_known else UNKNOWN)
     return found
+
+
+def _may_name(text: str, tables: Iterable[Table]) -> bool:
+    """Whether *text*, which has marks, may have the name of one of *tables*; that of a bucket has none."""
+    return "\u2039?" in text or any(intrinsics.mark_of(each.resource) in text for each in tables)
 
 
 # -- sources and queues
