@@ -8,6 +8,7 @@ from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
 from lambda_once.cli import lists
+from lambda_once.core.writes import Release
 from lambda_once.stores.transport import TokenTransport
 from tests.cli.shop import Shop, lines, on_strict, open_shop
 
@@ -39,16 +40,17 @@ def test_nothing_overdue_or_held_exits_with_0(shop: Shop) -> None:
 
 def test_rounds_as_json(shop: Shop) -> None:
     """One object a round."""
+    shop.decide(shop.hold("orders/charge/3"), Release(), because="nothing was charged")
     shop.hold("orders/charge/2")
     shop.begin("orders/charge/1", lease=1)
     shop.clock.advance(10)
     ran = shop.run("watch", "--count", "2", "--output", "jsonl")
     assert lines(ran)[0] == {
-        "at": "2026-11-20T10:12:11.000Z",
+        "at": "2026-11-20T10:12:12.000Z",
         "inProgress": 0,
         "overdue": 1,
         "held": 1,
-        "released": 0,
+        "released": 1,
         "oldestOverdueSeconds": 9,
     }
     assert len(lines(ran)) == 2

@@ -473,6 +473,17 @@ def test_the_table_is_throttled(night: Night) -> None:
     assert TOKEN in night.types(line).output
 
 
+def test_more_is_in_progress_than_usual(night: Night) -> None:
+    """The list has what is alive, the earliest lease first; the totals say how many, in three rounds."""
+    listed, three = SECTIONS["More is in progress than usual"]
+    for order in ("12345", "12346"):
+        night.lapses(order)
+    night.clock.advance(-100)
+    found = night.types(listed).stdout
+    assert found.index(TOKEN) < found.index("orders/charge/12346")
+    assert night.types(three).stdout.count("2 in progress") == 3
+
+
 def test_a_pattern_needs_attention(night: Night) -> None:
     """The ledger's item, and whether one id was added."""
     (shown,) = SECTIONS["A pattern needs attention"]

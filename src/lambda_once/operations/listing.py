@@ -147,10 +147,10 @@ class Counts(NamedTuple):
     """The end of the earliest lease that has expired."""
     in_progress: Mapping[str, int] = MappingProxyType({})
     """With a lease that has not expired."""
-    in_progress_beyond: bool = False
-    """Whether more may be in progress than were counted."""
     released: Mapping[str, int] = MappingProxyType({})
     """Released by a decision, and not run since."""
+    in_progress_beyond: bool = False
+    """Whether more may be in progress than were counted."""
 
     def of(self, status: Status) -> int:
         by_status = {
