@@ -227,16 +227,6 @@ def test_overdue_tasks(night: Night) -> None:
     assert night.charged == ["12345"]
 
 
-def test_more_is_in_progress_than_usual(night: Night) -> None:
-    """What is at work is listed and counted, and nothing of it is decided."""
-    listed, watched = SECTIONS["More is in progress than usual"]
-    night.fails("12345", Killed())
-    night._unfinish("12345", None)
-    assert TOKEN in night.types(listed).output
-    assert "1" in night.types(watched).output
-    assert night.row().state is State.IN_PROGRESS
-
-
 def _again(night: Night) -> None:
     """Let the order be overdue once more."""
     night.client.delete_item(TableName=night.table, Key={"lockToken": {"S": TOKEN}})
