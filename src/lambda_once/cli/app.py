@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +11,7 @@ import click
 
 from lambda_once.cli.advice import for_operator
 from lambda_once.cli.options import SESSION, before_commands, shared_defaults
+from lambda_once.cli.render import discard_output
 from lambda_once.errors import OnceError
 
 if TYPE_CHECKING:
@@ -78,23 +78,14 @@ class Commands(click.Group):
         except OnceError as error:
             raise click.ClickException(for_operator(error, ctx.meta.get(SESSION))) from error
         except BrokenPipeError:  # the reader has exited, as `head` does
-            _discard_output()
+            discard_output()
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
             if error.filename is not None:
                 raise
-            _discard_output()
+            discard_output()
             raise click.ClickException(f"cannot write the output: {error.strerror}") from error
         return code
-
-
-def _discard_output() -> None:
-    """Discard what Python still flushes at its exit."""
-    try:
-        descriptor = sys.stdout.fileno()
-    except OSError:  # a test's, which is not a file
-        return
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def one_line(error: click.ClickException) -> str:

@@ -8,7 +8,9 @@ Keys, errors and names come from clients. So all text that reaches a terminal is
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import wrap
@@ -129,6 +131,15 @@ class Output:
             self.say(f"not readable: {each}")
         if len(malformed) > MOST_NAMED:
             self.say(f"not readable: {len(malformed) - MOST_NAMED:,} more")
+
+
+def discard_output() -> None:
+    """Discard what Python still flushes at its exit."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:  # a test's, which is not a file
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def console(*, err: bool = False) -> Console:
