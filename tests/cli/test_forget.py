@@ -207,10 +207,10 @@ def test_nothing_is_written(
     assert payments.ask("p-1") == LARGE
 
 
-def test_an_unknown_token_is_bad_input(payments: Payments) -> None:
-    """One line, and exit code 2."""
+def test_an_unknown_token_is_not_found(payments: Payments) -> None:
+    """One line, and exit code 1."""
     ran = payments.run("forget", "shop/charge/none", *SURE)
-    assert (ran.exit_code, "no token shop/charge/none in the table" in output_of(ran)) == (2, True)
+    assert (ran.exit_code, "no token shop/charge/none in the table" in output_of(ran)) == (1, True)
 
 
 # -- the row itself, whose key is personal data

@@ -340,7 +340,8 @@ def test_a_probe_that_fails_leaves_the_token(post: Post, probe: Any, error: str)
 
 
 def test_concurrent_watchdogs_resolve_each_token_once(post: Post) -> None:
-    """What both have read one of them writes; the other is refused, and a release counts once.
+    """
+    What both have read one of them writes; the other is refused, and a release counts once.
 
     The second one begins behind the token whose probe is being asked.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lambda_once.cli.advice import for_operator
-from lambda_once.cli.options import SESSION, before_commands, shared_defaults
+from lambda_once.cli.options import SESSION, NotFound, before_commands, shared_defaults
 from lambda_once.cli.render import discard_output
 from lambda_once.errors import OnceError
 
@@ -60,7 +60,7 @@ class Commands(click.Group):
             code = super().main(args, standalone_mode=False, **options)
         except click.ClickException as error:
             click.echo(one_line(error), err=True)
-            sys.exit(BAD_INPUT)
+            sys.exit(NotFound.exit_code if isinstance(error, NotFound) else BAD_INPUT)
         except click.Abort:
             click.echo("lambda-once: aborted", err=True)
             sys.exit(1)
@@ -112,6 +112,6 @@ def app(ctx: click.Context, /, **shared: Any) -> None:
 
     These options may also follow the command. Credentials and region are those of the AWS CLI.
     Exit code: 0 success; 1 a token is overdue or held, none was found, a write was refused, two events
-    differ, or a response goes to somebody else; 2 bad input or no table.
+    differ, or a response goes to somebody else; 2 bad input, no table, or the answer is unknown.
     """
     ctx.default_map = shared_defaults(COMMANDS, shared)

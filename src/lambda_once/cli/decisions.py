@@ -17,7 +17,16 @@ import click
 
 from lambda_once.cli.advice import for_operator
 from lambda_once.cli.lists import ROWS_OF_A_TABLE
-from lambda_once.cli.options import DURATION, SESSION, Access, Consent, with_consent, with_filter, with_table
+from lambda_once.cli.options import (
+    DURATION,
+    SESSION,
+    Access,
+    Consent,
+    NotFound,
+    with_consent,
+    with_filter,
+    with_table,
+)
 from lambda_once.cli.render import discard_output, record_json, side_by_side, token_list
 from lambda_once.cli.scans import SCAN, searching
 from lambda_once.cli.search import PARTS_MISSING
@@ -127,14 +136,14 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
 
 
 def _row(access: Access, token: str) -> Record:
-    """Return the row of *token*. Raises `Misconfigured` if there is none."""
+    """Return the row of *token*. Raises `NotFound` if there is none."""
     if token == "":
         raise click.UsageError("TOKEN is empty: pass a lock token")
     record = by_token(access.table, token)
     if record is None:
         name = parts_of(token)
         key = token if name is None else name.key
-        raise Misconfigured(
+        raise NotFound(
             f"no token {token} in the table {access.table.name}: "
             f"lambda-once show {quote(key)} finds the token of a key"
         )
@@ -258,8 +267,8 @@ def resolve_command(
     --failed stores an error of kind Failed whose message is --because: duplicates raise it as
     StoredError.
 
-    Exit code: 0 written, 1 refused (the row has changed, it requires --force, or you declined), 2 bad
-    input or no table.
+    Exit code: 0 written; 1 not found, or refused (the row has changed, it requires --force, or you
+    declined); 2 bad input, no table, or it is unknown whether it was written.
     """
     how = _chosen(flags, keep)
     _check_options(how, result, keep, consent)
@@ -478,8 +487,8 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
 
     Copies in backups, streams and logs are not erased.
 
-    Exit code: 0 erased, 1 refused (the row has changed, it stores nothing, it is in progress, or you
-    declined), 2 bad input or no table.
+    Exit code: 0 erased; 1 not found, or refused (the row has changed, it stores nothing, it is in
+    progress, or you declined); 2 bad input, no table, or it is unknown whether it was erased.
     """
     before, now = _row(access, token), access.table.now()
     why = _other_attempt(before, attempt) or (delete_objection if row else forget_objection)(before)
