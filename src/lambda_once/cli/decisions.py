@@ -119,12 +119,13 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
         return
     if not consent.given(proposal.question):
         _refuse(access, proposal, "you declined", before)
-    if proposal.erases_parts and (erased := access.table.erase_parts(before)):
+    erased = access.table.erase_parts(before) if proposal.erases_parts else 0
+    if erased:
         output.say(f"erased parts of its result: {erased}")  # whatever becomes of the row
     if not is_written(access, write):
         current = access.table.read(before.token)
         output.show(side_by_side({"as shown": before, "now": current}, now))
-        _refuse(access, proposal, "the row has changed since it was shown", current)
+        _refuse(access, proposal, "the row has changed since it was shown", current, erased)
     after = None if isinstance(write, Deletion) else after_write(before, write)
     if after is None:
         output.say(f"{before.token}: deleted")
@@ -132,7 +133,7 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
         output.show(side_by_side({"before": before, "now": after}, now))
     _print_consequences(access, proposal)
     output.say(CACHES)
-    _report(access, proposal, after, written=True)
+    _report(access, proposal, after, written=True, erased=erased)
 
 
 def _row(access: Access, token: str) -> Record:
@@ -187,9 +188,15 @@ def is_written(access: Access, write: Write | Deletion) -> bool:
             assert_never(unreachable)
 
 
-def _refuse(access: Access, proposal: Proposal, why: str, current: Record | None) -> Never:
-    access.output.say(f"refused, nothing was written: {why}")
-    _report(access, proposal, current, written=False)
+def _refuse(access: Access, proposal: Proposal, why: str, current: Record | None, erased: int = 0) -> Never:
+    if erased:
+        access.output.say(
+            f"refused: {why}. Parts of its result that were erased before: {erased}. Run this command again "
+            "to erase the rest"
+        )
+    else:
+        access.output.say(f"refused, nothing was written: {why}")
+    _report(access, proposal, current, written=False, erased=erased)
     raise click.exceptions.Exit(1)
 
 
@@ -198,7 +205,9 @@ def _print_consequences(access: Access, proposal: Proposal) -> None:
         access.output.say(f"{_LABELS.get(name, name)}: {text}")
 
 
-def _report(access: Access, proposal: Proposal, current: Record | None, *, written: bool) -> None:
+def _report(
+    access: Access, proposal: Proposal, current: Record | None, *, written: bool, erased: int = 0
+) -> None:
     """Print the outcome as data; as a table it has been shown already."""
     if access.output.is_table:
         return
@@ -207,6 +216,7 @@ def _report(access: Access, proposal: Proposal, current: Record | None, *, writt
         "lockToken": before.token,
         **proposal.decision,
         "written": written,
+        **({"erasedParts": erased} if proposal.erases_parts else {}),
         "shown": record_json(before, now),
         "now": None if current is None else record_json(current, now),
     }

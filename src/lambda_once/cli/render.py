@@ -421,7 +421,7 @@ def _field_text(field: str, value: Any) -> str:
 def story_json(record: Record, now: datetime, parts_present: int | None, log_group: str | None) -> Row:
     """Return all that ``show`` prints of a row. *log_group*: where its function logs, if known."""
     return record_json(record, now, parts_present) | {
-        "outlook": outlook(record, now),
+        "outlook": outlook(record, now, parts_present),
         "story": [
             {"at": None if event.at is None else stamp(event.at), "what": event.what}
             for event in story(record, now)
@@ -444,7 +444,7 @@ def story_lines(
     status = token_status(record, now).value
     lines: list[RenderableType] = [
         line((Status(status).words, COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
-        Paragraph(outlook(record, now)),
+        Paragraph(outlook(record, now, parts_present)),
         "",
         labelled(_events(record, now, parts_present)),
         "",
