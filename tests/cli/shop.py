@@ -137,9 +137,9 @@ def lines(ran: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def complaint(ran: Result) -> str:
-    """Return the one line that a command said about bad input: exit code 2, no data, no traceback."""
-    assert (ran.exit_code, ran.stdout) == (2, ""), ran.output
+def complaint(ran: Result, code: int = 2) -> str:
+    """Return the one line that a command said about bad input: the exit code, no data, no traceback."""
+    assert (ran.exit_code, ran.stdout) == (code, ""), ran.output
     (line,) = ran.stderr.splitlines()
     assert line.startswith("lambda-once: ")
     return str(line)

@@ -10,6 +10,7 @@ import pytest
 from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 from click.testing import CliRunner
 
+from lambda_once.cli import search
 from lambda_once.cli.app import app
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.transport import TokenTransport
@@ -17,6 +18,7 @@ from tests.cli.shop import Shop, complaint, lines, on_engine, on_strict
 from tests.kit import strangers
 from tests.kit.ports import free_port
 
+SURE = ("--because", "x", "--by", "ann", "--yes")
 READERS = [["list"], ["find", "12345"], ["show", "orders/charge/1"], ["watch", "--count", "1"]]
 BY_COMMAND = pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
 
@@ -295,7 +297,6 @@ def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None
         (["find", "x", "--segments", "65"], "--segments"),
         (["show"], "TOKEN"),
         (["show", ""], "TOKEN is empty"),
-        (["resolve", "lost-1", "--done", "--because", "x", "--yes"], "lambda-once show lost-1 finds"),
         (["show", "1", "--name", "charge"], "--name requires --service"),
         (["show", "1", "--scope", "acme"], "--scope requires"),
         (["show", "", "--service", "orders", "--name", "charge"], "TOKEN is empty"),
@@ -402,3 +403,31 @@ def test_the_shell_completes_commands() -> None:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
     )
     assert {line.partition(",")[2] for line in ran.stdout.splitlines()} == {"resolve", "redrive"}
+
+
+ABSENT = {
+    "show": ["show", "nope"],
+    "show of a token": ["show", "orders/charge/nope"],
+    "show of a function": ["show", "--service", "orders", "--name", "charge", "nope"],
+    "find": ["find", "nope"],
+    "resolve": ["resolve", "orders/charge/nope", "--done", *SURE],
+    "forget": ["forget", "orders/charge/nope", *SURE],
+}
+
+
+@pytest.mark.parametrize("command", ABSENT.values(), ids=ABSENT.keys())
+def test_a_token_that_is_not_there_is_exit_code_1(shop: Shop, command: list[str]) -> None:
+    """A script can tell it from a wrong table, where it cannot know: exit code 2."""
+    shop.complete("orders/charge/1")
+    assert shop.run(*command).exit_code == 1
+    assert shop.run(*command, "--table", "no-such-table").exit_code == 2
+
+
+def test_a_search_that_was_cut_cannot_tell(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of the table may have it: exit code 2."""
+    shop.complete("orders/charge/1")
+    monkeypatch.setattr(search, "PAGES_OF_SHOW", 3)
+    for command in (["find", "nope", "--segments", "4", "--max-pages", "3"], ["show", "nope"]):
+        ran = shop.run(*command)
+        assert (ran.exit_code, ran.stdout) == (2, "")
+        assert "not read to its end" in ran.stderr

@@ -148,7 +148,7 @@ def test_pages_are_bounded(shop: Shop) -> None:
     """What was not read is said, also where nothing was found."""
     shop.complete("orders/charge/order_1")
     ran = shop.run("find", "nothing like it", "--segments", "4", "--max-pages", "3")
-    assert ran.exit_code == 1
+    assert ran.exit_code == 2
     assert "read 3 pages" in ran.stderr
     assert "stopped after 3 pages: the table was not read to its end" in ran.stderr
     assert (

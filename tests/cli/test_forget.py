@@ -207,10 +207,10 @@ def test_nothing_is_written(
     assert payments.ask("p-1") == LARGE
 
 
-def test_an_unknown_token_is_bad_input(payments: Payments) -> None:
-    """One line, and exit code 2."""
+def test_an_unknown_token_is_not_found(payments: Payments) -> None:
+    """One line, and exit code 1."""
     ran = payments.run("forget", "shop/charge/none", *SURE)
-    assert (ran.exit_code, "no token shop/charge/none in the table" in output_of(ran)) == (2, True)
+    assert (ran.exit_code, "no token shop/charge/none in the table" in output_of(ran)) == (1, True)
 
 
 # -- the row itself, whose key is personal data
@@ -330,6 +330,37 @@ def test_a_row_that_has_changed_is_refused(payments: Payments, monkeypatch: pyte
     row = payments.row("p-1")
     assert (row.state, row.stored) == (State.COMPLETE, Inline("5"))
     assert payments.ask("p-1") == 5
+
+
+def test_parts_that_were_erased_before_the_row_changed(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another operator keeps it for longer: the parts are gone all the same, and `show` says so, too."""
+    token = _charge(payments, LARGE)
+    erase = TokenTable.erase_parts
+
+    def meanwhile(table: TokenTable, record: Record) -> int:
+        assert payments.run("resolve", token, "--keep", "90d", *SURE).exit_code == 0
+        return erase(table, record)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TokenTable, "erase_parts", meanwhile)
+        ran = payments.run("forget", token, "--output", "json", *SURE)
+    count = payments.row("p-1").stored
+    assert isinstance(count, Parts)
+    assert ran.exit_code == 1
+    assert "nothing was written" not in ran.stderr
+    assert ran.stderr.splitlines()[-1] == (
+        "refused: the row has changed since it was shown. Parts of its result that were erased before: "
+        f"{count.count}. Run this command again to erase the rest"
+    )
+    outcome = json.loads(ran.stdout)
+    assert (outcome["written"], outcome["erasedParts"]) == (False, count.count)
+    shown = payments.run("show", token)
+    assert shown.exit_code == 1
+    assert "done, but parts of its result are missing: a duplicate gets ResultUnavailable" in output_of(shown)
+    assert "gets the stored result" not in output_of(shown)
+    assert payments.run("forget", token, *SURE).exit_code == 0
 
 
 def test_twin_without_the_condition(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -481,7 +512,7 @@ def test_the_outcome_as_data(payments: Payments) -> None:
     token = _charge(payments, NAME)
     ran = payments.run("forget", token, "--output", "json", *SURE)
     outcome = json.loads(ran.stdout)
-    assert set(outcome) == {"lockToken", "written", "shown", "now"}
+    assert set(outcome) == {"lockToken", "written", "erasedParts", "shown", "now"}
     assert (outcome["lockToken"], outcome["written"]) == (token, True)
     assert (outcome["shown"]["result"]["kind"], outcome["now"]["result"]["kind"]) == ("text", "forgotten")
     assert NAME not in ran.output

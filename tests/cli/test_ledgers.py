@@ -272,9 +272,9 @@ def test_all_shards_are_summed(points: Points) -> None:
 
 
 def test_a_key_without_an_item(points: Points) -> None:
-    """One line, and exit code 2."""
+    """One line, and exit code 1."""
     points.ledger()
-    assert complaint(points.show("cust_78", "--id", "1")) == (
+    assert complaint(points.show("cust_78", "--id", "1"), 1) == (
         f"lambda-once: table {points.table} has no item cust_78: nothing was added to it, or it has expired"
     )
 

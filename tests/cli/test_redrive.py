@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
+import click
 import pytest
 
 from lambda_once.cli import decisions, options
+from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Decider, Resolve, State
+from lambda_once.errors import Misconfigured
 from lambda_once.operations import decisions as operations_decisions
 from lambda_once.operations.decisions import HELD, Author, decided
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered, Written
+from tests.cli.shop import Shop, open_shop
 from tests.operations.payments import Payments, open_each, open_payments, output_of
 
-__all__ = ["open_each", "open_payments"]
+__all__ = ["open_each", "open_payments", "open_shop"]
 
+REMAIN = "{} remain: run this command again before you redrive the queue"
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
 
 
@@ -62,15 +68,171 @@ def test_only_what_was_asked_for_is_released(payments: Payments, options: list[s
     """The oldest first."""
     _some_are_held(payments)
     ran = payments.run("redrive", *options, *SURE)
-    assert ran.exit_code == 0
+    assert ran.exit_code == ("--limit" in options)
     assert _states(payments) == [State.RELEASED] * many + [State.HELD] * (4 - many)
 
 
-def test_a_limit_prints_that_more_match(payments: Payments) -> None:
-    """Otherwise an operator would take it for all."""
+def test_a_limit_prints_what_remains(payments: Payments) -> None:
+    """Otherwise an operator would take it for all, and redrive the queue."""
     _some_are_held(payments)
-    assert "more than --limit 3" in output_of(payments.run("redrive", "--limit", "3", *SURE))
-    assert "more than" not in output_of(payments.run("redrive", "--limit", "3", *SURE))
+    ran = payments.run("redrive", "--limit", "3", *SURE)
+    assert ran.exit_code == 1
+    assert ran.stderr.splitlines()[-1] == REMAIN.format(1)
+    assert payments.run("redrive", "--limit", "3", *SURE).exit_code == 0
+
+
+def test_a_whole_outage_is_released(each: Payments) -> None:
+    """More than a table shows and than a page of the index has; each is written once."""
+    payments = each
+    for number in range(105):
+        payments.hold(f"p-{number}")
+    ran = payments.run("redrive", *SURE)
+    assert ran.exit_code == 0
+    assert "105 released" in output_of(ran)
+    assert "105 held, the first 100 shown" in output_of(ran)
+    assert {payments.row(f"p-{number}").state for number in range(105)} == {State.RELEASED}
+
+
+def test_what_is_held_again_meanwhile_is_left(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poison message that comes back at once would otherwise run without an end."""
+    _some_are_held(payments)
+    original = TokenTable.write
+
+    def at_once(table: TokenTable, write: Any) -> Any:
+        answer = original(table, write)
+        payments.hold(write.token.rpartition("/")[2])
+        return answer
+
+    monkeypatch.setattr(TokenTable, "write", at_once)
+    ran = payments.run("redrive", *SURE)
+    assert ran.exit_code == 0
+    assert "4 released" in output_of(ran)
+    assert [payments.asked.count(f"p-{number}") for number in range(4)] == [2] * 4
+    assert _states(payments) == [State.HELD] * 4
+
+
+EXPIRED = Misconfigured("UpdateItem was refused: the token has expired")
+STOPPED = {
+    "Ctrl-C": (KeyboardInterrupt(), "interrupted", "unanswered"),
+    "credentials that expired": (EXPIRED, "lambda-once: UpdateItem was refused", "left"),
+}
+
+
+@pytest.mark.parametrize("form", ["table", "json", "jsonl"])
+@pytest.mark.parametrize(("stop", "why", "second"), STOPPED.values(), ids=STOPPED.keys())
+def test_an_interrupted_redrive_reports_what_it_did(
+    payments: Payments,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    stop: BaseException,
+    why: str,
+    second: str,
+) -> None:
+    """What was released, what remains, and of which token it is unknown: exit code 1."""
+    _some_are_held(payments)
+    original = TokenTable.write
+
+    def stopped(table: TokenTable, write: Any) -> Any:
+        if write.token.endswith("p-1"):
+            raise stop
+        return original(table, write)
+
+    monkeypatch.setattr(TokenTable, "write", stopped)
+    ran = payments.run("redrive", "--output", form, *SURE)
+    assert ran.exit_code == 1
+    said = ran.stderr.splitlines()
+    assert any(line.startswith(why) for line in said)
+    assert any(line.startswith("1 released") for line in said)
+    assert said[-1] == REMAIN.format(3)
+    if form != "table":
+        rows = json.loads(ran.stdout) if form == "json" else list(map(json.loads, ran.stdout.splitlines()))
+        assert [row["outcome"] for row in rows] == ["released", second, "left", "left"]
+    assert _states(payments) == [State.RELEASED, *[State.HELD] * 3]
+
+
+def test_a_reader_that_exits_stops_the_release(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `head` does: nobody would see what becomes of the others."""
+    _some_are_held(payments)
+    printed: list[str] = []
+    echo = click.echo
+
+    def closed(message: Any = None, **options: Any) -> None:
+        if not options.get("err"):
+            printed.append(message)
+            if len(printed) == 2:
+                raise BrokenPipeError
+        echo(message, **options)
+
+    monkeypatch.setattr(click, "echo", closed)
+    ran = payments.run("redrive", "--output", "jsonl", *SURE)
+    assert ran.exit_code == 1
+    assert "2 released, 2 left" in ran.stderr
+    assert ran.stderr.splitlines()[-1] == REMAIN.format(2)
+    assert _states(payments) == [State.RELEASED] * 2 + [State.HELD] * 2
+
+
+LOST = [f"shop/charge/p-{number}" for number in range(2)]
+
+
+def _some_are_overdue(shop: Shop) -> None:
+    """The function was killed in two payments; a third is in progress, a fourth held."""
+    shop.hold("shop/charge/p-held")
+    for token in LOST:
+        shop.begin(token)
+    shop.clock.advance(31)
+    shop.begin("shop/charge/p-alive")
+
+
+def _state(shop: Shop, token: str) -> State:
+    record = TokenTable(shop.name, shop.client, shop.clock).read(token)
+    assert record is not None
+    return record.state
+
+
+def test_overdue_tokens_are_released_only_if_asked_for(shop: Shop) -> None:
+    """Not done is then a claim about the provider, and the question is about that."""
+    _some_are_overdue(shop)
+    ran = shop.run("redrive", *SURE)
+    assert (ran.exit_code, _state(shop, "shop/charge/p-held")) == (0, State.RELEASED)
+    assert [_state(shop, token) for token in LOST] == [State.IN_PROGRESS] * 2
+    ran = shop.run("redrive", "--overdue", *SURE)
+    assert ran.exit_code == 0
+    assert "2 overdue: it is unknown whether their work was done" in output_of(ran)
+    assert "2 released" in output_of(ran)
+    assert [_state(shop, token) for token in LOST] == [State.RELEASED] * 2
+    assert _state(shop, "shop/charge/p-alive") is State.IN_PROGRESS
+
+
+def test_overdue_tokens_have_a_question_of_their_own(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who declines changes nothing."""
+    _some_are_overdue(shop)
+    monkeypatch.setattr(options, "is_terminal", lambda: True)
+    ran = shop.run("redrive", "--overdue", "--because", "x")
+    assert ran.exit_code == 1
+    assert "Their next deliveries run. Are you sure that none of these 2 was done?" in output_of(ran)
+    assert [_state(shop, token) for token in LOST] == [State.IN_PROGRESS] * 2
+
+
+def test_a_lease_that_was_extended_meanwhile_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was overdue when it was shown, and its attempt is alive."""
+    _some_are_overdue(shop)
+    original = TokenTable.write
+
+    def late(table: TokenTable, write: Any) -> Any:
+        if write.token == LOST[0]:
+            shop.client.update_item(
+                TableName=shop.name,
+                Key={"lockToken": {"S": write.token}},
+                UpdateExpression="SET expectedCompletion = :later",
+                ExpressionAttributeValues={":later": {"S": stamp(shop.clock.now() + timedelta(60))}},
+            )
+        return original(table, write)
+
+    monkeypatch.setattr(TokenTable, "write", late)
+    ran = shop.run("redrive", "--overdue", *SURE)
+    assert ran.exit_code == 1
+    assert "1 released, 1 refused" in output_of(ran)
+    assert [_state(shop, token) for token in LOST] == [State.IN_PROGRESS, State.RELEASED]
 
 
 def test_nothing_held_exits_with_0(payments: Payments) -> None:

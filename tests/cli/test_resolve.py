@@ -528,7 +528,7 @@ def test_an_unknown_token_is_one_line(payments: Payments, token: str, expected: 
     """With the command that finds the token of a key."""
     payments.hold("p-1")
     ran = payments.run("resolve", token, "--done", *SURE)
-    assert ran.exit_code == 2
+    assert ran.exit_code == (1 if token else 2)
     assert expected in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
 

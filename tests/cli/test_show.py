@@ -457,7 +457,7 @@ def test_a_large_table_requires_scan(shop: Shop, monkeypatch: pytest.MonkeyPatch
 def test_an_unknown_token_prints_advice(shop: Shop) -> None:
     """What is near among the unfinished, and how parts of a key are found."""
     ran = shop.run("show", "missing")
-    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert (ran.exit_code, ran.stdout) == (1, "")
     assert ran.stderr.splitlines()[-1] == (
         f"lambda-once: no token and no key missing in the table {shop.name}. It never arrived, it has "
         "expired (keep=), or its key is another one: a hash of the payload, or the key of an API's client. "
@@ -467,7 +467,7 @@ def test_an_unknown_token_prints_advice(shop: Shop) -> None:
     shop.begin("orders/charge/12345-b")
     assert "unfinished and similar: orders/charge/12345-b. It" in shop.run("show", "12345").stderr
     assert shop.run("show", "orders/charge/12345").stderr.endswith("lambda-once find 12345\n")
-    message = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a/b c%"))
+    message = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a/b c%"), 1)
     assert "orders/refund has no key a/b c%" in message
     assert "lambda-once find 'a/b c%'" in message
 
@@ -478,7 +478,7 @@ def test_a_part_row_is_no_token(shop: Shop) -> None:
     shop.put({"lockToken": {"S": "lambda-once#watchdog"}})
     for beside in (f"{TOKEN}#a1#0", "lambda-once#watchdog"):
         ran = shop.run("show", beside)
-        assert (ran.exit_code, ran.stdout) == (2, "")
+        assert (ran.exit_code, ran.stdout) == (1, "")
         assert f"no token and no key {beside}" in ran.stderr
 
 

@@ -95,7 +95,7 @@ def open_shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
 @pytest.fixture(name="run")
 def on_screen(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return what runs a command on a screen, as the installed program does."""
-    monkeypatch.setattr(cli, "_discard_output", lambda: None)
+    monkeypatch.setattr(cli, "discard_output", lambda: None)
     monkeypatch.chdir(EVENT.parents[1])
 
     def run(mode: Mode, columns: int, *arguments: str) -> Printed:

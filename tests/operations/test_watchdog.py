@@ -390,7 +390,11 @@ def test_a_probe_that_fails_leaves_the_token(post: Post, probe: Any, error: str)
 
 
 def test_concurrent_watchdogs_resolve_each_token_once(post: Post) -> None:
-    """What both have read one of them writes; the other is refused, and a release counts once."""
+    """
+    What both have read one of them writes; the other is refused, and a release counts once.
+
+    The second one begins behind the token whose probe is being asked.
+    """
     post.lapse(*range(12))
     other: list[dict[str, Any]] = []
 
@@ -400,7 +404,7 @@ def test_concurrent_watchdogs_resolve_each_token_once(post: Post) -> None:
         return NOT_DONE
 
     found = post.run(actions={"charge": slow})
-    assert (other[0]["released"], found["released"], found["refused"]) == (12, 0, 12)
+    assert (other[0]["released"], found["released"], found["refused"]) == (11, 1, 11)
     assert post.states(*range(12)) == [State.RELEASED] * 12
     assert [each.times for n in range(12) for each in post.row(n).decisions] == [1] * 12
 
@@ -429,6 +433,61 @@ def test_an_attempt_that_completes_meanwhile_wins(post: Post) -> None:
     found = post.run(actions={"charge": slow})
     assert (found["released"], found["refused"]) == (1, 1)
     assert post.row("a").stored == Inline('"late"')
+
+
+class Killed(BaseException):
+    """Lambda ended the environment: nothing in it runs on."""
+
+
+def _run_killed(post: Post, probe: Any, **options: Any) -> None:
+    with pytest.raises(Killed):
+        post.run(actions={"charge": probe, "ship": "release"}, **options)
+
+
+def test_a_probe_that_never_returns_stops_no_other(post: Post) -> None:
+    """The next run asks the others; the run after that begins anew."""
+    post.lapse(*range(6))
+    asked: list[str] = []
+
+    def probe(lapsed: Lapsed) -> object:
+        asked.append(lapsed.token[-1])
+        if lapsed.token.endswith("0"):
+            raise Killed
+        return NOT_DONE
+
+    _run_killed(post, probe)
+    found = post.run(actions={"charge": probe})
+    assert (found["released"], found["truncated"]) == (5, False)
+    assert asked == ["0", "1", "2", "3", "4", "5"]
+    assert post.states(*range(6)) == [State.IN_PROGRESS, *[State.RELEASED] * 5]
+    _run_killed(post, probe)
+    assert asked[-1] == "0"
+
+
+def test_answers_before_a_probe_that_never_returns_are_kept(post: Post) -> None:
+    """Each is written at once, and so are the releases of other functions, which wait for no probe."""
+    ship = "orders/ship/{}"
+    post.lapse(*range(3), after=0)
+    post.lapse("x", token=ship, after=0)
+    post.lapse(3, after=0)
+    post.lapse("y", token=ship)
+
+    def probe(lapsed: Lapsed) -> object:
+        if lapsed.token.endswith("3"):
+            raise Killed
+        return NOT_DONE
+
+    _run_killed(post, probe)
+    assert post.states(*range(4)) == [*[State.RELEASED] * 3, State.IN_PROGRESS]
+    assert [post.row(key, ship).state for key in "xy"] == [State.RELEASED] * 2
+
+
+def test_releases_without_a_probe_are_written_in_pages(post: Post) -> None:
+    """No place is saved for them: they take no time of their own."""
+    post.lapse(*range(3))
+    post.sent.clear()
+    assert post.run(actions=RELEASE)["released"] == 3
+    assert post.sent["UpdateItem"] == 3
 
 
 # ------------------------------------------------------------------ where it goes on
@@ -533,7 +592,7 @@ def test_a_run_without_answers_raises_and_leaves_all_consistent(
     post.lapse(*range(4))
     with (
         post.failing("UpdateItem", ReadTimeoutError(endpoint_url="x"), after=2),
-        pytest.raises(StoreUnavailable, match="the next run re-checks it"),
+        pytest.raises(StoreUnavailable, match="a later run re-checks it"),
     ):
         post.run(actions=RELEASE)
     assert sorted(state.value for state in post.states(*range(4))) == ["inProgress"] * 2 + ["released"] * 2

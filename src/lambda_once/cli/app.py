@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import io
-import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from lambda_once.cli.advice import for_operator
-from lambda_once.cli.options import SESSION, before_commands, shared_defaults
+from lambda_once.cli.options import SESSION, NotFound, before_commands, shared_defaults
+from lambda_once.cli.render import discard_output
 from lambda_once.errors import OnceError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Commands(click.Group):
             code = super().main(args, standalone_mode=False, **options)
         except click.ClickException as error:
             click.echo(one_line(error), err=True)
-            sys.exit(BAD_INPUT)
+            sys.exit(NotFound.exit_code if isinstance(error, NotFound) else BAD_INPUT)
         except click.Abort:
             click.echo("lambda-once: aborted", err=True)
             sys.exit(1)
@@ -78,23 +78,14 @@ class Commands(click.Group):
         except OnceError as error:
             raise click.ClickException(for_operator(error, ctx.meta.get(SESSION))) from error
         except BrokenPipeError:  # the reader has exited, as `head` does
-            _discard_output()
+            discard_output()
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
             if error.filename is not None:
                 raise
-            _discard_output()
+            discard_output()
             raise click.ClickException(f"cannot write the output: {error.strerror}") from error
         return code
-
-
-def _discard_output() -> None:
-    """Discard what Python still flushes at its exit."""
-    try:
-        descriptor = sys.stdout.fileno()
-    except OSError:  # a test's, which is not a file
-        return
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def one_line(error: click.ClickException) -> str:
@@ -121,6 +112,6 @@ def app(ctx: click.Context, /, **shared: Any) -> None:
 
     These options may also follow the command. Credentials and region are those of the AWS CLI.
     Exit code: 0 success; 1 a token is overdue or held, none was found, a write was refused, two events
-    differ, or a response goes to somebody else; 2 bad input or no table.
+    differ, or a response goes to somebody else; 2 bad input, no table, or the answer is unknown.
     """
     ctx.default_map = shared_defaults(COMMANDS, shared)

@@ -7,16 +7,27 @@ import re
 import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
+from itertools import chain
 from math import isinf
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypedDict, Unpack, assert_never
 
 import click
 
-from lambda_once.cli.options import DURATION, Access, Consent, with_consent, with_filter, with_table
-from lambda_once.cli.render import record_json, side_by_side, token_list
+from lambda_once.cli.advice import for_operator
+from lambda_once.cli.lists import ROWS_OF_A_TABLE
+from lambda_once.cli.options import (
+    DURATION,
+    SESSION,
+    Access,
+    Consent,
+    NotFound,
+    with_consent,
+    with_filter,
+    with_table,
+)
+from lambda_once.cli.render import discard_output, record_json, side_by_side, token_list
 from lambda_once.cli.scans import SCAN, searching
 from lambda_once.cli.search import PARTS_MISSING
 from lambda_once.core.clock import stamp
@@ -24,7 +35,7 @@ from lambda_once.core.codec import Codec
 from lambda_once.core.lifecycle import Resolve, State
 from lambda_once.core.results import TEXT_LIMIT, Inline, NotSerialisable, is_sealed, pack
 from lambda_once.core.writes import Keep, Write, after_write
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.operations.decisions import (
     LONGEST_RETENTION_DAYS,
     REDRIVE,
@@ -35,14 +46,14 @@ from lambda_once.operations.decisions import (
     delete_objection,
     drops_result,
     forget_objection,
-    held,
     next_delivery,
     objection,
     release,
+    to_release,
 )
 from lambda_once.operations.search import by_token, parts_are_missing, parts_present
 from lambda_once.operations.story import describe_decision, describe_outcome
-from lambda_once.operations.tokens import is_request, parts_of, token_status
+from lambda_once.operations.tokens import Status, is_request, parts_of, token_status
 from lambda_once.stores.contract import Refused, Unanswered, Written
 
 if TYPE_CHECKING:
@@ -52,8 +63,9 @@ if TYPE_CHECKING:
     from lambda_once.operations.tokens import Filter
 
 LONGEST_KEEP: Final = timedelta(days=3_650)
-MOST_RELEASED: Final = 1_000
-"""Rows that `redrive` shows at once, and keeps in memory meanwhile."""
+OVERDUE: Final = (
+    ": it is unknown whether their work was done, and a release records that it was not. Ask the other system"
+)
 STDIN: Final = "-"
 CACHES: Final = "cache: functions with cache= may return the old outcome for up to five minutes"
 
@@ -107,12 +119,13 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
         return
     if not consent.given(proposal.question):
         _refuse(access, proposal, "you declined", before)
-    if proposal.erases_parts and (erased := access.table.erase_parts(before)):
+    erased = access.table.erase_parts(before) if proposal.erases_parts else 0
+    if erased:
         output.say(f"erased parts of its result: {erased}")  # whatever becomes of the row
     if not is_written(access, write):
         current = access.table.read(before.token)
         output.show(side_by_side({"as shown": before, "now": current}, now))
-        _refuse(access, proposal, "the row has changed since it was shown", current)
+        _refuse(access, proposal, "the row has changed since it was shown", current, erased)
     after = None if isinstance(write, Deletion) else after_write(before, write)
     if after is None:
         output.say(f"{before.token}: deleted")
@@ -120,18 +133,18 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
         output.show(side_by_side({"before": before, "now": after}, now))
     _print_consequences(access, proposal)
     output.say(CACHES)
-    _report(access, proposal, after, written=True)
+    _report(access, proposal, after, written=True, erased=erased)
 
 
 def _row(access: Access, token: str) -> Record:
-    """Return the row of *token*. Raises `Misconfigured` if there is none."""
+    """Return the row of *token*. Raises `NotFound` if there is none."""
     if token == "":
         raise click.UsageError("TOKEN is empty: pass a lock token")
     record = by_token(access.table, token)
     if record is None:
         name = parts_of(token)
         key = token if name is None else name.key
-        raise Misconfigured(
+        raise NotFound(
             f"no token {token} in the table {access.table.name}: "
             f"lambda-once show {quote(key)} finds the token of a key"
         )
@@ -175,9 +188,15 @@ def is_written(access: Access, write: Write | Deletion) -> bool:
             assert_never(unreachable)
 
 
-def _refuse(access: Access, proposal: Proposal, why: str, current: Record | None) -> Never:
-    access.output.say(f"refused, nothing was written: {why}")
-    _report(access, proposal, current, written=False)
+def _refuse(access: Access, proposal: Proposal, why: str, current: Record | None, erased: int = 0) -> Never:
+    if erased:
+        access.output.say(
+            f"refused: {why}. Parts of its result that were erased before: {erased}. Run this command again "
+            "to erase the rest"
+        )
+    else:
+        access.output.say(f"refused, nothing was written: {why}")
+    _report(access, proposal, current, written=False, erased=erased)
     raise click.exceptions.Exit(1)
 
 
@@ -186,7 +205,9 @@ def _print_consequences(access: Access, proposal: Proposal) -> None:
         access.output.say(f"{_LABELS.get(name, name)}: {text}")
 
 
-def _report(access: Access, proposal: Proposal, current: Record | None, *, written: bool) -> None:
+def _report(
+    access: Access, proposal: Proposal, current: Record | None, *, written: bool, erased: int = 0
+) -> None:
     """Print the outcome as data; as a table it has been shown already."""
     if access.output.is_table:
         return
@@ -195,6 +216,7 @@ def _report(access: Access, proposal: Proposal, current: Record | None, *, writt
         "lockToken": before.token,
         **proposal.decision,
         "written": written,
+        **({"erasedParts": erased} if proposal.erases_parts else {}),
         "shown": record_json(before, now),
         "now": None if current is None else record_json(current, now),
     }
@@ -255,8 +277,8 @@ def resolve_command(
     --failed stores an error of kind Failed whose message is --because: duplicates raise it as
     StoredError.
 
-    Exit code: 0 written, 1 refused (the row has changed, it requires --force, or you declined), 2 bad
-    input or no table.
+    Exit code: 0 written; 1 not found, or refused (the row has changed, it requires --force, or you
+    declined); 2 bad input, no table, or it is unknown whether it was written.
     """
     how = _chosen(flags, keep)
     _check_options(how, result, keep, consent)
@@ -475,8 +497,8 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
 
     Copies in backups, streams and logs are not erased.
 
-    Exit code: 0 erased, 1 refused (the row has changed, it stores nothing, it is in progress, or you
-    declined), 2 bad input or no table.
+    Exit code: 0 erased; 1 not found, or refused (the row has changed, it stores nothing, it is in
+    progress, or you declined); 2 bad input, no table, or it is unknown whether it was erased.
     """
     before, now = _row(access, token), access.table.now()
     why = _other_attempt(before, attempt) or (delete_objection if row else forget_objection)(before)
@@ -506,25 +528,27 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
 @click.command("redrive")
 @with_filter
 @click.option(
-    "--limit",
-    type=click.IntRange(1, MOST_RELEASED),
-    default=100,
-    show_default=True,
-    help="Release at most this many.",
+    "--limit", type=click.IntRange(1), metavar="NUMBER", help="Release at most this many.  [default: all]"
 )
+@click.option("--overdue", is_flag=True, help="Overdue tokens in place of held ones, if none was done.")
 @click.option("--also-decided", is_flag=True, help="Also tokens on which a person's decision stands.")
 @SCAN
 @with_consent
 @with_table
 def redrive_command(
-    access: Access, wanted: Filter, consent: Consent, *, limit: int, also_decided: bool, scan: bool
+    access: Access, consent: Consent, *, wanted: Filter, scan: bool, **options: Unpack[RedriveOptions]
 ) -> None:
     """
     Release held tokens, so that their next deliveries run.
 
     Shows the matching tokens, asks, and releases them one by one, each only if its row has not changed
-    since. Use it for work that was not done, or that may be done twice; if it was done, use lambda-once
-    resolve --done. It sends no messages: redrive the dead-letter queue afterwards.
+    since: what is held again meanwhile stays held. Use it for work that was not done, or that may be done
+    twice; if it was done, use lambda-once resolve --done. It sends no messages: redrive the dead-letter
+    queue afterwards. At its end, and if it is interrupted, it prints how many were released and how many
+    remain.
+
+    --overdue releases overdue tokens in place of held ones. Whether their work was done is unknown: ask the
+    other system first.
 
     A token that a person decided to hold is skipped and listed with the reason, because that person knew
     more than its error says. --also-decided releases it, too.
@@ -536,7 +560,15 @@ def redrive_command(
     """
     searched = searching(access, scan=scan, yes=consent.yes)
     with searched, access.output.naming_malformed() as malformed:
-        _redrive(access, wanted, consent, malformed, limit=limit, also_decided=also_decided)
+        _redrive(access, wanted, consent, malformed, **options)
+
+
+class RedriveOptions(TypedDict):
+    """Options of `redrive` beside filters."""
+
+    limit: int | None
+    overdue: bool
+    also_decided: bool
 
 
 def _redrive(
@@ -545,34 +577,36 @@ def _redrive(
     consent: Consent,
     malformed: list[Misconfigured],
     *,
-    limit: int,
+    limit: int | None,
+    overdue: bool,
     also_decided: bool,
 ) -> None:
+    status, output, now = Status.OVERDUE if overdue else Status.HELD, access.output, access.table.now()
     skipped: list[Record] = []
-
-    def chosen() -> Iterator[Record]:
-        for record in held(access.table, wanted, access.table.now(), malformed):
-            if decided_by_person(record) and not also_decided:
-                skipped.append(record)
-            else:
-                yield record
-
-    found = list(islice(chosen(), limit + 1))
-    shown, output = found[:limit], access.output
+    found: list[Record] = []
+    for record in to_release(access.table, wanted, status, now, malformed):
+        (skipped if decided_by_person(record) and not also_decided else found).append(record)
     _say_skipped(access, skipped)
     left_out = [(record, RedriveOutcome.SKIPPED) for record in skipped]
-    if not shown:
-        _print(access, left_out)
-        output.say("no other matching token is held" if skipped else "no matching token is held")
+    if not found:
+        _print(access, left_out, [])
+        output.say(f"no {'other ' if skipped else ''}matching token is {status.words}")
         return
-    output.show(token_list(shown, access.table.now()))
-    output.say(f"{len(shown)} held{'' if found == shown else f'; more than --limit {limit} match'}")
+    chosen, shown = found[:limit], found[: min(limit or ROWS_OF_A_TABLE, ROWS_OF_A_TABLE)]
+    output.show(token_list(shown, now))
+    first = "" if shown == found else f", the first {len(shown)} shown"
+    output.say(f"{len(found):,} {status.words}{first}{OVERDUE if overdue else ''}")
+    question = f"Release {len(chosen):,}, so that their next deliveries run?"
+    if overdue:
+        question = f"Their next deliveries run. Are you sure that none of these {len(chosen):,} was done?"
     if consent.dry_run:
-        _print(access, [*left_out, *((record, None) for record in shown)])
+        _print(access, [*left_out, *((record, None) for record in chosen)], [])
         output.say("dry run: nothing was written")
-    elif consent.given(f"Release {len(shown)}, so that their next deliveries run?"):
-        released = release(access.table, shown, _author(access, consent))
-        _summarise(access, _print(access, chain(left_out, released)))
+    elif consent.given(question):
+        stopped: list[BaseException] = []
+        released = release(access.table, chosen, _author(access, consent), stopped)
+        printed = _print(access, chain(left_out, released), stopped)
+        _summarise(access, printed, stopped, len(found) + len(skipped))
     else:
         output.say("nothing was written")
         raise click.exceptions.Exit(1)
@@ -587,9 +621,13 @@ def _say_skipped(access: Access, skipped: Sequence[Record]) -> None:
 
 
 def _print(
-    access: Access, outcomes: Iterable[tuple[Record, RedriveOutcome | None]]
+    access: Access, outcomes: Iterable[tuple[Record, RedriveOutcome | None]], stopped: list[BaseException]
 ) -> Sequence[tuple[Record, RedriveOutcome | None]]:
-    """Print each row with its outcome as data, unless the output is a table; return them all."""
+    """
+    Print each row with its outcome as data, unless the output is a table; return those that have one.
+
+    *stopped* gets a Ctrl-C, and the error of an output that cannot be written.
+    """
     printed: list[tuple[Record, RedriveOutcome | None]] = []
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -598,20 +636,47 @@ def _print(
             printed.append((record, outcome))
             yield record_json(record, now) | {"outcome": None if outcome is None else outcome.value}
 
-    access.output.rows(rows())
+    try:
+        access.output.rows(rows())
+    except KeyboardInterrupt as interrupt:
+        stopped.append(interrupt)
+    except OSError as error:
+        discard_output()
+        stopped.append(error)
     return printed
 
 
-def _summarise(access: Access, released: Sequence[tuple[Record, RedriveOutcome | None]]) -> None:
+def _summarise(
+    access: Access,
+    released: Sequence[tuple[Record, RedriveOutcome | None]],
+    stopped: Sequence[BaseException],
+    matching: int,
+) -> None:
     """Print how many were released, which were not, and what to do next; exit 1 if some were not."""
     count, say = Counter(outcome for _, outcome in released), access.output.say
-    say(", ".join(f"{count[outcome]} {outcome.value}" for outcome in RedriveOutcome if count[outcome]))
+    for why in stopped:
+        say(_why_stopped(why))
+    count[RedriveOutcome.LEFT] += matching - len(released)
+    say(", ".join(f"{count[outcome]:,} {outcome.value}" for outcome in RedriveOutcome if count[outcome]))
     for record, outcome in released:
         if outcome is RedriveOutcome.REFUSED:
             say(f"refused, the row has changed since it was shown: {record.token}")
         elif outcome is RedriveOutcome.UNANSWERED:
             say(f"no response, its state is unknown: lambda-once show {record.token}")
-    if count[RedriveOutcome.RELEASED]:
+    remain = count[RedriveOutcome.LEFT] + count[RedriveOutcome.UNANSWERED]
+    if remain:
+        say(f"{remain:,} remain: run this command again before you redrive the queue")
+    elif count[RedriveOutcome.RELEASED]:
         say(f"redrive: {REDRIVE[Resolve.NOT_DONE]}")
-    if count[RedriveOutcome.RELEASED] + count[RedriveOutcome.SKIPPED] != len(released):
+    if remain or count[RedriveOutcome.REFUSED]:
         raise click.exceptions.Exit(1)
+
+
+def _why_stopped(why: BaseException) -> str:
+    match why:
+        case OnceError():
+            return f"lambda-once: {for_operator(why, click.get_current_context().meta.get(SESSION))}"
+        case OSError():
+            return f"lambda-once: cannot write the output: {why.strerror or type(why).__name__}"
+        case _:
+            return "interrupted"

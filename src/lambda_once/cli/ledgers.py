@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from lambda_once.cli.ledger_items import LedgerItem, LedgerTransport, Trace, key_part, key_types, read_items
+from lambda_once.cli.options import NotFound
 from lambda_once.cli.render import labelled
 from lambda_once.core.canonical import json_number
 from lambda_once.core.clock import stamp
-from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock, duration_text, time_text
 from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger.ledger import summed
@@ -61,7 +61,7 @@ def show_ledger(access: Access, given: LedgerOptions) -> None:
     items = read_items(transport, table, homes, deadline)
     if not items:
         shown = " ".join(given.key)
-        raise Misconfigured(f"table {name} has no item {shown}: nothing was added to it, or it has expired")
+        raise NotFound(f"table {name} has no item {shown}: nothing was added to it, or it has expired")
     trace = None if digest is None else items[0].trace(digest)
     found = LedgerAnswer(name, items, given.id, trace)
     now = clock.now()

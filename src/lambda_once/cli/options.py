@@ -63,6 +63,12 @@ SESSION: Final = "lambda_once.session"
 """Where a command keeps its boto3 session for an error message (`click.Context.meta`)."""
 
 
+class NotFound(click.ClickException):
+    """There is none, for certain. Whatever else stops a command leaves it open: exit code 2."""
+
+    exit_code = 1
+
+
 class Access(NamedTuple):
     """The table, client and clock of a command."""
 

@@ -8,7 +8,9 @@ Keys, errors and names come from clients. So all text that reaches a terminal is
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import wrap
@@ -129,6 +131,15 @@ class Output:
             self.say(f"not readable: {each}")
         if len(malformed) > MOST_NAMED:
             self.say(f"not readable: {len(malformed) - MOST_NAMED:,} more")
+
+
+def discard_output() -> None:
+    """Discard what Python still flushes at its exit."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:  # a test's, which is not a file
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def console(*, err: bool = False) -> Console:
@@ -410,7 +421,7 @@ def _field_text(field: str, value: Any) -> str:
 def story_json(record: Record, now: datetime, parts_present: int | None, log_group: str | None) -> Row:
     """Return all that ``show`` prints of a row. *log_group*: where its function logs, if known."""
     return record_json(record, now, parts_present) | {
-        "outlook": outlook(record, now),
+        "outlook": outlook(record, now, parts_present),
         "story": [
             {"at": None if event.at is None else stamp(event.at), "what": event.what}
             for event in story(record, now)
@@ -433,7 +444,7 @@ def story_lines(
     status = token_status(record, now).value
     lines: list[RenderableType] = [
         line((Status(status).words, COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
-        Paragraph(outlook(record, now)),
+        Paragraph(outlook(record, now, parts_present)),
         "",
         labelled(_events(record, now, parts_present)),
         "",

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from lambda_once.cli.ledgers import LedgerOptions, show_ledger
-from lambda_once.cli.options import Access, with_table
+from lambda_once.cli.options import Access, NotFound, with_table
 from lambda_once.cli.render import record_json, story_json, story_lines, tokens_at
 from lambda_once.cli.scans import announce_scan, describe_size, report_scan
 from lambda_once.core.lifecycle import Record, State
@@ -56,6 +56,7 @@ _OF_TOKENS: Final = {
     "table_shards": "pass --ledger-shards",
 }
 """Options of `show` that a ledger has not, by their parameters, and what to do."""
+IN_PART: Final = "not read to its end"
 OMITTED: Final = "result and error were not read: dynamodb:GetItem is allowed only for other attributes"
 PARTS_MISSING: Final = "WARNING: parts of its result are missing: a duplicate gets ResultUnavailable"
 
@@ -149,8 +150,8 @@ def show_command(
 
     With --ledger: the values of a ledger's item and, with --id, whether and when the id was added.
 
-    Exit code: 0 success; 1 the token is overdue or held, its result is missing, or the ledger has no such
-    id; 2 no such token or item, several of them, bad input or no table.
+    Exit code: 0 success; 1 the token is overdue or held, its result is missing, or there is no such token,
+    item or id; 2 several tokens have the key, the table was not read to its end, bad input or no table.
     """
     given = ShowOptions(**options)
     if given.token == "":
@@ -184,13 +185,13 @@ def _refuse_options_of_tokens() -> None:
 
 
 def _of_function(access: Access, given: ShowOptions) -> Record | None:
-    """Return the row of a key of the named function; None if no function was named. Raises if it has none."""
+    """Return the row of a key of the named function; None if no function was named. Raises `NotFound`."""
     if given.name is None or given.service is None:
         return None
     record = by_parts(access.table, given.service, given.name, given.scope, given.token)
     if record is None:
         where = f"{given.service}/{given.name}" + ("" if given.scope is None else f" in scope {given.scope}")
-        raise Misconfigured(
+        raise NotFound(
             f"{where} has no key {given.token} in the table {access.table.name}: "
             f"lambda-once find {quote(given.token)} searches all names and scopes"
         )
@@ -211,7 +212,7 @@ def _by_key(access: Access, given: ShowOptions) -> Record:
     if malformed and not found:
         raise next(iter(malformed.values()))
     if not found:
-        raise Misconfigured(_not_found(access, key, known))
+        raise NotFound(_not_found(access, key, known))
     records = tuple(found.values())
     if len(records) > 1 or malformed:
         _print_candidates(access, records, given, tuple(malformed.values()))
@@ -264,7 +265,11 @@ def _in_the_whole_table(
         return ()
     report_scan(access, sum(each.pages for each in scanned), sum(each.units for each in scanned))
     if not scanned[-1].complete:
-        access.output.say("the table was read only in part: pass --scan")
+        if not known.records and not any(each.records for each in scanned):
+            raise click.UsageError(
+                f"no key {given.token} was found, but the table was {IN_PART}: pass --scan"
+            )
+        access.output.say(f"the table was {IN_PART}: pass --scan")
     unread = [error for each in scanned for error in each.malformed]
     tokens = [record.token for each in scanned for record in each.records]
     rows = table.rows(tokens)
@@ -421,7 +426,8 @@ def find_command(
     --delivery takes the whole id, such as the messageId of a message in a dead-letter queue. A token
     stores the delivery of its last acquisition.
 
-    Exit code: 0 found, 1 not found, 2 a matching row cannot be read, bad input or no table.
+    Exit code: 0 found; 1 not found; 2 a matching row cannot be read, nothing was found and the table was
+    not read to its end, bad input or no table.
     """
     pattern = _pattern(text, delivery, ignore_case=ignore_case)
     table, output = access.table, access.output
@@ -433,7 +439,7 @@ def find_command(
         output.rows((_scanned_json(record, now) for record in found), tokens_at(now))
         _summarise(access, search)
         if search.shown == 0:
-            raise click.exceptions.Exit(1)
+            raise click.exceptions.Exit(1 if search.complete else 2)
 
 
 def _pattern(text: str | None, delivery: str | None, *, ignore_case: bool) -> Pattern:
@@ -465,7 +471,7 @@ def _summarise(access: Access, search: Search) -> None:
     if search.shown == search.limit:
         say(f"stopped at {search.limit:,}: there may be more, see --limit")
     elif not search.complete:
-        say(f"stopped after {search.pages:,} pages: the table was not read to its end, see --max-pages")
+        say(f"stopped after {search.pages:,} pages: the table was {IN_PART}, see --max-pages")
     if search.shown != 0:
         say("next: lambda-once show TOKEN")
     elif search.pattern.delivery is not None:

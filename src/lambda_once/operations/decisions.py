@@ -10,7 +10,7 @@ from lambda_once.core.clock import epoch_seconds, stamp
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Unavailable, pack, utf8
 from lambda_once.core.writes import Change, Complete, End, Hold, Keep, Release, Write, resolving
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.operations.listing import confirmed, unfinished
 from lambda_once.operations.tokens import STATUS, Filter, Status, token_status
 from lambda_once.stores.contract import Refused, Unanswered, Written
@@ -267,7 +267,7 @@ def is_forgotten(record: Record) -> bool:
     return record.stored is Unavailable.FORGOTTEN
 
 
-# -- many held tokens
+# -- many tokens
 
 
 class RedriveOutcome(Enum):
@@ -279,37 +279,46 @@ class RedriveOutcome(Enum):
     UNANSWERED = "unanswered"
     """The table did not respond, so the outcome is unknown."""
     LEFT = "left"
-    """Not tried, because the table did not respond before."""
+    """Not tried, because the releases stopped before."""
     SKIPPED = "skipped"
     """Not tried, because a decision of a person stands."""
 
 
-def held(
-    table: TokenTable, wanted: Filter, now: datetime, malformed: list[Misconfigured]
+def to_release(
+    table: TokenTable, wanted: Filter, status: Status, now: datetime, malformed: list[Misconfigured]
 ) -> Iterator[Record]:
     """
-    Yield the held rows that match *wanted*, the earliest lease first, each read consistently.
+    Yield the held or overdue rows that match *wanted*, the earliest lease first, each read consistently.
 
     *malformed* gets the errors of rows that cannot be read. Raises `StoreUnavailable` and `Misconfigured`.
     """
-    listed = unfinished(table, HELD, now, malformed)
+    only = frozenset({status})
+    listed = unfinished(table, only, now, malformed)
     matching = (entry for entry in listed if wanted.matches(entry.record, now))
-    rows = (entry.record for entry in confirmed(table, matching, now, malformed))
+    rows = (entry.record for entry in confirmed(table, matching, now, malformed, only))
     return (record for record in rows if wanted.matches(record, now))
 
 
 def release(
-    table: TokenTable, records: Iterable[Record], author: Author
+    table: TokenTable, records: Iterable[Record], author: Author, stopped: list[BaseException]
 ) -> Iterator[tuple[Record, RedriveOutcome]]:
     """
     Release each of *records* unless its row has changed since it was read; yield the outcomes.
 
-    After the first release without a response no more are tried. Raises `Misconfigured` if the table rejects
-    the write for good.
+    After a release without a response no more are tried, nor after a Ctrl-C or an error, such as that of
+    credentials that have expired: *stopped* gets it, and every record its outcome.
     """
     answered = True
     for record in records:
-        outcome = _released(table, record, author) if answered else RedriveOutcome.LEFT
+        outcome = RedriveOutcome.LEFT
+        if answered and not stopped:
+            try:
+                outcome = _released(table, record, author)
+            except OnceError as error:  # not written
+                stopped.append(error)
+            except KeyboardInterrupt as interrupt:
+                stopped.append(interrupt)
+                outcome = RedriveOutcome.UNANSWERED
         answered = answered and outcome is not RedriveOutcome.UNANSWERED
         yield record, outcome
 

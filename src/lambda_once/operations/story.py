@@ -124,11 +124,15 @@ def _memory(record: Record, now: datetime) -> list[Moment]:
 # -- the state
 
 
-def outlook(record: Record, now: datetime) -> str:
-    """Return the state of the token, and what the next delivery of its key gets, in one sentence."""
+def outlook(record: Record, now: datetime, parts_present: int | None = None) -> str:
+    """
+    Return the state of the token, and what the next delivery of its key gets, in one sentence.
+
+    *parts_present*: how many parts of its result exist; None: it has none, or they were not counted.
+    """
     match token_status(record, now):
         case Status.COMPLETE:
-            return _when_complete(record, now)
+            return _when_complete(record, now, parts_present)
         case Status.RELEASED if record.awaits_delivery:
             return "released by a decision, and not run since: the next delivery runs, if there is one"
         case Status.RELEASED:
@@ -143,7 +147,10 @@ def outlook(record: Record, now: datetime) -> str:
             return f"in progress, {left} left of its lease: a duplicate is refused (InProgress)"
 
 
-def _when_complete(record: Record, now: datetime) -> str:
+_UNAVAILABLE: Final = "a duplicate gets ResultUnavailable; on a queue, success"
+
+
+def _when_complete(record: Record, now: datetime, parts_present: int | None) -> str:
     if record.expired(now):
         return "done, but past its ttl: the next delivery runs again"
     if record.omits_outcome:
@@ -151,7 +158,9 @@ def _when_complete(record: Record, now: datetime) -> str:
     if record.error is not None:
         return "failed for good: a duplicate gets the stored error"
     if isinstance(record.stored, Unavailable):
-        return "done, but its result is not stored: a duplicate gets ResultUnavailable; on a queue, success"
+        return f"done, but its result is not stored: {_UNAVAILABLE}"
+    if isinstance(record.stored, Parts) and parts_present not in (None, record.stored.count):
+        return f"done, but parts of its result are missing: {_UNAVAILABLE}"
     return "done: a duplicate gets the stored result"
 
 

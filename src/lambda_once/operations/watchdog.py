@@ -27,6 +27,7 @@ from lambda_once.operations.listing import (
     MOST_NAMED,
     PAGE,
     Counts,
+    Place,
     Recent,
     advanced,
     count_recent,
@@ -40,7 +41,7 @@ from lambda_once.operations.sweep import has_ttl, sweep_expired
 from lambda_once.operations.table import WATCHDOG_ROW, Cursor, TokenTable
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Status, parts_of
-from lambda_once.operations.watchdog_actions import Action, Actions, ProbeFailed
+from lambda_once.operations.watchdog_actions import Action, Actions, OverdueProbe, ProbeFailed
 from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
 from lambda_once.stores.row import Entry
 
@@ -279,47 +280,68 @@ class _Check:
         self.counts: Counter[str] = Counter()
         self.tally = Tally()
         self._malformed: list[Misconfigured] = []
+        self._cursor = Cursor(self._table.transport, WATCHDOG_ROW)
+        self._place: Place = {}
 
     def overdue(self, found: Counts) -> bool:
         """
         Check the overdue tokens from where the last run stopped; return whether some are left.
 
-        If none are left, the next run starts anew. A run that fails has changed only what it resolved.
+        If none are left, the next run starts anew. A run that fails has changed only what it resolved; one
+        that a probe ended is continued behind that probe's token.
         """
         if not found.overdue:
             return False
-        cursor = Cursor(self._table.transport, WATCHDOG_ROW)
-        place = place_from(cursor.read(self._deadline))
-        entries = walk(self._table, found.overdue, place, self._before, self._deadline, self._malformed)
+        self._place = place_from(self._cursor.read(self._deadline))
+        entries = walk(self._table, found.overdue, self._place, self._before, self._deadline, self._malformed)
         bounded = islice(entries, self._rows)
         more = True
         while not self._until.passed():
             chunk = tuple(islice(bounded, PAGE))
             checked = self._checked(chunk)
-            place = advanced(place, chunk[:checked])
+            self._place = advanced(self._place, chunk[:checked])
             if len(chunk) < PAGE or checked < len(chunk):
                 more = checked < len(chunk) or next(entries, None) is not None
                 break
-        cursor.write(place_text(place) if more and place else None, self._deadline)
+        self._save_place(more=more)
         return more
 
+    def _save_place(self, *, more: bool) -> None:
+        self._cursor.write(place_text(self._place) if more and self._place else None, self._deadline)
+
     def _checked(self, chunk: Sequence[Entry]) -> int:
-        """Report and resolve what of *chunk* is still overdue; return how many there was time to check."""
+        """
+        Report and resolve what of *chunk* is still overdue; return how many there was time to check.
+
+        What needs no probe comes first, in concurrent writes. A probe may never return: before it is asked,
+        what was decided is written, and the place is saved behind its token.
+        """
+        probes: list[tuple[int, Record, OverdueProbe]] = []
         decided: list[tuple[Record, Write]] = []
-        checked = 0
-        for record in self._read(chunk):
-            if self._until.passed():
-                break
-            checked += 1
+        for number, record in enumerate(self._read(chunk), 1):
             # In progress alone, which is all of guarantee 13 here: a decision of a person stands while the
             # row has the attempt id that it wrote, and a row in progress has that of an acquisition.
-            if record is not None and record.lapsed(self._before):
-                self._report(Event.OVERDUE, record)
-                write = self._decision(record)
-                decided += [] if write is None else [(record, write)]
-        self.counts["checked"] += checked
+            if record is None or not record.lapsed(self._before):
+                continue
+            action = self._actions.of(record.token)
+            if callable(action):
+                probes.append((number, record, action))
+                continue
+            self._report(Event.OVERDUE, record)
+            if action is not None:
+                decided.append((record, self._actions.decide(action, record, self._table.now())))
+        self.counts["checked"] += len(chunk) - len(probes)
         self._resolve(decided)
-        return checked
+        start = self._place
+        for number, record, probe in probes:
+            if self._until.passed():
+                return number - 1
+            self._place = advanced(start, chunk[:number])
+            self._save_place(more=True)
+            self.counts["checked"] += 1
+            self._report(Event.OVERDUE, record)
+            self._ask(probe, record)
+        return len(chunk)
 
     def _read(self, chunk: Sequence[Entry]) -> Iterator[Record | None]:
         """Yield the rows of *chunk*, read consistently: the index may be stale."""
@@ -339,16 +361,14 @@ class _Check:
         others = "" if count == 1 else f"; and {count - 1} more: see the log events {Event.MALFORMED_ROW}"
         raise Misconfigured(f"{first}{others}", token=first.token)
 
-    def _decision(self, record: Record) -> Write | None:
-        """Return the write that resolves *record*; None: it is only reported."""
-        action = self._actions.of(record.token)
-        if action is None:
-            return None
+    def _ask(self, probe: OverdueProbe, record: Record) -> None:
+        """Ask *probe* about *record*, and write its answer."""
         try:
-            return self._actions.decide(action, record, self._table.now())
+            write = self._actions.decide(probe, record, self._table.now())
         except ProbeFailed as failed:
             self._report(Event.PROBE_FAILED, record, error=str(failed))
-            return None
+            return
+        self._resolve([(record, write)])
 
     def _resolve(self, decided: Sequence[tuple[Record, Write]]) -> None:
         """Send the writes concurrently. Rows that have changed since they were read stay unchanged."""
@@ -361,7 +381,7 @@ class _Check:
             if isinstance(answer, Misconfigured):
                 failed = failed or answer
             elif isinstance(answer, Unanswered):
-                message = f"outcome of the update to {record.token} is unknown; the next run re-checks it"
+                message = f"outcome of the update to {record.token} is unknown; a later run re-checks it"
                 failed = failed or StoreUnavailable(message, token=record.token)
             elif isinstance(answer, Refused):
                 self.counts["refused"] += 1
