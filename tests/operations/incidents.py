@@ -155,7 +155,7 @@ INCIDENTS = (
         0,
         lambda shop: shop.begin("orders/charge/20005", lease=100_000),
     ),
-    Incident("never seen", ("show 99999999",), "To search for part of it: lambda-once find 99999999", 2),
+    Incident("never seen", ("show 99999999",), "To search for part of it: lambda-once find 99999999", 1),
     Incident(
         "under the client's own key",
         ("find order-20006",),
