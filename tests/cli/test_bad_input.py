@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 from click.testing import CliRunner
@@ -304,12 +305,21 @@ def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None
         (["show", "1", "--retention", "-1"], "--retention"),
         (["watch", "--interval", "0"], "--interval"),
         (["watch", "--count", "x"], "--count"),
-        (["lsit"], "lsit"),
+        (["shwo"], "shwo"),
     ],
 )
 def test_bad_arguments_are_one_line(shop: Shop, args: list[str], about: str) -> None:
     """Which option, what is wrong with it, and exit code 2."""
     assert about in complaint(shop.run(*args))
+
+
+@pytest.mark.skipif(
+    not hasattr(click.exceptions, "NoSuchCommand"), reason="earlier versions of click suggest options only"
+)
+def test_what_is_misspelt_is_suggested(shop: Shop) -> None:
+    """Commands as options."""
+    assert "No such command 'shwo'. Did you mean 'show'?" in complaint(shop.run("shwo"))
+    assert "Did you mean '--consistent'?" in complaint(shop.run("list", "--consistant"))
 
 
 def test_a_bad_number_of_shards_in_the_environment(shop: Shop) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import boto3
 import click
@@ -15,10 +16,14 @@ from click.testing import CliRunner
 from moto import mock_aws
 
 from lambda_once.cli import caller
+from lambda_once.cli.app import app
 from lambda_once.cli.caller import caller_arn
 from lambda_once.cli.options import Access, with_table
 from lambda_once.core.clock import SystemClock
+from tests.cli.shop import Shop, on_strict, open_shop
 from tests.kit.ports import free_port
+
+__all__ = ["open_shop"]
 
 REGION = "eu-central-1"
 ANNA = "arn:aws:sts::123456789012:assumed-role/operators/anna"
@@ -134,3 +139,52 @@ def test_a_command_has_the_caller_of_its_session_unless_an_endpoint_is_given() -
     assert verified is not None
     assert verified.startswith("arn:aws:sts::123456789012:")
     assert unverified is None
+
+
+DECISIONS = {
+    "resolve": ["resolve", "shop/charge/1", "--done"],
+    "redrive": ["redrive"],
+    "forget": ["forget", "shop/charge/1"],
+}
+WHY = ("--because", "seen", "--by", "ann", "--yes")
+
+
+@pytest.mark.parametrize("command", DECISIONS.values(), ids=DECISIONS.keys())
+def test_a_decision_through_an_endpoint_is_reported_as_unverified(shop: Shop, command: list[str]) -> None:
+    """As an operator has one who reaches the table by PrivateLink: once, and how it is verified."""
+    shop.hold("shop/charge/1")
+    ran = shop.run(*command, *WHY, AWS_ENDPOINT_URL_DYNAMODB=shop.client.meta.endpoint_url)
+    assert ran.exit_code == 0
+    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("your identity")]
+    assert line == (
+        "your identity is unverified: --endpoint-url or AWS_ENDPOINT_URL_DYNAMODB is set. To have it "
+        "verified, set endpoint_url for dynamodb in a services section of ~/.aws/config instead"
+    )
+
+
+def test_an_endpoint_of_the_aws_configuration_is_verified(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It reaches the same table, and STS names who decides: no line."""
+    shop.hold("shop/charge/1")
+    config = tmp_path / "config"
+    config.write_text(
+        f"[default]\nservices = private\n[services private]\n"
+        f"dynamodb =\n  endpoint_url = {shop.client.meta.endpoint_url}\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    with sts(monkeypatch, 200, ANSWER):
+        ran = CliRunner(env={"LAMBDA_ONCE_TABLE": shop.name}).invoke(app, [*DECISIONS["resolve"], *WHY])
+    assert (ran.exit_code, "unverified" in ran.stderr, f"ann ({ANNA})" in ran.output) == (0, False, True)
+
+
+def test_without_an_answer_of_sts_the_decision_is_reported_as_unverified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is written all the same."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{free_port()}")
+    with on_strict(monkeypatch) as shop:
+        shop.hold("shop/charge/1")
+        ran = shop.run(*DECISIONS["resolve"], *WHY)
+    assert ran.exit_code == 0
+    assert "your identity is unverified: AWS STS did not answer within 2 s" in ran.stderr

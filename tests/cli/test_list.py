@@ -151,7 +151,7 @@ def test_the_table_is_one_line_a_token(shop: Shop) -> None:
     shop.hold("orders/charge/[red]" + "k" * 200)
     head, row = shop.run("list").stdout.splitlines()
     assert not row.endswith(" ")
-    assert head.split() == ["state", "token", "locked", "by", "created", "expected", "age"]
+    assert head.split() == ["state", "token", "since", "age", "reason"]
     assert row.split()[:2] == ["held", "orders/charge/[red]" + "k" * 200]
 
 

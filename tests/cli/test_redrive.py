@@ -452,4 +452,5 @@ def test_the_list_shows_the_last_decision(payments: Payments) -> None:
         "stands": True,
     }
     assert rows["p-0"]["decisions"] == []
-    assert "decisions" not in json.loads(payments.run("list", "--output", "json").stdout)[0]
+    assert json.loads(payments.run("list", "--output", "json").stdout)[1]["decisions"] == [decision]
+    assert "hold by anna" in output_of(payments.run("list"))

@@ -267,16 +267,19 @@ def test_what_is_printed_has_the_tokens(shop: Shop, run: Run) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 126, 200])
-def test_a_narrow_terminal_leaves_out_who_has_it_first(shop: Shop, run: Run, columns: int) -> None:
-    """What is left has room, or a line of its own: times are not broken, either."""
+def test_a_list_has_what_was_asked_for(shop: Shop, run: Run, columns: int) -> None:
+    """It has room, or a line of its own: times are not broken, either. The request only with --wide."""
     shop.begin(LATE)
     shop.hold("orders/refund/held-1")
     shop.clock.advance(90_000)
     printed = SGR.sub("", run(MODES["terminal"], columns, "list", "--held", "--overdue").out)
-    for whole in (LATE, "2026-11-20 10:12:00", "2026-11-20 10:12:30", "1 d 1 h", "overdue", "held"):
-        assert any(whole in line for line in printed.splitlines()), (whole, printed)
-    assert (f"payments/{REQUEST}" in printed) is (columns >= 200)
+    whole = [LATE, "2026-11-20 10:12:00", "1 d 1 h", "overdue", "held"]
+    assert all(any(each in line for line in printed.splitlines()) for each in whole), printed
+    assert REQUEST not in printed
     assert "PaymentTimeout" in printed
+    wide = SGR.sub("", run(MODES["terminal"], columns, "list", "--held", "--overdue", "--wide").out)
+    whole += [f"payments/{REQUEST}", "2026-11-20 10:12:30"]
+    assert all(any(each in line for line in wide.splitlines()) for each in whole), wide
 
 
 def test_a_token_longer_than_the_terminal_is_one_line(shop: Shop, run: Run) -> None:

@@ -24,7 +24,7 @@ def test_each_round_is_a_line(shop: Shop) -> None:
     assert ran.stdout.splitlines() == [
         "2026-11-20T10:12:25.000Z  2 in progress, 0 overdue, 0 held, 0 released",
         "2026-11-20T10:12:29.000Z  2 in progress, 0 overdue, 0 held, 0 released",
-        "2026-11-20T10:12:33.000Z  1 in progress, 1 overdue, the oldest by 3 s, 0 held, 0 released",
+        "2026-11-20T10:12:33.000Z  1 (-1) in progress, 1 (+1) overdue, the oldest by 3 s, 0 held, 0 released",
     ]
     assert shop.clock.slept == [4, 4]
     assert ran.exit_code == 1

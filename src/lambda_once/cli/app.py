@@ -101,7 +101,10 @@ def one_line(error: click.ClickException) -> str:
 
 
 @click.command(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=Commands,
+    # Only their names are used: click suggests from them.
+    commands=dict.fromkeys(COMMANDS, click.Command("imported when it is called")),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @before_commands
 @click.version_option(package_name="lambda-once")

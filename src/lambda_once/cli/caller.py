@@ -10,6 +10,16 @@ TRY: Final = 2.0
 """Seconds that a command waits for STS. Without an answer the decision is written unverified."""
 
 
+def why_unverified(endpoint_url: str | None) -> str:
+    """Return why `caller_arn` returned None, and what to do."""
+    if endpoint_url is None:
+        return f"AWS STS did not answer within {TRY:.0f} s, or refused"
+    return (
+        "--endpoint-url or AWS_ENDPOINT_URL_DYNAMODB is set. To have it verified, set endpoint_url for "
+        "dynamodb in a services section of ~/.aws/config instead"
+    )
+
+
 def caller_arn(
     profile: str | None, region: str | None, endpoint_url: str | None, session: Any = None
 ) -> str | None:

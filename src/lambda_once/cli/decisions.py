@@ -71,7 +71,10 @@ CACHES: Final = "cache: functions with cache= may return the old outcome for up 
 
 
 def _author(access: Access, consent: Consent) -> Author:
-    return Author(consent.by, consent.because, caller=access.caller())
+    caller = access.caller()
+    if caller is None:
+        access.output.say(f"your identity is unverified: {access.why_unverified}")
+    return Author(consent.by, consent.because, caller=caller)
 
 
 # -- one token: show its row, ask, write, report

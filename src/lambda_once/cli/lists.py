@@ -43,7 +43,7 @@ _WORDS: Final = {status: status.words for status in FLAGS.values()}
 _TO_DO: Final = STUCK | {Status.RELEASED}
 """Statuses that end a list with exit code 1."""
 _READ: Final = frozenset({Status.HELD, Status.RELEASED})
-"""Whose rows are read where these are asked for: they have the reason, and the last decision."""
+"""Whose rows are read, too: they have the reason, and the last decision."""
 
 
 class Listed:
@@ -76,6 +76,7 @@ class Chosen(NamedTuple):
     """Tokens whose rows are read, too."""
     limit: int | None
     by_function: bool
+    wide: bool
 
 
 @click.command("list")
@@ -91,6 +92,7 @@ class Chosen(NamedTuple):
     help=f"List at most this many.  [default: {ROWS_OF_A_TABLE} in a table, all as JSON]",
 )
 @click.option("--by-function", is_flag=True, help="Count tokens by function instead of listing them.")
+@click.option("--wide", is_flag=True, help="Also who acquired each token, and until when its lease runs.")
 @click.option("--consistent", is_flag=True, help="Read each row, and omit tokens that have changed since.")
 @SCAN
 @YES
@@ -101,6 +103,7 @@ def list_command(
     limit: int | None,
     *,
     by_function: bool,
+    wide: bool,
     consistent: bool,
     scan: bool,
     yes: bool,
@@ -111,8 +114,8 @@ def list_command(
 
     --overdue, --held, --in-progress and --released may be combined; without any of them, the first three
     are listed. The list comes from the index, which follows the table within about a second; --consistent
-    also reads each row. --held and --released read the rows of their tokens, which have the reason and
-    the last decision. --error lists held tokens, unless you ask for others. For released tokens,
+    also reads each row. The rows of held and released tokens are always read: they have the reason and the
+    last decision. --error lists held tokens, unless you ask for others. For released tokens,
     --older-than and --newer-than refer to the release.
 
     A table without the index (StatusIndex is false) needs --scan.
@@ -125,9 +128,11 @@ def list_command(
     access.table.may_omit_outcome = wanted.error is None
     asked = frozenset(status for flag, status in FLAGS.items() if flags[flag])
     statuses = asked or (UNFINISHED if wanted.error is None else HELD)
-    reads = statuses if consistent or wanted.error is not None else asked & _READ
+    reads = statuses if consistent or wanted.error is not None else statuses & _READ
+    if by_function and not consistent and wanted.error is None:
+        reads = frozenset()
     bound = limit or (ROWS_OF_A_TABLE if access.output.is_table else None)
-    chosen = Chosen(wanted, statuses, reads, None if by_function else bound, by_function)
+    chosen = Chosen(wanted, statuses, reads, None if by_function else bound, by_function, wide)
     with searching(access, scan=scan, yes=yes), access.output.naming_malformed() as malformed:
         _list(access, chosen, malformed)
 
@@ -139,7 +144,7 @@ def _list(access: Access, chosen: Chosen, malformed: list[Misconfigured]) -> Non
     if chosen.by_function:
         output.rows(_functions(entries, chosen.statuses, now), _functions_table)
     else:
-        output.rows((entry_json(entry, now) for entry in entries), tokens_at(now))
+        output.rows((entry_json(entry, now) for entry in entries), tokens_at(now, wide=chosen.wide))
     _summarise(access, chosen, listed, now)
     if any(listed.counts[status] for status in _TO_DO):
         raise click.exceptions.Exit(1)
@@ -243,7 +248,8 @@ def watch_command(access: Access, interval: float, count: int | None, *, scan: b
     """
     Count tokens in progress, overdue, held, and released but not run since, until Ctrl-C.
 
-    Live on a terminal; elsewhere, and as JSON, one line per round. A round without a response is
+    Live on a terminal; elsewhere, and as JSON, one line per round. A change since the last round stands
+    beside the count: 5 (+3). A round without a response is
     reported, and the next one follows. One round sends about 300 queries to the index, most of half a
     read unit. A table without the index (StatusIndex is false) needs --scan, which reads all of it in each
     round.
@@ -253,6 +259,7 @@ def watch_command(access: Access, interval: float, count: int | None, *, scan: b
     """
     table, output = access.table, access.output
     last: Counts | None = None
+    before: Counts | None = None
     rounds = 0
     try:
         again = " in each round"
@@ -262,8 +269,8 @@ def watch_command(access: Access, interval: float, count: int | None, *, scan: b
                 try:
                     if scan and rounds:
                         rescan(access)
-                    last = count_unfinished(table, now)
-                    _print_counts(access, last, now, screen)
+                    before, last = last, count_unfinished(table, now)
+                    _print_counts(access, last, before, now, screen)
                 except StoreUnavailable as silent:
                     if rounds == 0:
                         raise
@@ -287,15 +294,25 @@ def _screen(access: Access) -> AbstractContextManager[Any]:
     return Live(console=screen, auto_refresh=False) if live else nullcontext()
 
 
-def _print_counts(access: Access, counts: Counts, now: datetime, screen: Any) -> None:
-    busy, overdue, held, released = map(counts.of, COUNTED)
+def _with_trend(counts: Counts, before: Counts | None) -> tuple[str, ...]:
+    """Return the numbers of `COUNTED`, each with its change since the last round, if there was one."""
+    changes = (0 if before is None else counts.of(status) - before.of(status) for status in COUNTED)
+    numbers = map(counts.of, COUNTED)
+    return tuple(
+        f"{number:,} ({change:+,})" if change else f"{number:,}"
+        for number, change in zip(numbers, changes, strict=True)
+    )
+
+
+def _print_counts(access: Access, counts: Counts, before: Counts | None, now: datetime, screen: Any) -> None:
+    busy, overdue, held, released = _with_trend(counts, before)
     oldest = None if counts.oldest is None else now - counts.oldest
     if screen is not None:
-        screen.update(_counts_table(counts, now), refresh=True)
+        screen.update(_counts_table(counts, before, now), refresh=True)
     elif access.output.is_table:
         late = "" if oldest is None else f", the oldest by {duration_text(oldest)}"
-        stuck = f"{overdue:,} overdue{late}, {held:,} held, {released:,} released"
-        click.echo(f"{stamp(now)}  {busy:,} in progress, {stuck}")
+        stuck = f"{overdue} overdue{late}, {held} held, {released} released"
+        click.echo(f"{stamp(now)}  {busy} in progress, {stuck}")
     else:
         row = counts_json(counts, now)
         access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
@@ -318,14 +335,14 @@ def counts_json(counts: Counts, now: datetime) -> dict[str, Any]:
     }
 
 
-def _counts_table(counts: Counts, now: datetime) -> RenderableType:
-    busy, overdue, held, released = map(counts.of, COUNTED)
+def _counts_table(counts: Counts, before: Counts | None, now: datetime) -> RenderableType:
+    busy, overdue, held, released = _with_trend(counts, before)
     shown = [
         ("at (UTC)", time_text(now, now), ""),
-        ("in progress", f"{busy:,}", ""),
-        ("overdue", f"{overdue:,}", "bold red" if overdue else ""),
-        ("held", f"{held:,}", "yellow" if held else ""),
-        ("released", f"{released:,}", ""),
+        ("in progress", busy, ""),
+        ("overdue", overdue, "bold red" if counts.of(Status.OVERDUE) else ""),
+        ("held", held, "yellow" if counts.of(Status.HELD) else ""),
+        ("released", released, ""),
     ]
     if counts.oldest is not None:
         shown.append(("oldest overdue", duration_text(now - counts.oldest), ""))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from lambda_once.cli.caller import caller_arn
+from lambda_once.cli.caller import caller_arn, why_unverified
 from lambda_once.cli.render import FORMATS, Output
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.results import utf8
@@ -77,7 +77,8 @@ class Access(NamedTuple):
     shards_known: bool = False
     """Whether --shards was given."""
     caller: Callable[[], str | None] = lambda: None
-    """Asks STS for the ARN of the operator; None: unverified."""
+    """Asks STS for the ARN of the operator; None: unverified, because of *why_unverified*."""
+    why_unverified: str = ""
     client: Any = None
 
 
@@ -184,7 +185,9 @@ def with_table(command: AnyCommand) -> AnyCommand:
         if isinstance(judging, CorrectedClock):
             judging.warn = output.say
         table = TokenTable(name, client, judging, table_shards or 1)
-        return command(Access(table, output, table_shards is not None, caller, client), *args, **options)
+        why = why_unverified(endpoint_url or None)
+        found = Access(table, output, table_shards is not None, caller, why, client)
+        return command(found, *args, **options)
 
     return _with([_after_command(flag) for flag in (*_ACCOUNT, "--shards")], wrapped)
 

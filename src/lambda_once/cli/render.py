@@ -288,7 +288,9 @@ def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
 
 # -- lists of tokens
 
-HEADS: Final = ("state", "token", "locked by", "created", "expected", "age", "reason", "decided")
+HEADS: Final = ("state", "token", "since", "age", "locked by", "expected", "reason", "decided")
+WIDE: Final = frozenset({"locked by", "expected"})
+"""Columns that are shown only if asked for."""
 LEAST: Final = {"reason": 24, "decided": 24}
 """Columns that may be wrapped, and the width that they need; all others are never broken."""
 BETWEEN: Final = 2
@@ -296,22 +298,20 @@ BETWEEN: Final = 2
 COLOURS: Final = {"overdue": "bold red", "held": "yellow", "inProgress": "cyan", "complete": "green"}
 
 
-def tokens_at(now: datetime) -> Callable[[Sequence[Row], int], RenderableType]:
+def tokens_at(now: datetime, *, wide: bool = False) -> Callable[[Sequence[Row], int], RenderableType]:
     """
-    Return what renders rows of `entry_json` for a number of columns.
+    Return what renders rows of `entry_json` for a number of columns, those of `WIDE` only if *wide*.
 
-    A token is never broken: it is pasted into the next command. On a narrow terminal the column ``locked by``
-    is left out first, and then each row takes several lines.
+    A token is never broken: it is pasted into the next command. On a narrow terminal each row takes several
+    lines.
     """
 
     def rendered(rows: Sequence[Row], width: int) -> RenderableType:
         cells = [_cells(row, now) for row in rows]
-        heads = tuple(head for head in HEADS if any(each[head][0] for each in cells))
-        for omitted in ((), ("locked by",)):
-            shown = tuple(head for head in heads if head not in omitted)
-            if _width(shown, cells) <= width:
-                return _one_line_each(shown, cells)
-        return _stacked(heads, cells)
+        heads = tuple(
+            head for head in HEADS if (wide or head not in WIDE) and any(each[head][0] for each in cells)
+        )
+        return (_one_line_each if _width(heads, cells) <= width else _stacked)(heads, cells)
 
     return rendered
 
@@ -327,7 +327,7 @@ def _cells(row: Row, now: datetime) -> Cells:
     plain = {
         "token": row["lockToken"],
         "locked by": row["lockedBy"],
-        "created": time_text(created, now),
+        "since": time_text(created, now),
         "expected": time_text(expected, now),
         "age": duration_text(now - created),
         "reason": _field_text("error", row.get("error")),
@@ -359,7 +359,7 @@ def _stacked(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
 
     lines: list[RenderableType] = []
     for each in cells:
-        below = [head for head in heads if head not in ("state", "token", "locked by") and each[head][0]]
+        below = [head for head in heads if head not in ("state", "token") and each[head][0]]
         lines.append(line(each["state"], "  ", each["token"]))
         lines.append(labelled(((head, *each[head]) for head in below), BETWEEN))
     return Group(*lines)
