@@ -368,7 +368,6 @@ def test_a_call_takes_no_longer_than_its_two_limits(made: Made) -> None:
         error = failure(client)
         assert monotonic() - began < 0.8  # not 0.4 and 0.5
         assert isinstance(error, ReadTimeoutError)
-        assert client.longest == pytest.approx(0.6)
         thread.join()
 
 

@@ -84,14 +84,13 @@ def test_how_long_a_client_may_take(limits: dict[str, Any], longest: float) -> N
 def test_how_long_our_own_clients_may_take(
     name: str, longest: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as they are made to, from when they are made; a double may take any time."""
+    """As long as they are made to, from when they are made."""
     monkeypatch.setattr(sys, "modules", {k: v for k, v in sys.modules.items() if k not in _PATCH_BOTOCORE})
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     transport = Transport(name)
     assert transport._longest == math.inf
     transport.prepare()
     assert transport._longest == longest
-    assert longest_try(object()) == math.inf
 
 
 @pytest.mark.parametrize(("remaining", "here"), [(3.999, False), (4, True), (30, True)])

@@ -287,7 +287,9 @@ def test_a_recording_store_counts_right_among_threads() -> None:
     @once.event(key="id", name="h")
     def handler(event: dict[str, Any]) -> Any:
         once.current().extend(500)
-        return once.current().transact([{"Put": {}}], result=1)
+        return once.current().transact(
+            [{"Put": {"TableName": "orders", "Item": {"id": {"S": "5"}}}}], result=1
+        )
 
     handler({"id": "5"}, lambda_context())
     story = [chapter.text.split(",")[0] for chapter in store.history["shop/h/5"]]

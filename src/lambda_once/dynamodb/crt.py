@@ -127,7 +127,6 @@ class CrtClient:
         self._port = parts.port or (443 if self._is_encrypted else 80)
         self._host = parts.netloc.removesuffix(":443" if self._is_encrypted else ":80")
         self._connect, self._answer = connect, answer
-        self.longest = float(connect + answer)
         self._clock = clock or SystemClock()
         self._kept: deque[_Kept] = deque(maxlen=connections)  # no lock: a signal handler may send, too
         self._context: ClientTlsContext | None = None
@@ -162,7 +161,7 @@ class CrtClient:
     def _call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """Send one request. Raises ClientError for a refusal, a BotoCoreError without a whole answer."""
         self._forget_the_parents()
-        until = monotonic() + self.longest
+        until = monotonic() + self._connect + self._answer
         body = _ENCODER.encode(arguments).encode()
         try:
             return self._sent(operation, body, self._signed(operation, body, until), until)
