@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+import lambda_once.dynamodb as dynamodb_package
+from lambda_once import Once
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb import shapes
@@ -38,6 +41,16 @@ def test_twin_without_the_check(memory: World, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(shapes, "mistake_in", lambda *_: None)
     with pytest.raises(AssertionError, match="asked for a transaction"):
         Transactions().test_a_mistake_in_an_item_reaches_no_store(memory, "a condition of None")
+
+
+def test_without_boto3_there_is_nothing_to_check(memory: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No item can reach DynamoDB: a store in memory keeps them, as it did before they were checked."""
+    monkeypatch.delitem(sys.modules, shapes.__name__)
+    monkeypatch.delattr(dynamodb_package, "shapes")
+    monkeypatch.setitem(sys.modules, "botocore.validate", None)
+    once = Once(store=memory.store, service="suite")
+    with once.begin(memory.token, name="transact"):
+        assert once.current().transact(memory.orders("a"), "paid") == "paid"
 
 
 def test_where_both_conditions_are_refused_the_token_speaks(dynamodb: World) -> None:

@@ -360,9 +360,7 @@ class Finisher:
 
     def transact(self, ownership: Ownership, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
         """Write *items* and the completion of *ownership* together. Raises as `Attempt.transact` does."""
-        from lambda_once.dynamodb.shapes import mistake_in  # only transactions have parts that a user wrote
-
-        mistake = mistake_in(items)
+        mistake = _mistake_in(items)
         if mistake is not None:
             raise Misconfigured(f"{mistake}; nothing was written", token=ownership.token)
         stored, value, _ = self._serialised(ownership, result)
@@ -518,3 +516,14 @@ def _interrupted(what: str, interruption: BaseException) -> str:
 
 def _kind(error: BaseException | None) -> str | None:
     return None if error is None else type(error).__name__
+
+
+def _mistake_in(items: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return what is wrong with a user's *items*; None without boto3, for no item can reach DynamoDB then."""
+    try:
+        from lambda_once.dynamodb.shapes import mistake_in  # only transactions have parts that a user wrote
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "botocore":
+            raise
+        return None
+    return mistake_in(items)
