@@ -9,20 +9,13 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from zlib import crc32
 
-from botocore.exceptions import ResponseStreamingError
-
-from lambda_once.dynamodb.errors import NotDynamoDB, is_from_dynamodb
+from lambda_once.dynamodb.errors import REDIRECT, REQUEST_ID, check, without_session_token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-REDIRECT, _SERVER_ERROR = 300, 500
-EXPIRED: Final = frozenset({"ExpiredTokenException", "UnrecognizedClientException"})
-"""Errors after which the credentials are read once more."""
 _MESSAGES: Final[tuple[str, ...]] = ("message", "Message")
-REQUEST_ID: Final = "x-amzn-requestid"
 
 
 class Response(NamedTuple):
@@ -37,23 +30,13 @@ def answer_of(response: Response) -> dict[str, Any]:
     """
     Read *response* as botocore's parser does; that of an error has a status from REDIRECT on.
 
-    Raises `NotDynamoDB` for somebody else's page, and ResponseStreamingError, which is transient, for a body
-    that is not what was sent: an empty one would be a grant.
+    Raises as `check`.
     """
     status, headers, body = response
-    checksum = headers.get("x-amz-crc32")
-    if checksum is not None and checksum != str(crc32(body)):
-        raise ResponseStreamingError(error="the checksum of the body is wrong")
-    if not body and (status < REDIRECT or ("content-length" not in headers and status < _SERVER_ERROR)):
-        raise ResponseStreamingError(error="the body is empty")
     content = _object(body)
-    if status < _SERVER_ERROR:
-        is_ours = is_from_dynamodb(headers)
-        if not (is_ours or (content is not None and status >= REDIRECT)):
-            raise NotDynamoDB(status=status)
-        if content is None:
-            raise ResponseStreamingError(error="the body is not a JSON object")
-    parsed = content or {}
+    check(status, headers, body, is_object=content is not None)
+    shown = without_session_token(status, body)
+    parsed = (content if shown is body else _object(shown)) or {}
     if status >= REDIRECT:
         kind = str(parsed.pop("__type", status))
         code = kind.partition(":")[0].rpartition("#")[2]
@@ -70,17 +53,6 @@ def answer_of(response: Response) -> dict[str, Any]:
     return parsed
 
 
-def redacted(token: str | None, parsed: dict[str, Any]) -> dict[str, Any]:
-    """Return an error without the session *token*, which DynamoDB quotes where a signature is wrong."""
-    if token is None or token not in str(parsed["Error"]["Message"]):
-        return parsed
-    shown: dict[str, Any] = {
-        name: str(parsed[name]).replace(token, "…") for name in _MESSAGES if name in parsed
-    }
-    message = str(parsed["Error"]["Message"]).replace(token, "…")
-    return {**parsed, **shown, "Error": {**parsed["Error"], "Message": message}}
-
-
 def _phrase(status: int) -> str:
     from http import HTTPStatus  # for a page of a proxy: no cold start needs it
 
@@ -94,7 +66,7 @@ def _object(body: bytes) -> dict[str, Any] | None:
     """Read *body*, with binary values as bytes; None where it is not a JSON object."""
     decoder = _BINARY_DECODER if b'"B' in body else _DECODER
     try:
-        content = decoder.decode(body.decode()) if body else {}
+        content = decoder.decode(body.decode())
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

@@ -47,8 +47,8 @@ from botocore.exceptions import (
 )
 
 from lambda_once.core.clock import Clock, SystemClock, monotonic
-from lambda_once.dynamodb.answers import EXPIRED, REDIRECT, REQUEST_ID, Response, answer_of, redacted
-from lambda_once.dynamodb.errors import CrossedResponse, UnreadableCertificates
+from lambda_once.dynamodb.answers import Response, answer_of
+from lambda_once.dynamodb.errors import REDIRECT, REQUEST_ID, CrossedResponse, UnreadableCertificates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,9 +75,9 @@ LARGEST_BODY: Final = 134_217_728
 """Bytes. A response has at most 16 MB of items (API reference, BatchGetItem); JSON and base64 add to that."""
 RENEWED_EVERY: Final = timedelta(minutes=1)
 """How often refused credentials are asked for anew at most: behind them may be a role, and STS throttles."""
+_OUTDATED: Final = frozenset({"ExpiredTokenException", "UnrecognizedClientException"})
+"""Errors after which the credentials are asked for once more."""
 _LATE: Final = frozenset({"AWS_IO_SOCKET_TIMEOUT", "AWS_IO_TLS_NEGOTIATION_TIMEOUT"})
-
-
 _SOURCE: Final = "the source of the credentials"
 _CONTAINERS: Final = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
 """Lambda sets one under SnapStart."""
@@ -166,7 +166,7 @@ class CrtClient:
         try:
             return self._sent(operation, body, self._signed(operation, body, until), until)
         except ClientError as error:
-            if error.response["Error"]["Code"] not in EXPIRED or not self._forgets_credentials():
+            if error.response["Error"]["Code"] not in _OUTDATED or not self._forgets_credentials():
                 raise
             try:
                 signed = self._signed(operation, body, until)
@@ -217,7 +217,7 @@ class CrtClient:
     def _sent(self, operation: str, body: bytes, request: HttpRequest, until: float) -> dict[str, Any]:
         status, parsed = self._exchanged(request, body, until)
         if status >= REDIRECT:
-            raise ClientError(redacted(request.headers.get("x-amz-security-token"), parsed), operation)
+            raise ClientError(parsed, operation)
         return parsed
 
     def _exchanged(self, request: HttpRequest, body: bytes, until: float) -> tuple[int, dict[str, Any]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CONDITION = "ConditionalCheckFailedException"
 CONFLICT = "TransactionConflictException"
 CANCELED = "TransactionCanceledException"
-_REDIRECT = 300
+REDIRECT = 300
 _CLIENT_ERROR = 400
 _SERVER_ERROR = 500
 
@@ -237,7 +237,7 @@ def _status_of(error: ClientError) -> int:
 
 _JSON = "application/x-amz-json-"
 _SESSION_TOKEN = re.compile(rb"(x-amz-security-token:)(?:[^\\\"]|\\/)+")
-_REQUEST_ID = "x-amzn-requestid"
+REQUEST_ID = "x-amzn-requestid"
 
 
 class NotDynamoDB(BotoCoreError):  # type: ignore[misc]  # botocore has no types
@@ -280,17 +280,22 @@ def _before_parse(response_dict: dict[str, Any], **_: object) -> None:
     status, headers, body = (response_dict[name] for name in ("status_code", "headers", "body"))
     is_object = _is_object(body)
     check(status, headers, body, is_object=is_object)
-    if status >= _SERVER_ERROR and not is_object:
-        response_dict["body"] = b""  # botocore takes the status for the error's code then
-    elif status >= _CLIENT_ERROR and b"x-amz-security-token" in body:
-        # AWS quotes the request whose signature is wrong, and an error is logged.
-        response_dict["body"] = _SESSION_TOKEN.sub(rb"\1***", body)
+    # botocore takes the status for the error's code where there is no body.
+    is_page = status >= _SERVER_ERROR and not is_object
+    response_dict["body"] = b"" if is_page else without_session_token(status, body)
 
 
 def _after_call(http_response: Any, **_: object) -> None:
     came = getattr(http_response, "raw", None) is not None  # a double's has no body to read
-    if came and http_response.status_code < _REDIRECT:
+    if came and http_response.status_code < REDIRECT:
         check(http_response.status_code, http_response.headers, http_response.content, is_object=True)
+
+
+def without_session_token(status: int, body: bytes) -> bytes:
+    """Return *body* to be shown: AWS quotes the request whose signature is wrong, and errors are logged."""
+    if status < _CLIENT_ERROR or b"x-amz-security-token" not in body:
+        return body
+    return _SESSION_TOKEN.sub(rb"\1***", body)
 
 
 def check(status: int, headers: Mapping[str, Any], body: bytes, *, is_object: bool) -> None:
@@ -305,7 +310,7 @@ def check(status: int, headers: Mapping[str, Any], body: bytes, *, is_object: bo
     broken = _damage(status, headers, body)
     if broken is None and status < _SERVER_ERROR:
         is_ours = is_from_dynamodb(headers)
-        if not (is_ours or (is_object and status >= _REDIRECT)):
+        if not (is_ours or (is_object and status >= REDIRECT)):
             raise NotDynamoDB(status=status)
         if not is_object:
             broken = "the body is not a JSON object"
@@ -320,14 +325,14 @@ def _damage(status: int, headers: Mapping[str, Any], body: bytes) -> str | None:
         return f"{len(body)} bytes came of a body whose length is {str(length)[:20]!r}"
     if checksum is not None and str(checksum) != str(crc32(body)):
         return "the checksum of the body is wrong"
-    if not body and (status < _REDIRECT or (length is None and status < _SERVER_ERROR)):
+    if not body and (status < REDIRECT or (length is None and status < _SERVER_ERROR)):
         return "the body is empty"
     return None
 
 
 def is_from_dynamodb(headers: Mapping[str, str]) -> bool:
     """Return whether a successful response has what DynamoDB's have. Names of *headers* are in lower case."""
-    return headers.get("content-type", "").startswith(_JSON) or _REQUEST_ID in headers
+    return headers.get("content-type", "").startswith(_JSON) or REQUEST_ID in headers
 
 
 def _is_object(body: bytes) -> bool:
