@@ -14,7 +14,9 @@ from lambda_once.cli import options
 from lambda_once.cli.scans import describe_size
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Hold, Release
-from lambda_once.operations.search import READ_PRICE, TableSize
+from lambda_once.operations.search import READ_PRICE, ScannedIndex, TableSize
+from lambda_once.operations.table import TokenTable
+from lambda_once.stores.index import partitions
 from tests.cli.shop import TIMED_OUT, Shop, complaint, lines, on_engine, on_strict
 
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
@@ -147,6 +149,17 @@ def test_scan_works_with_the_index_too(shops: Shops) -> None:
         shops.indexed.run("list", "--output", "json", *scan) for scan in ([], ["--scan", "--yes"])
     )
     assert found.stdout == wanted.stdout
+
+
+@pytest.mark.engine
+def test_a_scan_counts_what_the_index_counts(shops: Shops) -> None:
+    """All of it, also where the index would be read in part: none is asked that isn't there."""
+    table, bare = (TokenTable(shop.name, shop.client, shop.clock, 3) for shop in shops)
+    found = ScannedIndex(bare)
+    for state in (State.IN_PROGRESS, State.HELD, State.RELEASED):
+        asked: tuple[Any, ...] = (partitions(state), table.deadline())
+        assert found.count_some(*asked, most=1, limit=1) == table.index.count_some(*asked)
+        assert found.count(*asked) == table.index.count(*asked)
 
 
 COMMANDS = {"list": ["list"], "watch": ["watch", "--count", "1"], "redrive": ["redrive", *SURE]}

@@ -407,16 +407,19 @@ class ScannedIndex(StatusIndex):
         del deadline, cursor
         return index_page(self._of(partition, before, None)[:limit], None)
 
-    def count(
+    def count_some(
         self,
         wanted: Sequence[str],
         deadline: Deadline,
         before: datetime | None = None,
         since: datetime | None = None,
-    ) -> dict[str, int]:
-        del deadline
+        most: int | None = None,
+        limit: int | None = None,
+    ) -> tuple[dict[str, int], bool]:
+        """Count all, whatever *most* and *limit* are: they have been read."""
+        del deadline, most, limit
         counts = {partition: len(self._of(partition, before, since)) for partition in wanted}
-        return {partition: count for partition, count in counts.items() if count}
+        return {partition: count for partition, count in counts.items() if count}, False
 
     def _of(self, partition: str, before: datetime | None, since: datetime | None) -> list[Item]:
         first, last = "" if since is None else stamp(since), None if before is None else stamp(before)
