@@ -20,6 +20,8 @@ from lambda_once.check.deployment import UNKNOWN, Unknown
 Template = Mapping[str, Any]
 
 MARK: Final = re.compile("\u2039[^\u203a]*\u203a")
+OPEN: Final = "\u2039?"
+"""How the mark of a value begins that a template does not decide."""
 REGION, ACCOUNT, STACK = "\u2039region\u203a", "\u2039account\u203a", "\u2039stack\u203a"
 PSEUDO: Final[Mapping[str, Any]] = {
     "AWS::AccountId": ACCOUNT,
@@ -49,7 +51,7 @@ def mark_of(name: str) -> str:
 
 def unmarked(text: str) -> str:
     """Return *text* for a reader: without marks."""
-    return text.replace("\u2039?", "<").replace("\u2039", "").replace("\u203a", "")
+    return text.replace(OPEN, "<").replace("\u2039", "").replace("\u203a", "")
 
 
 def is_known(text: str) -> bool:
@@ -301,7 +303,7 @@ def _select(argument: Any, scope: Scope) -> Any:
 def _split(argument: Any, scope: Scope) -> Any:
     # A mark of unknown text may have the separator in it; names of resources, regions and accounts have none.
     match computed(argument, scope):
-        case [str(between), str(text)] if between and "\u2039?" not in text:
+        case [str(between), str(text)] if between and OPEN not in text:
             return text.split(between)
         case _:
             return UNKNOWN
@@ -389,7 +391,7 @@ def _equal(one: Any, other: Any) -> bool | Unknown:
     if first == second:
         return True
     mixed = first if not is_known(first) else second
-    if "" in (first, second) and (MARK.sub("", mixed) or "\u2039?" not in mixed):
+    if "" in (first, second) and (MARK.sub("", mixed) or OPEN not in mixed):
         return False
     return UNKNOWN
 

@@ -56,7 +56,7 @@ def _schedules(names: set[str], everything: Sequence[Resource]) -> Iterator[bool
         arns = [mapping(target).get("Arn", UNKNOWN) for target in targets]
         if any(_is_named(arn, names) for arn in arns):
             yield _is_on(each.properties)
-        elif any(not isinstance(arn, str) or "\u2039?" in arn for arn in arns):
+        elif any(not isinstance(arn, str) or intrinsics.OPEN in arn for arn in arns):
             yield UNKNOWN
 
 

@@ -337,7 +337,7 @@ def _unread(functions: Iterable[Resource], roles: Mapping[str, Role]) -> Iterato
 
 def _layer_name(given: object) -> str | Unknown:
     """Return the resource of a layer, else its ARN."""
-    if not isinstance(given, str) or "\u2039?" in given:
+    if not isinstance(given, str) or intrinsics.OPEN in given:
         return UNKNOWN
     return unmarked(given)
 
@@ -366,7 +366,7 @@ def _environment(resource: Resource, tables: Iterable[Table]) -> Mapping[str, st
 
 def _may_name(text: str, tables: Iterable[Table]) -> bool:
     """Whether *text*, which has marks, may have the name of one of *tables*; that of a bucket has none."""
-    return "\u2039?" in text or any(intrinsics.mark_of(each.resource) in text for each in tables)
+    return intrinsics.OPEN in text or any(intrinsics.mark_of(each.resource) in text for each in tables)
 
 
 # -- sources and queues
