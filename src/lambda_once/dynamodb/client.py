@@ -45,7 +45,6 @@ _MATTER: Final = (
 )
 """Variables that a client is made from."""
 
-
 VARIABLE: Final = "LAMBDA_ONCE_CLIENT"
 
 STANDARD_REGION: Final = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")

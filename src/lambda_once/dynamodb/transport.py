@@ -45,8 +45,8 @@ class Transport:
     """
     Sends requests by one client. Safe from several threads; keeps no state of a request.
 
-    *client* is a client of boto3's, the name of one that is made here (`choice`), or None. One that is made
-    here is made at first use, or by `prepare`. Every response must be DynamoDB's (`errors`).
+    *client* is a client of boto3's, the name of one that is made here (`client_named`), or None. One that is
+    made here is made at first use, or by `prepare`. Every response must be DynamoDB's (`errors`).
     """
 
     unreadable: tuple[type[Exception], ...] = ()
