@@ -157,9 +157,10 @@ def test_a_scan_counts_what_the_index_counts(shops: Shops) -> None:
     table, bare = (TokenTable(shop.name, shop.client, shop.clock, 3) for shop in shops)
     found = ScannedIndex(bare)
     for state in (State.IN_PROGRESS, State.HELD, State.RELEASED):
-        asked: tuple[Any, ...] = (partitions(state), table.deadline())
-        assert found.count_some(*asked, most=1, limit=1) == table.index.count_some(*asked)
-        assert found.count(*asked) == table.index.count(*asked)
+        wanted, deadline = partitions(state), table.deadline()
+        in_part = found.count_some(wanted, deadline, most=1, limit=1)
+        assert in_part == table.index.count_some(wanted, deadline)
+        assert found.count(wanted, deadline) == in_part[0]
 
 
 COMMANDS = {"list": ["list"], "watch": ["watch", "--count", "1"], "redrive": ["redrive", *SURE]}
