@@ -15,9 +15,9 @@ from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import 
 from boto3.dynamodb.types import TypeSerializer
 
 from lambda_once.core.canonical import canonical
+from lambda_once.core.unit import Unit
 from lambda_once.sources.envelopes import at
 from lambda_once.sources.ordered import DYNAMODB_STREAM
-from lambda_once.sources.unit import Unit
 from lambda_once.testing import dynamodb_stream_event
 from tests.decorators.rig import Rig
 from tests.kit import tables

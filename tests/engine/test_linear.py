@@ -14,11 +14,11 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.core.clock import Deadline
-from lambda_once.decorators import batches, streams
 from lambda_once.engine import batch as batching
 from lambda_once.engine import pipeline
 from lambda_once.engine.batch import Job
 from lambda_once.engine.pipeline import Pipeline
+from lambda_once.sources import batches, streams
 from lambda_once.testing import kafka_event
 from tests.decorators.counted import records
 from tests.decorators.rig import Rig

@@ -14,10 +14,10 @@ from lambda_once.core import lifecycle
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, decide
 from lambda_once.core.writes import Acquire, Unclaimed
-from lambda_once.decorators import http as api
 from lambda_once.sources import api_gateway as responses
 from lambda_once.sources import authorizer
 from lambda_once.sources import caller as rules
+from lambda_once.sources import http as api
 from lambda_once.sources.caller import Caller
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Won

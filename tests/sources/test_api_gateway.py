@@ -11,6 +11,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLatticeEventV2
 
 from lambda_once.core.canonical import fingerprint
+from lambda_once.core.unit import NOTHING, MalformedRequest
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.api_gateway import (
     Headers,
@@ -21,7 +22,6 @@ from lambda_once.sources.api_gateway import (
     method_of,
     request_of,
 )
-from lambda_once.sources.unit import NOTHING, MalformedRequest
 from tests.sources import samples
 from tests.sources.samples import Json, request_unit
 from tests.sources.services import ASKING

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from lambda_once.core.unit import Unit
 from lambda_once.sources.attributes import counted
 from lambda_once.sources.records import SNS, SQS, RecordSource
-from lambda_once.sources.unit import Unit
 from tests.sources import samples
 
 Attributes = dict[str, tuple[str, str]]

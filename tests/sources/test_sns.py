@@ -5,8 +5,8 @@ import json
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
+from lambda_once.core.unit import NOTHING, Malformed, Unit
 from lambda_once.sources.records import SNS
-from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 
 

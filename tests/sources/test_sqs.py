@@ -6,8 +6,8 @@ from copy import deepcopy
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from lambda_once.core.unit import NOTHING, Malformed, Unit
 from lambda_once.sources.records import SQS, EventRecord, failures
-from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 
 

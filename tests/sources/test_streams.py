@@ -11,10 +11,10 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 
+from lambda_once.core.unit import Malformed, Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS
 from lambda_once.sources.records import EventRecord, RecordSource
-from lambda_once.sources.unit import Malformed, Unit
 from lambda_once.testing import dynamodb_stream_event, kinesis_event
 
 KPL_MAGIC = b"\xf3\x89\x9a\xc2"

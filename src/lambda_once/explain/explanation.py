@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
 from lambda_once.core.identification import Identification, KeyFrom
-from lambda_once.decorators.batches import Records
-from lambda_once.decorators.function import FunctionIdentifier
-from lambda_once.decorators.http import HttpIdentifier
+from lambda_once.core.unit import NOTHING, Malformed, Unit
 from lambda_once.decorators.identify import Identifier
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.api_gateway import KEY_HEADER
+from lambda_once.sources.batches import Records
 from lambda_once.sources.caller import Caller, Origin
 from lambda_once.sources.envelopes import TooDeep, parse
+from lambda_once.sources.function import FunctionIdentifier
+from lambda_once.sources.http import HttpIdentifier
 from lambda_once.sources.source import Source, source_of
-from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 if TYPE_CHECKING:
     from inspect import BoundArguments

@@ -21,10 +21,10 @@ from urllib.parse import parse_qsl
 
 from lambda_once.core.codec import JSON, as_json
 from lambda_once.core.results import Unavailable
+from lambda_once.core.unit import NOTHING, BadRequest, MalformedRequest, Unit
 from lambda_once.sources.caller import NO_VALUE, Caller, cookies_of
 from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.source import Source, misplaced, source_of
-from lambda_once.sources.unit import NOTHING, BadRequest, MalformedRequest, Unit
 
 
 class Kind(Enum):

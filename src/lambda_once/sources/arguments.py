@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, NoneType
 from typing import Any, Final, NamedTuple
 
+from lambda_once.core.unit import NOTHING, Malformed, Unit, itself
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import s3_record_content
 from lambda_once.sources.event import unit_of
 from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS, MQ
 from lambda_once.sources.records import SNS, SQS
 from lambda_once.sources.source import Source, as_sent, named_source
-from lambda_once.sources.unit import NOTHING, Malformed, Unit, itself
 
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 _RECORDS: Final = {

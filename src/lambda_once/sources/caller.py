@@ -33,10 +33,10 @@ from typing import Final, NamedTuple
 from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.keys import is_nothing
 from lambda_once.core.lifecycle import Presented
+from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import CallerMissing, Misconfigured
 from lambda_once.sources.authorizer import AuthorizerContext, context_of
 from lambda_once.sources.envelopes import at_each
-from lambda_once.sources.unit import MalformedRequest
 
 Values = Mapping[str, tuple[str, ...]]
 """Every value of each header, by its name in lower case."""

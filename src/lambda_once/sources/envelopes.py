@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn, TypeGuard
 
 from lambda_once.core.canonical import is_shortest
+from lambda_once.core.unit import NOTHING, itself
 from lambda_once.sources.attributes import counted
-from lambda_once.sources.unit import NOTHING, itself
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
 _LEAST_NORMAL: Final = 2.2250738585072014e-308

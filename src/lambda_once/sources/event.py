@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lambda_once.core.unit import Unit, itself
 from lambda_once.sources.envelopes import (
     at,
     eventbridge_content,
@@ -14,7 +15,6 @@ from lambda_once.sources.envelopes import (
 )
 from lambda_once.sources.services import service_of
 from lambda_once.sources.source import Parsed, Source, as_sent, misplaced, source_of
-from lambda_once.sources.unit import Unit, itself
 
 _ASYNC: Final = frozenset({Source.SNS, Source.EVENTBRIDGE, Source.S3})
 _OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})

@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import BadData, at, decoded, parse, parse_bytes
 from lambda_once.sources.kafka_schema import record_class, schema_value
@@ -28,7 +29,6 @@ from lambda_once.sources.records import (
     wrapped,
 )
 from lambda_once.sources.source import Parsed, Source, misplaced, source_of
-from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.kafka.schema_config import SchemaConfig

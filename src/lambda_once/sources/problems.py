@@ -8,6 +8,7 @@ from http import HTTPStatus
 from math import ceil
 from typing import Final, NamedTuple
 
+from lambda_once.core.unit import BadRequest, MalformedRequest
 from lambda_once.errors import (
     CallerMissing,
     Held,
@@ -23,7 +24,6 @@ from lambda_once.errors import (
     StoreUnavailable,
 )
 from lambda_once.sources.api_gateway import Kind
-from lambda_once.sources.unit import BadRequest, MalformedRequest
 
 _TYPE: Final = "urn:lambda-once:"
 

@@ -11,11 +11,11 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
+from lambda_once.core.unit import Malformed, Unit
 from lambda_once.sources.attributes import counted
 from lambda_once.sources.envelopes import BadData, Body, at, open_body
 from lambda_once.sources.services import is_tumbling_window
 from lambda_once.sources.source import PIPED, Parsed, Source, misplaced, named_source, source_of
-from lambda_once.sources.unit import Malformed, Unit
 
 RecordId = str | Mapping[str, object] | None
 """What a partial batch response names a record by; None if it has none."""

@@ -14,6 +14,7 @@ from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, is_async, signature_of, title
+from lambda_once.core.unit import Unit
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, name_of
@@ -34,7 +35,6 @@ from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.sources.arguments import Argument, Arguments, argument_of
-from lambda_once.sources.unit import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
 from lambda_once.core.signatures import is_async
+from lambda_once.core.unit import Malformed, Unit
 from lambda_once.decorators.handlers import handler_like, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
@@ -18,7 +19,6 @@ from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import GiveUp, KeyMissing, Misconfigured, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.sources.records import SQS, EventRecord, RecordId, RecordSource, failures
-from lambda_once.sources.unit import Malformed, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline
-from lambda_once.decorators.function import block_codec, unit_of_key
 from lambda_once.decorators.identify import Identifier
 from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.engine.invocation import Call, Invocation, current_invocation, invocation_of
@@ -20,6 +19,7 @@ from lambda_once.engine.outcome import (
     state_of,
 )
 from lambda_once.errors import Misconfigured
+from lambda_once.sources.function import block_codec, unit_of_key
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -12,6 +12,7 @@ from lambda_once.core.codec import Codec, codec_for
 from lambda_once.core.fields import printable
 from lambda_once.core.keys import Selector, labels_of, select, select_from
 from lambda_once.core.results import Unavailable
+from lambda_once.core.unit import BadRequest
 from lambda_once.decorators.handlers import (
     apply_on_replay,
     execute,
@@ -33,14 +34,13 @@ from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import HttpRequest, Kind, header_key, replayed, response_status
 from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, given
 from lambda_once.sources.problems import Problem, problem_for, respond
-from lambda_once.sources.unit import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from lambda_once.core.unit import Unit
     from lambda_once.engine.invocation import Call, Invocation
-    from lambda_once.sources.unit import Unit
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1): protected only if ``methods=`` names them."""

@@ -10,14 +10,14 @@ from collections import OrderedDict, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.decorators.batches import Records, pipe_response
+from lambda_once.core.unit import Malformed
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.engine.invocation import Invocation, Redelivery
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
+from lambda_once.sources.batches import Records, pipe_response
 from lambda_once.sources.records import EventRecord, RecordId, RecordSource, failures, text_at
-from lambda_once.sources.unit import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
