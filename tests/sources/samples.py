@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from lambda_once.core.unit import Unit
-from lambda_once.sources.api_gateway import envelope_of, request_of, unit_of
 from lambda_once.sources.caller import caller_of
+from lambda_once.sources.http import envelope_of, request_of, unit_of
 
 Json = dict[str, Any]
 

@@ -11,10 +11,11 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 
-from lambda_once.core.unit import Malformed, Unit
+from lambda_once.core.unit import Unit
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS
-from lambda_once.sources.records import EventRecord, RecordSource
+from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
+from lambda_once.sources.kinesis import KINESIS
+from lambda_once.sources.records import RecordSource
 from lambda_once.testing import dynamodb_stream_event, kinesis_event
 
 KPL_MAGIC = b"\xf3\x89\x9a\xc2"
@@ -28,18 +29,18 @@ WINDOW = {
 """What a mapping with TumblingWindowInSeconds adds (developer guide, Kinesis windows)."""
 
 
-def _only(source: RecordSource, event: dict[str, Any]) -> tuple[EventRecord, Unit]:
+def _only(source: RecordSource, event: dict[str, Any]) -> Unit:
     (record,) = source.records(event)
-    assert isinstance(record.unit, Unit)
-    return record, record.unit
+    assert record.bad is None
+    return record
 
 
 def _bad(source: RecordSource, record: object) -> str:
     (found,) = source.records({"Records": [record]})
-    assert isinstance(found.unit, Malformed)
-    assert found.id == found.unit.id
-    assert "secret" not in found.unit.message
-    return found.unit.message
+    assert found.bad is not None
+    assert found.id == found.delivery
+    assert "secret" not in found.bad
+    return found.bad
 
 
 def _with_data(data: object) -> dict[str, Any]:
@@ -52,10 +53,9 @@ def test_a_record_of_kinesis_is_a_unit() -> None:
     """Its data is the payload, its eventID in the stream's ARN the key; the partition key is its group."""
     event = kinesis_event({"orderId": 5}, partition_keys="p-5")
     raw = event["Records"][0]
-    record, unit = _only(KINESIS, event)
-    assert (record.id, record.group) == (raw["kinesis"]["sequenceNumber"], "p-5")
-    assert isinstance(record.record, KinesisStreamRecord)
-    assert unit.argument is record.record
+    unit = _only(KINESIS, event)
+    assert (unit.id, unit.group) == (raw["kinesis"]["sequenceNumber"], "p-5")
+    assert isinstance(unit.argument, KinesisStreamRecord)
     assert (unit.payload, unit.envelope, unit.delivery) == ({"orderId": 5}, raw, raw["eventID"])
     assert unit.key == f"{raw['eventSourceARN']}/{raw['eventID']}"
 
@@ -64,7 +64,7 @@ def test_a_consumer_is_no_other_stream() -> None:
     """With enhanced fan-out the ARN is the consumer's: the key is that of the stream all the same."""
     raw = kinesis_event("x")["Records"][0]
     consumed = raw | {"eventSourceARN": f"{raw['eventSourceARN']}/consumer/fast:1763633520"}
-    assert _only(KINESIS, {"Records": [raw]})[1].key == _only(KINESIS, {"Records": [consumed]})[1].key
+    assert _only(KINESIS, {"Records": [raw]}).key == _only(KINESIS, {"Records": [consumed]}).key
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_consumer_is_no_other_stream() -> None:
 )
 def test_data_is_json_text_or_bytes(sent: bytes, payload: object, parsed: bool) -> None:
     """Whichever it can be, in this order."""
-    _, unit = _only(KINESIS, kinesis_event(sent))
+    unit = _only(KINESIS, kinesis_event(sent))
     assert (unit.payload, unit.parsed) == (payload, parsed)
 
 
@@ -134,7 +134,7 @@ def test_a_change_of_an_item_is_a_unit() -> None:
     """Its payload is the change in plain values; the key of the item is its group."""
     event = dynamodb_stream_event(({"id": "5"}, ITEM))
     raw = event["Records"][0]
-    record, unit = _only(DYNAMODB_STREAM, event)
+    unit = _only(DYNAMODB_STREAM, event)
     assert unit.payload == {
         "eventName": "MODIFY",
         "Keys": {"id": "5"},
@@ -142,7 +142,7 @@ def test_a_change_of_an_item_is_a_unit() -> None:
         "NewImage": ITEM | {"price": 19.9},
     }
     assert not unit.parsed
-    assert (record.id, record.group) == (raw["dynamodb"]["SequenceNumber"], '{"id": {"S": "5"}}')
+    assert (unit.id, unit.group) == (raw["dynamodb"]["SequenceNumber"], '{"id": {"S": "5"}}')
     assert isinstance(unit.argument, DynamoDBRecord)
     assert unit.delivery == raw["eventID"]
     assert unit.key == f"{raw['eventSourceARN']}/{raw['eventID']}"
@@ -164,14 +164,14 @@ def test_images_that_are_absent_stay_so() -> None:
 
 
 def _units(event: dict[str, Any]) -> list[Any]:
-    return [record.unit for record in DYNAMODB_STREAM.records(event)]
+    return [*DYNAMODB_STREAM.records(event)]
 
 
 def test_the_group_of_an_item_is_its_key() -> None:
     """In whatever order its attributes are written."""
     event = dynamodb_stream_event((None, {"pk": "a", "sk": 1}), key=["pk", "sk"])
     again = dynamodb_stream_event((None, {"pk": "a", "sk": 1}), key=["sk", "pk"])
-    assert _only(DYNAMODB_STREAM, event)[0].group == _only(DYNAMODB_STREAM, again)[0].group
+    assert _only(DYNAMODB_STREAM, event).group == _only(DYNAMODB_STREAM, again).group
 
 
 def _changed(**parts: object) -> dict[str, Any]:

@@ -55,7 +55,7 @@ from lambda_once.errors import (
 )
 from lambda_once.observability.events import Event
 from lambda_once.policies import RELEASE, OnError, OnLapseOption
-from lambda_once.sources.function import block_identifier, unit_of_key
+from lambda_once.sources.block import block_identifier, unit_of_key
 from lambda_once.stores.contract import Refused, Unanswered, Won, WriteAnswer
 
 if TYPE_CHECKING:

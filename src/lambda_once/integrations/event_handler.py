@@ -24,9 +24,8 @@ from lambda_once.integrations.event_handler_chain import (
     watched_async,
 )
 from lambda_once.policies import ErrorResponse
-from lambda_once.sources import api_gateway as source
-from lambda_once.sources.api_gateway import REPLAYED
-from lambda_once.sources.http import STORED_BELOW, HttpIdentifier, problem_of
+from lambda_once.sources import http as source
+from lambda_once.sources.http import REPLAYED, STORED_BELOW, HttpIdentifier, problem_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler import Response

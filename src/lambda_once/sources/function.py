@@ -1,47 +1,159 @@
-"""`once.function`, `once.begin` and `once.run`: protected functions, blocks and calls."""
+"""
+`once.function` and `once.run`: what happens to a call of a function.
+
+The arguments by name are the payload, without a Lambda context and the object of a method. A record or an
+event among them counts as under the decorator of its source, and an event as under `once.event`, whether the
+function gets it as a dict, as Powertools' data class or as a model of its parser: receipt handle, receive
+count, timestamps and signatures belong to one delivery. Anything else is itself.
+
+What we're not happy with: an argument is a record by its looks. A dict of your own with ``eventSource`` and
+``receiptHandle`` is taken for a message.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import sys
-from contextlib import ExitStack
 from dataclasses import replace
+from importlib import import_module
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.clock import through
-from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
-from lambda_once.core.keys import is_nothing, is_whole
-from lambda_once.core.signatures import evaluated, is_async, signature_of, title
-from lambda_once.core.unit import Unit
+from lambda_once.core.signatures import is_async, signature_of, title
+from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, name_of
-from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
-from lambda_once.decorators.validation import (
-    CONTEXT_NAMES,
-    check_no_history,
-    check_not_generator,
-    check_of_call,
-    is_self,
-)
-from lambda_once.engine.attempt import Attempt
-from lambda_once.engine.ownership import Ownership
-from lambda_once.engine.replay import Replayed
-from lambda_once.engine.waiting import uncancelled
-from lambda_once.errors import KeyMissing, Misconfigured
+from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, check_of_call, is_self
+from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.sources.arguments import Argument, Arguments, argument_of
+from lambda_once.sources.envelopes import s3_record_content
+from lambda_once.sources.event import unit_of
+from lambda_once.sources.source import Source, as_sent, named_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType, TracebackType
+    from collections.abc import Callable, Mapping
 
-    from lambda_once.engine.invocation import Call
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
+
+# ------------------------------------------------------------------ reading
+
+_PLAIN: Final = frozenset({str, int, float, bool, NoneType})
+_RECORDS: Final = {
+    Source.SQS: ("sqs", "SQS", "receiptHandle"),
+    Source.SNS: ("sns", "SNS", "Sns"),
+    Source.KINESIS: ("kinesis", "KINESIS", "kinesis"),
+    Source.DYNAMODB: ("dynamodb_stream", "DYNAMODB_STREAM", "dynamodb"),
+}
+"""Where the source of a record is, read at the first one, and a field that each of its records has."""
+
+
+def argument_of(value: object) -> Unit | None:
+    """Return *value*, an argument, as a unit; None if it is neither a record nor an event."""
+    if type(value) in _PLAIN:
+        return None
+    if isinstance(value, list | tuple):
+        return _batch(value)
+    sent = as_sent(value)
+    if sent is None:
+        return None
+    is_data_class = not isinstance(value, dict) and sent is getattr(value, "raw_event", None)
+    unit = _record(sent, is_data_class=is_data_class)
+    if unit is not None and unit.bad is not None:
+        is_of_stream = named_source(sent) in (Source.KINESIS, Source.DYNAMODB)  # every delivery is equal
+        return Unit(sent, unread=unit.bad, is_malformed=not is_of_stream)
+    if unit is not None:
+        key = unit.key if NOTHING in (unit.key, unit.within) else [unit.within, unit.key]
+        return unit._replace(key=key, view=NOTHING if is_data_class else value)
+    view = NOTHING if is_data_class or sent is value else value
+    match named_source(sent):
+        case Source.S3 if "s3" in sent:
+            return Unit(s3_record_content(sent), view=sent if view is NOTHING else view)
+        case Source.KAFKA if "offset" in sent:  # its position is that of every delivery
+            return Unit(sent, view=view)
+    try:
+        return unit_of(sent, None, "once.function")._replace(view=view)
+    except Misconfigured as error:
+        refused = f"{error} Or pass once.function key= and fingerprint=."
+        return Unit(sent, view=view, refused=refused)
+
+
+def _batch(value: Any) -> Unit | None:
+    """Return the error for *value* if it is a list of records, as a loop over a batch would group them."""
+    first = as_sent(next(iter(value), None))
+    if first is None or _record(first, is_data_class=False) is None:
+        return None
+    return Unit(
+        value,
+        refused=(
+            "once.function received a list of records, which the next delivery groups in another way. "
+            "Nothing ran. Call it with one record at a time, or pass key= and fingerprint=."
+        ),
+    )
+
+
+def _record(sent: dict[str, Any], *, is_data_class: bool) -> Unit | None:
+    """Return *sent*, a record, as a unit; None if it is none."""
+    if "redelivered" in sent and "data" in sent:  # a message of Amazon MQ: the event names source and queue
+        broker = "aws:rmq" if "basicProperties" in sent else "aws:amq"
+        module, name = "mq", "MQ"
+        sent = {"eventSource": broker, "eventSourceKey": "?", **sent}
+    else:
+        module, name, field = _RECORDS.get(named_source(sent), ("", "", ""))
+        if not module or not (is_data_class or field in sent):
+            return None
+    found: Unit = getattr(import_module(f"lambda_once.sources.{module}"), name).read(sent)
+    return found
+
+
+def _unit_of(named: Mapping[str, object], arguments: object, *, guarded: bool) -> Unit:
+    """
+    Return the unit of a call with all *arguments*; *named* are those that count.
+
+    *guarded*: nothing says what identifies a batch or a request, so it is refused.
+    """
+    special = {name: found for name, each in named.items() if (found := argument_of(each)) is not None}
+    if not special:
+        return Unit(named, named, arguments, parsed=False)
+    payload = {name: special[name].payload if name in special else each for name, each in named.items()}
+    seen = {
+        name: each if name not in special or special[name].view is NOTHING else special[name].view
+        for name, each in payload.items()
+    }
+    attributes = {
+        text if len(special) == 1 else f"{name}.{text}": form
+        for name, each in special.items()
+        for text, form in each.attributes.items()
+    }
+    return Unit(
+        payload,
+        seen,
+        arguments,
+        content=functools.partial(_content, special),
+        within={name: each.key for name, each in special.items() if each.key is not NOTHING} or NOTHING,
+        parsed=False,
+        unread=next(filter(None, (each.unread for each in special.values())), None),
+        is_malformed=any(each.is_malformed for each in special.values()),
+        attributes=attributes,
+        view=seen,
+        refused=next(filter(None, (each.refused for each in special.values() if guarded)), None),
+    )
+
+
+def _content(special: Mapping[str, Unit], payload: object) -> object:
+    """Return what counts of *payload*, the arguments without ignored fields, of which some are *special*."""
+    return {
+        name: special[name].content(each) if name in special else each
+        for name, each in dict(payload).items()  # type: ignore[call-overload]  # by name
+    }
+
+
+# ------------------------------------------------------------------ the function
 
 
 class FunctionIdentifier(NamedTuple):
@@ -74,10 +186,9 @@ class FunctionIdentifier(NamedTuple):
             if self.receivers is not None:
                 self.receivers.called_on(receiver)
         counting = {name: each for name, each in named.items() if not is_lambda_context(name, each)}
-        special = {name: found for name, each in counting.items() if (found := argument_of(each)) is not None}
         settings = self.identifier.settings
         guarded = settings.key is None or settings.fingerprint is None
-        return Arguments(counting, special).unit(named, guarded=guarded), bound
+        return _unit_of(counting, named, guarded=guarded), bound
 
 
 def is_lambda_context(name: str, value: object) -> bool:
@@ -156,120 +267,3 @@ def _check(function: Callable[..., Any], settings: Settings) -> None:
             f"{title(function)} is a method, and self is not part of the key: "
             "objects of two tenants would share tokens. Pass key= or scope="
         )
-
-
-_OF_ATTEMPT: Final = frozenset(
-    {
-        *("acomplete", "aextend", "atransact", "complete", "created", "downstream_key", "extend"),
-        *("fence", "id", "lease", "replayed", "result", "token", "transact"),
-    }
-)
-"""Members of an attempt or replayed outcome that the context manager does not have."""
-
-
-class Begun:
-    """
-    A context manager, plain or async, for a block of work with one key.
-
-    It enters with an `Attempt` or, if the work was done before, its `Replayed` outcome. A block that ends
-    without ``complete`` completes the token with None; for an exception ``on_error`` decides.
-    """
-
-    def __init__(self, runtime: Runtime, identifier: Identifier, unit: Unit) -> None:
-        self._runtime = runtime
-        self._identifier = identifier
-        self._unit = unit
-        self._stack = ExitStack()
-        self._ownership: Ownership | None = None
-
-    def __enter__(self) -> Attempt | Replayed:
-        with ExitStack() as stack:
-            return self._enter(self._runtime.engine.start(self._call(stack)), stack)
-
-    async def __aenter__(self) -> Attempt | Replayed:
-        with ExitStack() as stack:
-            return self._enter(await self._runtime.engine.start_async(self._call(stack)), stack)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._stack:
-            if self._ownership is not None:
-                engine = self._runtime.engine
-                through(engine.left(self._ownership, error), engine.clock)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._stack:
-            if self._ownership is not None:
-                engine, ownership = self._runtime.engine, self._ownership
-                await uncancelled(engine.finisher.off_loop(ownership, engine.left(ownership, error)))
-
-    if not TYPE_CHECKING:  # type checkers know what there is
-
-        def __getattr__(self, name: str) -> Any:
-            if name in _OF_ATTEMPT:
-                raise Misconfigured(
-                    f"once.begin(...).{name}: use the attempt that `with once.begin(...) as attempt:` returns"
-                )
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
-            )
-
-    def _call(self, stack: ExitStack) -> Call:
-        return self._identifier.call(self._unit, stack.enter_context(self._runtime.invocation()))
-
-    def _enter(self, entered: Ownership | Replayed, stack: ExitStack) -> Attempt | Replayed:
-        inside: Attempt | Replayed
-        if isinstance(entered, Ownership):
-            inside = stack.enter_context(self._runtime.engine.as_current(entered))
-            self._ownership = entered
-        else:
-            inside, self._ownership = entered, None
-        self._stack = stack.pop_all()
-        return inside
-
-
-def begun(
-    runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
-) -> Begun:
-    """Return the context manager of `Once.begin`, called in the frame *caller*."""
-    return Begun(runtime, block_identifier(runtime, settings, caller), unit_of_key(key, scope, payload))
-
-
-def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) -> Identifier:
-    """Return what identifies a block of the frame *caller*."""
-    if settings.name is None:
-        raise Misconfigured('a block needs a name: pass name=, as in once.begin(key, name="charge")')
-    check_no_history(settings, "a block")
-    return Identifier(runtime, settings, block_codec(settings, caller), "")
-
-
-def block_codec(settings: Settings, caller: FrameType) -> Codec:
-    """Return the codec of ``codec=`` or ``returns=``, whose text is evaluated in the frame *caller*."""
-    returns: object = Any
-    if settings.returns is not None:
-        returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
-    return codec_for(returns, converts=True) if settings.codec is None else codec_by(*settings.codec)
-
-
-def unit_of_key(key: object, scope: object, payload: object) -> Unit:
-    """Return the unit of `Once.begin`, whose key and scope are values. Raises `KeyMissing`."""
-    for what, value in (("key", key), ("scope", scope)):
-        if not (is_nothing(value) or is_whole(value)):
-            raise KeyMissing(f"a part of the {what} is missing: give {what}= values that are always present")
-    found = argument_of(payload) or Argument(payload)
-    return Unit(
-        found.payload,
-        {},
-        payload,
-        None,
-        found.content,
-        key=key,
-        parsed=False,
-        scope=() if scope is None else (scope,),
-        attributes=found.attributes,
-        view=found.view,
-        is_keyed=True,
-    )

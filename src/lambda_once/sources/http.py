@@ -1,18 +1,34 @@
-"""`once.api_gateway`: HTTP requests of API Gateway, Function URLs and load balancers, as whole events."""
+"""
+`once.api_gateway`: what happens to a request of API Gateway, VPC Lattice, a Function URL or a load balancer.
+
+The event is the unit, its scope method, path and caller. The key and all other headers are read by `headers`,
+the caller by `caller` (which names join the token, and what a duplicate must present again), errors become
+the documents of `problems`. A duplicate is answered before any check that the handler makes: so a stored
+response goes only to the caller that it was made for. `once.route` (integrations/event_handler.py) identifies
+its requests by `HttpIdentifier`, too.
+
+What we're not happy with: seven kinds of event, told apart by their fields, and three forms of response.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from functools import partial
-from http import HTTPMethod
+from http import HTTPMethod, HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from urllib.parse import parse_qsl
 
-from lambda_once.core.codec import Codec, codec_for
+from lambda_once.core.codec import JSON, Codec, as_json, codec_for
 from lambda_once.core.fields import printable
 from lambda_once.core.keys import Selector, labels_of, select, select_from
 from lambda_once.core.results import Unavailable
-from lambda_once.core.unit import BadRequest
+from lambda_once.core.unit import NOTHING, BadRequest, MalformedRequest, Unit
 from lambda_once.decorators.handlers import (
     apply_on_replay,
     execute,
@@ -22,25 +38,228 @@ from lambda_once.decorators.handlers import (
 )
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
-from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Receiver
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
-from lambda_once.settings import FOR_API, FOR_HASHED_API, Settings
-from lambda_once.sources import api_gateway as source
-from lambda_once.sources.api_gateway import HttpRequest, Kind, header_key, replayed, response_status
-from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, given
-from lambda_once.sources.problems import Problem, problem_for, respond
+from lambda_once.settings import FOR_API, FOR_HASHED_API
+from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, cookies_of, given
+from lambda_once.sources.envelopes import TooDeep, parse
+from lambda_once.sources.headers import HEADER_FIELDS, Headers, has_key, header_key, header_values, items_of
+from lambda_once.sources.problems import Problem, problem_for
+from lambda_once.sources.source import Source, misplaced, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from datetime import timedelta
 
-    from lambda_once.core.unit import Unit
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
+    from lambda_once.settings import Settings
+
+# ------------------------------------------------------------------ reading
+
+
+class Kind(Enum):
+    """The sender of a request, which decides the form of the response."""
+
+    REST = "API Gateway, payload format 1.0"
+    HTTP = "API Gateway, payload format 2.0"
+    FUNCTION_URL = "Function URL"
+    ALB = "load balancer"
+    ALB_MULTI = "load balancer with multi-value headers"
+    LATTICE = "VPC Lattice, event structure 1"
+    LATTICE_V2 = "VPC Lattice, event structure 2"
+
+    @property
+    def shorthand(self) -> bool:
+        """Whether a response without statusCode is the body of a 200 (payload format 2.0)."""
+        return self in {Kind.HTTP, Kind.FUNCTION_URL}
+
+
+class HttpRequest(NamedTuple):
+    """One HTTP request, whatever kind of event it came in."""
+
+    kind: Kind
+    method: str
+    path: str
+    """As requested, never the route: `/orders/5/pay` and `/orders/6/pay` are two pieces of work."""
+    headers: Mapping[str, tuple[str, ...]]
+    """By lower-case name, every value as it came."""
+    query: Mapping[str, list[str]]
+    body: object
+    """JSON if it parses, else the text, else (base64 of non-UTF-8) the bytes; None if there is none."""
+
+
+_LATTICE: Final = frozenset({Kind.LATTICE, Kind.LATTICE_V2})
+
+
+def kind_of(event: object) -> Kind:
+    """Return the kind of *event*. Raises `Misconfigured` if it is not an HTTP request."""
+    source = source_of(event)
+    if source is not Source.HTTP:
+        raise misplaced("once.api_gateway", source, event)
+    match event:
+        case {"requestContext": {"elb": elb}, **others} if elb is not None:
+            return Kind.ALB if others.get("multiValueHeaders") is None else Kind.ALB_MULTI
+        case {"raw_path": path} if path is not None:
+            return Kind.LATTICE
+        case {"requestContext": {"serviceArn": arn}} if arn is not None:
+            return Kind.LATTICE_V2
+        case {"requestContext": {"http": http, **context}} if http is not None:
+            return Kind.FUNCTION_URL if ".lambda-url." in str(context.get("domainName")) else Kind.HTTP
+        case _:
+            return Kind.REST
+
+
+def method_of(event: Mapping[str, Any]) -> str:
+    """Return the method of *event*, an HTTP request, in upper case."""
+    match event:
+        case {"requestContext": {"http": {"method": found}}}:
+            of_context = found
+        case _:
+            of_context = None
+    return str(event.get("httpMethod") or of_context or event.get("method") or "").upper()
+
+
+def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str | None = None) -> HttpRequest:
+    """
+    Read *event*, whose *kind* and *method* may be known.
+
+    Raises `Misconfigured` if it is not an HTTP request, `BadRequest` if its body cannot be decoded.
+    """
+    kind = kind_of(event) if kind is None else kind
+    path, _, query = _path(event).partition("?") if kind in _LATTICE else (_path(event), "", "")
+    return HttpRequest(
+        kind=kind,
+        method=method_of(event) if method is None else method,
+        path=path,
+        headers=header_values(event),
+        query=_query(event, query),
+        body=_body(event),
+    )
+
+
+def route_of(event: Mapping[str, Any]) -> str | None:
+    """Return the path template of *event*, ``/orders/{id}``; None where the gateway knows no routes."""
+    found = event.get("routeKey") or event.get("resource")
+    return found.rpartition(" ")[2] if isinstance(found, str) and found else None
+
+
+def unit_of(
+    request: HttpRequest,
+    event: Mapping[str, Any],
+    request_id: str | None,
+    caller: Caller,
+    key: str | None = None,
+    envelope: Mapping[str, object] | None = None,
+) -> Unit:
+    """
+    Return *event*, read as *request* of *caller*, as a unit, whose Idempotency-Key is *key*.
+
+    Query and body are hashed; method, path and the caller, if one is named, are its scope. *request_id* is
+    Lambda's, for load balancers and VPC Lattice, which give a request none. *envelope*: see `envelope_of`.
+    """
+    context = event.get("requestContext")
+    delivery = context.get("requestId") if isinstance(context, Mapping) else None
+    if key is not None:
+        delivery = None  # every retry of a client is a request of its own
+    elif not isinstance(delivery, str) or not delivery:
+        delivery = request_id
+    return Unit(
+        payload=request.body,
+        envelope=event if envelope is None else envelope,
+        argument=event,
+        delivery=delivery,
+        content=partial(_content, request.query),
+        key=NOTHING if key is None else key,
+        scope=(request.method, request.path, *caller.scope),
+        presented=caller.presented,
+    )
+
+
+def seen_for_caller(request: HttpRequest, event: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what an expression of ``caller=`` sees: *event*, header names in any case, cookies by name."""
+    return {**envelope_of(event, request.headers), "cookies": dict(cookies_of(event, request.headers))}
+
+
+def _content(query: Mapping[str, list[str]], body: object) -> object:
+    return {"query": query, "body": body}
+
+
+def _path(event: Mapping[str, object]) -> str:
+    # Not requestContext.path of v1: whether it begins with the stage depends on the endpoint, and a client
+    # that retries through the custom domain means the same work.
+    path = event.get("rawPath") or event.get("path") or event.get("raw_path")
+    return path if isinstance(path, str) else ""
+
+
+def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]:
+    """
+    Return every value of every parameter: v2 joins them by commas, so there the raw string is read.
+
+    VPC Lattice's is a part of its path, and *of_path*.
+    """
+    raw = of_path or event.get("rawQueryString")
+    if isinstance(raw, str):
+        found: dict[str, list[str]] = {}
+        # Bytes that are not UTF-8 stay what they are: under errors="replace" %ff and %fe would be one value.
+        for name, value in parse_qsl(raw, keep_blank_values=True, errors="surrogateescape"):
+            found.setdefault(name, []).append(value)
+        return found
+    single = event.get("queryStringParameters") or event.get("query_string_parameters")
+    multi = event.get("multiValueQueryStringParameters")
+    merged = {
+        name: [str(each) for each in (value if isinstance(value, list) else [value])]
+        for name, value in items_of(single)
+    }
+    return merged | {
+        name: [str(value) for value in values] for name, values in items_of(multi) if isinstance(values, list)
+    }
+
+
+def _body(event: Mapping[str, object]) -> object:
+    body = event.get("body")
+    if not isinstance(body, str):
+        return body
+    try:
+        if True not in (event.get("isBase64Encoded"), event.get("is_base64_encoded")):
+            return parse(body)
+        raw = base64.b64decode(body, validate=True)
+        try:
+            return parse(raw.decode())
+        except UnicodeDecodeError:
+            return raw
+    except TooDeep as error:
+        message = f"The body of the request {error}."
+    except (binascii.Error, ValueError):
+        message = "The body of the request is marked as base64 but is not valid base64."
+    raise MalformedRequest(message)
+
+
+def envelope_of(event: Mapping[str, object], headers: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:
+    """
+    Return *event* with header names in any case, which an expression of ``scope=`` sees.
+
+    It has `headers` even if only the multi-value ones came.
+    """
+    original = event.get("headers")
+    single = (
+        original
+        if isinstance(original, Mapping)
+        else {name: ", ".join(values) for name, values in headers.items()}
+    )
+    multi = event.get("multiValueHeaders")
+    return {
+        **event,
+        "headers": Headers(single),
+        **({"multiValueHeaders": Headers(multi)} if isinstance(multi, Mapping) else {}),
+    }
+
+
+# ------------------------------------------------------------------ identifying
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1): protected only if ``methods=`` names them."""
@@ -114,7 +333,7 @@ class HttpIdentifier:
         *route*: its path template, where an Event Handler knows it.
         Raises `KeyMissing` for a key that is malformed, or missing although required, and `CallerMissing`.
         """
-        method = source.method_of(event)
+        method = method_of(event)
         if not self.covers(method):
             self._warn_if_keyed(event, kind, method, route)
             return None
@@ -133,14 +352,14 @@ class HttpIdentifier:
         separate = warning is None and found.caller is not NO_CALLER
         if not found.hashed:
             return call if separate else call._replace(separate=False)
-        kept = partial(self._stored_of, identifier, found, route or source.route_of(event))
+        kept = partial(self._stored_of, identifier, found, route or route_of(event))
         return call._replace(separate=separate, stored_of=kept)
 
     def _warn_if_keyed(self, event: Mapping[str, Any], kind: Kind, method: str, route: str | None) -> None:
         """Report *event*, of a *method* that is not protected, if its client relies on a key."""
-        if self._settings.key is not None or self.runtime.disabled or not source.has_key(event):
+        if self._settings.key is not None or self.runtime.disabled or not has_key(event):
             return
-        known, at = _known(method), printable(route or source.route_of(event) or "(any path)")
+        known, at = _known(method), printable(route or route_of(event) or "(any path)")
         named = f'"{method}", …' if known == method else "…"
         reason = (
             f"{known} {at}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
@@ -156,7 +375,7 @@ class HttpIdentifier:
         is_body = self._error_in is None and not (isinstance(response, dict) and "statusCode" in response)
         if is_body:  # the shorthand of payload 2.0: it has no headers
             return response
-        kept = source.stored_of(response, named=found.caller.joins_as_user)
+        kept = stored_of(response, named=found.caller.joins_as_user)
         if kept is Unavailable.WITHHELD:
             method, path = found.unit.scope[:2]
             at = f"{_known(str(method))} {self._place(str(path), route)}"
@@ -185,7 +404,7 @@ class HttpIdentifier:
     ) -> KeyedRequest | None:
         """Return *event* as a unit, and its caller. Returns None and raises as `call` does."""
         settings = self._settings
-        request = source.request_of(event, kind, method)
+        request = request_of(event, kind, method)
         key = header_key(request.headers) if settings.key is None else None
         hashed = settings.key is None and key is None
         if hashed and settings.without_key == "run":
@@ -198,8 +417,8 @@ class HttpIdentifier:
             caller = _selected(settings.caller, request, event)
         if settings.unscoped == "refuse" and caller.is_nobody:
             raise CallerMissing(caller.refusal)
-        envelope = source.envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
-        unit = source.unit_of(request, event, request_id, caller, key, envelope)
+        envelope = envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
+        unit = unit_of(request, event, request_id, caller, key, envelope)
         return KeyedRequest(unit, hashed, caller)
 
     def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Identifier:
@@ -239,13 +458,16 @@ def _selected(
         return NO_CALLER
     try:
         if isinstance(selector, str):
-            found = select(selector, source.seen_for_caller(request, event), "caller")
+            found = select(selector, seen_for_caller(request, event), "caller")
             return given(found, are_parts=bool(labels_of(selector)))
         return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
     except BadRequest:
         raise
     except KeyMissing as error:
         raise CallerMissing(str(error)) from None
+
+
+# ------------------------------------------------------------------ the handler
 
 
 def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
@@ -255,7 +477,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
-        kind = source.kind_of(event)
+        kind = kind_of(event)
         with runtime.invocation(context) as invocation:
             try:
                 call = identifier.call(event, kind, invocation)
@@ -277,3 +499,115 @@ def problem_of(settings: Settings, error: OnceError) -> Problem:
     """Return the problem document for *error*, passed through ``problem=``."""
     problem = problem_for(error)
     return problem if settings.problem is None else settings.problem(problem)
+
+
+# ------------------------------------------------------------------ responses
+
+REPLAYED: Final = "Idempotent-Replayed"
+"""The header that marks a stored response for the client."""
+
+_LOWEST, _HIGHEST = 100, 599
+
+
+def response_status(response: object, kind: Kind) -> int:
+    """
+    Return the status that the client gets for *response*.
+
+    Payload format 2.0 takes a response without statusCode for the body of a 200. The other kinds answer 502,
+    as for an invalid statusCode (API Gateway developer guide, "Lambda proxy integrations": malformed Lambda
+    proxy response).
+    """
+    if not isinstance(response, Mapping) or "statusCode" not in response:
+        return HTTPStatus.OK.value if kind.shorthand else HTTPStatus.BAD_GATEWAY.value
+    raw = response["statusCode"]
+    status = int(raw) if isinstance(raw, str) and raw.isascii() and raw.isdigit() else raw
+    if isinstance(status, int) and not isinstance(status, bool) and _LOWEST <= status <= _HIGHEST:
+        return status
+    return HTTPStatus.BAD_GATEWAY.value
+
+
+def stored_of(response: object, *, named: bool) -> object:
+    """
+    Return what is stored of *response* to a request without a key, which others may send as well.
+
+    It is an event's response or the form of an Event Handler's. One that sets a cookie or says ``no-store``
+    is for its own caller alone: if one is *named*, it is stored without its cookies; else it is withheld.
+    """
+    if not isinstance(response, Mapping):
+        return response
+    bare = _without_cookies(response)
+    if bare is response and not _says_no_store(response):
+        return response
+    return bare if named else Unavailable.WITHHELD
+
+
+def _without_cookies(response: Mapping[str, object]) -> Mapping[str, object]:
+    """Return *response* itself if it sets no cookie, else a copy that sets none."""
+    changed: dict[str, object] = {}
+    cookies = {"cookies"} if response.get("cookies") else set()
+    for field in HEADER_FIELDS:
+        headers = response.get(field)
+        if isinstance(headers, Mapping):
+            others = {name: value for name, value in headers.items() if str(name).lower() != "set-cookie"}
+            if len(others) < len(headers):
+                changed[field] = others
+    if not (changed or cookies):
+        return response
+    return {name: value for name, value in {**response, **changed}.items() if name not in cookies}
+
+
+def _says_no_store(response: Mapping[str, object]) -> bool:
+    values = [
+        each
+        for field in HEADER_FIELDS
+        for name, value in items_of(response.get(field))
+        if str(name).lower() == "cache-control"
+        for each in (value if isinstance(value, list | tuple) else [value])
+    ]
+    directives = {part.strip().lower() for value in values for part in str(value).split(",")}
+    return "no-store" in directives
+
+
+def replayed(response: object, kind: Kind) -> object:
+    """
+    Return *response*, a stored one, with the header `Idempotent-Replayed: true`.
+
+    It is a copy. A response that *kind* would refuse is returned unchanged.
+    """
+    if not isinstance(response, Mapping) or "statusCode" not in response:
+        return _with_header(_dressed(response), "headers", "true") if kind.shorthand else response
+    if kind is Kind.ALB_MULTI or (kind is Kind.REST and response.get("multiValueHeaders") is not None):
+        return _with_header(response, "multiValueHeaders", ["true"])
+    return _with_header(response, "headers", "true")
+
+
+def _dressed(body: object) -> dict[str, object]:
+    # AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is,
+    # all else its JSON.
+    try:
+        text = body if isinstance(body, str) else json.dumps(body)
+    except TypeError:  # a Decimal, which Lambda writes as a number
+        text = as_json(JSON.dump(body))
+    headers = {"content-type": "application/json"}
+    return {"statusCode": 200, "headers": headers, "body": text, "isBase64Encoded": False}
+
+
+def _with_header(response: Mapping[str, object], field: str, value: object) -> dict[str, object]:
+    present = response.get(field)
+    return {**response, field: {**(present if isinstance(present, Mapping) else {}), REPLAYED: value}}
+
+
+def respond(problem: Problem, kind: Kind) -> dict[str, object]:
+    """Return *problem* as a response to *kind* of event."""
+    headers = problem.headers()
+    placed: dict[str, object] = (
+        {"multiValueHeaders": {name: [value] for name, value in headers.items()}}
+        if kind is Kind.ALB_MULTI
+        else {"headers": headers}
+    )
+    return {
+        "statusCode": problem.status,
+        **placed,
+        "body": json.dumps(problem.body()),
+        "isBase64Encoded": False,
+    }

@@ -19,7 +19,7 @@ from lambda_once.engine.outcome import (
     state_of,
 )
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.function import block_codec, unit_of_key
+from lambda_once.sources.block import block_codec, unit_of_key
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
@@ -23,7 +22,6 @@ from lambda_once.errors import (
     StoredError,
     StoreUnavailable,
 )
-from lambda_once.sources.api_gateway import Kind
 
 _TYPE: Final = "urn:lambda-once:"
 
@@ -171,19 +169,3 @@ def problem_for(error: Exception) -> Problem:
         detail = f"{detail} Fields that differ: {', '.join(error.fields)}."
     wait = max(1, ceil(error.retry_after or 0)) if isinstance(error, RetryLater) else None
     return Problem(row.status.value, row.title, detail, _TYPE + row.name, wait)
-
-
-def respond(problem: Problem, kind: Kind) -> dict[str, object]:
-    """Return *problem* as a response to *kind* of event."""
-    headers = problem.headers()
-    placed: dict[str, object] = (
-        {"multiValueHeaders": {name: [value] for name, value in headers.items()}}
-        if kind is Kind.ALB_MULTI
-        else {"headers": headers}
-    )
-    return {
-        "statusCode": problem.status,
-        **placed,
-        "body": json.dumps(problem.body()),
-        "isBase64Encoded": False,
-    }

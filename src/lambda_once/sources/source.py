@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.envelopes import at, is_eventbridge
+from lambda_once.sources.envelopes import Parsed, at, is_eventbridge
 from lambda_once.sources.services import NAMES, service_of
 
 
@@ -64,10 +64,6 @@ PIPED: Final = frozenset({Source.SQS, Source.KINESIS, Source.DYNAMODB, Source.KA
 """The sources of EventBridge Pipes (EventBridge user guide, "Amazon EventBridge Pipes sources")."""
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 """Sources that a row of the table of services may name more precisely."""
-
-
-class Parsed(dict[str, Any]):
-    """A record or event as the model shows that a parser made of it: its body may be parsed."""
 
 
 def as_sent(value: object) -> dict[str, Any] | None:
