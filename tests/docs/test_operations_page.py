@@ -11,7 +11,7 @@ import pytest
 import yaml
 from botocore import xform_name
 
-from lambda_once.cli.app import COMMANDS, app
+from lambda_once_tools.cli.app import COMMANDS, app
 from tests.docs.pages import ROOT, prose
 from tests.kit.recorded import SHOP
 
