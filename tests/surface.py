@@ -162,7 +162,7 @@ def _events() -> Iterator[str]:
 
 
 def _environment() -> Iterator[str]:
-    for module in (ROOT / "src").rglob("*.py"):
+    for module in (*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "src").rglob("*.py")):
         for found in re.findall(r"LAMBDA_ONCE_[A-Z_]*[A-Z]", module.read_text(encoding="utf-8")):
             yield f"environment variable {found}"
 

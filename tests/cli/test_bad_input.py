@@ -344,7 +344,7 @@ def test_without_a_command_the_help_is_shown() -> None:
 
 def test_a_closed_pipe_prints_no_traceback(shop: Shop) -> None:
     """As `head` does: no traceback, and nothing said by Python when it ends."""
-    program = "import os, sys\nfrom lambda_once_tools.cli.app import app\napp(['--help'], prog_name='lambda-once')\n"
+    program = "from lambda_once_tools.cli.app import app\napp(['--help'], prog_name='lambda-once')\n"
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-c", program]

@@ -336,7 +336,7 @@ def test_without_the_extra_a_template_needs_one_command(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     ran = run("--template", str(ROOT / "template.yaml"))
-    assert complaint(ran) == f'lambda-once: {package} is missing: pip install "lambda-once[check]"'
+    assert complaint(ran) == f"lambda-once: {package} is missing: pip install lambda-once-tools"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ _TRANSLATED: Final = {f"{SERVERLESS}{kind}" for kind in ("Function", "SimpleTabl
 POLLED: Final = {"SQS", "Kinesis", "DynamoDB", "MSK", "MQ", "SelfManagedKafka", "DocumentDB", "SNS"}
 """Events of a function that become event source mappings; SNS may put a queue between."""
 _CODE: Final = "s3://not-packaged/code"
-_NOT_INSTALLED: Final = '{} is missing: pip install "lambda-once[check]"'
+_NOT_INSTALLED: Final = "{} is missing: pip install lambda-once-tools"
 
 
 # -- files

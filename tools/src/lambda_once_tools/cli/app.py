@@ -107,7 +107,7 @@ def one_line(error: click.ClickException) -> str:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @before_commands
-@click.version_option(package_name="lambda-once")
+@click.version_option(package_name="lambda-once-tools")
 @click.pass_context
 def app(ctx: click.Context, /, **shared: Any) -> None:
     """
