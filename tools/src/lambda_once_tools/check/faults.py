@@ -2,6 +2,8 @@
 The conditions of `rules`, one function each.
 
 Pure. UNKNOWN values are not judged; `undecided` returns the permissions concerned.
+
+What we are not happy with: a rule's words are in `rules`, so its reader has two files open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""``lambda-once resolve``, ``redrive`` and ``forget``: decisions of a person, as writes to tokens."""
+"""
+``lambda-once resolve``, ``redrive`` and ``forget``: decisions of a person, as writes to tokens.
+
+A person sees the row, what the next delivery will do, and what would be lost, before anything is written; the
+write requires the row as it was shown.
+"""
 
 from __future__ import annotations
 
