@@ -60,8 +60,9 @@ $(VENV)/.demo: requirements/demo.txt pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
+$(VENV)/.dev: requirements/dev.txt tools/pyproject.toml $(VENV)/.demo
 	$(call install,$(VENV),$<)
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable tools
 	@touch $@
 
 # Tools that must not share .venv have an environment of their own, each from its lock. Bytecode comes at
@@ -302,4 +303,4 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
 	@rm -rf $(VENV) $(VENV)-* mutants $(ENGINES)/*/lib .cache .aws-sam examples/*/.aws-sam build dist
-	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	@find src tools tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

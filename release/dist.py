@@ -1,9 +1,10 @@
 """
-Build the sdist and the wheel of the last commit, check them, and use the wheel on every Python there is.
+Build sdists and wheels of the last commit, check them, and use the wheels on every Python there is.
 
-``make dist``; ``make build`` leaves the use out. Both files are built twice, in folders, time zones and
-umasks of their own, and fail unless they are equal byte by byte; one wheel is built from the sdist, the other
-from the sources. dist/ gets them, with their SHA-256 in SHA256SUMS.
+``make dist``; ``make build`` leaves the use out. There are two projects: lambda-once, and
+lambda-once-tools in tools/. All files are built twice, in folders, time zones and umasks of
+their own, and fail unless they are equal byte by byte; one wheel is built from the sdist, the
+other from the sources. dist/ gets them, with their SHA-256 in SHA256SUMS.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.versions import FAST, SDKS, candidates, pythons, tools
+from tests.versions import FAST, PROJECTS, SDKS, candidates, pythons, tools
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 ENVIRONMENTS = ROOT / ".venv-wheel"
 FIRST_USE = ROOT / "release" / "first_use.py"
-LIMIT = 566_000
+LIMITS = {"lambda_once": 430_000, "lambda_once_tools": 160_000}
 """
-Bytes that the wheel may have: just above what it has.
+Bytes that each wheel may have: just above what it has.
 
 A quarter, 135 KB, are docstrings, and they stay: editors, `help()` and the site read them. Without them the
 63 modules that `once.sqs` imports have 740 KB of bytecode instead of 852, which loads in 3 to 6 ms of
@@ -41,8 +42,6 @@ processor time either way (Python 3.11). Compiling them, where there is no bytec
 """
 TRIED = ("tests/core", "tests/sources", "tests/testing")
 """Folders whose tests run against the installed wheel; on the newest Python, `FAST` instead."""
-
-_IN_WHEEL = re.compile(r"lambda_once/(.+\.py|py\.typed)$|lambda_once-[^/]+\.dist-info/")
 
 
 class Python(NamedTuple):
@@ -68,18 +67,19 @@ def tried(pythons: Mapping[tuple[int, int], str]) -> list[Python]:
     ]
 
 
-def flaws(names: Iterable[str], size: int) -> list[str]:
-    """Return what is wrong with a wheel that has the files *names* and *size* bytes."""
+def flaws(package: str, names: Iterable[str], size: int) -> list[str]:
+    """Return what is wrong with a wheel of *package* that has the files *names* and *size* bytes."""
     listed = list(names)
+    in_wheel = re.compile(rf"{package}/(.+\.py|py\.typed)$|{package}-[^/]+\.dist-info/")
     found = [
         f"{name} is not part of the package: see [tool.hatch.build.targets.wheel]"
         for name in listed
-        if not _IN_WHEEL.match(name) or "/tests/" in name
+        if not in_wheel.match(name) or "/tests/" in name
     ]
-    if "lambda_once/py.typed" not in listed:
-        found.append("lambda_once/py.typed is missing: type checkers would ignore the package")
-    if size > LIMIT:
-        found.append(f"the wheel has {size:,} bytes; {LIMIT:,} are allowed")
+    if f"{package}/py.typed" not in listed:
+        found.append(f"{package}/py.typed is missing: type checkers would ignore the package")
+    if size > LIMITS[package]:
+        found.append(f"the wheel of {package} has {size:,} bytes; {LIMITS[package]:,} are allowed")
     return found
 
 
@@ -120,11 +120,11 @@ def export(folder: Path) -> Path:
     return folder
 
 
-def the_wheel() -> Path:
-    """Return the wheel in dist/. Raises SystemExit where there is not exactly one."""
-    wheels = [*DIST.glob("*.whl")]
+def wheel_of(package: str, folder: Path = DIST) -> Path:
+    """Return the wheel of *package* in *folder*. Raises SystemExit where there is not exactly one."""
+    wheels = [*folder.glob(f"{package}-*.whl")]
     if len(wheels) != 1:
-        raise SystemExit(f"dist/ has {len(wheels)} wheels: run make dist first")
+        raise SystemExit(f"{folder.name}/ has {len(wheels)} wheels of {package}: run make dist first")
     return wheels[0]
 
 
@@ -148,7 +148,9 @@ def _build(source: Path, into: Path, *options: str, umask: int, zone: str) -> No
         *options,
         ".",
     )
-    _run(*build, cwd=source, umask=umask, TZ=zone, SOURCE_DATE_EPOCH=epoch())
+    for project in PROJECTS:
+        where = source / project.relative_to(ROOT)
+        _run(*build, cwd=where, umask=umask, TZ=zone, SOURCE_DATE_EPOCH=epoch())
 
 
 def _built_twice(scratch: Path) -> Path:
@@ -160,19 +162,22 @@ def _built_twice(scratch: Path) -> Path:
     return first
 
 
-def _check(built: Path) -> Path:
-    (wheel,) = built.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        wrong = flaws(archive.namelist(), wheel.stat().st_size)
+def _check(built: Path) -> tuple[Path, ...]:
+    wheels = tuple(wheel_of(package, built) for package in LIMITS)
+    wrong = []
+    for package, wheel in zip(LIMITS, wheels, strict=True):
+        with zipfile.ZipFile(wheel) as archive:
+            wrong += flaws(package, archive.namelist(), wheel.stat().st_size)
     if wrong:
         raise SystemExit("\n".join(wrong))
     _run(sys.executable, "-m", "twine", "check", "--strict", *built.iterdir())
-    _run(sys.executable, "-m", "check_wheel_contents", wheel)
-    return wheel
+    _run(sys.executable, "-m", "check_wheel_contents", *wheels)
+    return wheels
 
 
-def _try(wheel: Path, project: Mapping[str, Any], python: Python, beside: Path) -> None:
-    """Use *wheel* in a new environment: first alone, then with all extras, by the tests of *python*."""
+def _try(wheels: tuple[Path, ...], project: Mapping[str, Any], python: Python, beside: Path) -> None:
+    """Use *wheels* in a new environment: first a function's, then all extras, by the tests of *python*."""
+    wheel, tools_wheel = wheels
     folder = ENVIRONMENTS / python.version
     shutil.rmtree(folder, ignore_errors=True)
     _run(python.executable, "-m", "venv", folder)
@@ -181,7 +186,7 @@ def _try(wheel: Path, project: Mapping[str, Any], python: Python, beside: Path) 
     _run(new, "-I", FIRST_USE)
     extras = ",".join(project["project"]["optional-dependencies"])
     beside_wheel = ("aws-lambda-powertools[parser]", *tools(project), *tools(project, python.sdks))
-    _run(new, "-m", "pip", "install", "--quiet", f"{wheel}[{extras}]", *beside_wheel)
+    _run(new, "-m", "pip", "install", "--quiet", f"{wheel}[{extras}]", tools_wheel, *beside_wheel)
     _run(new, "-m", "pip", "check")
     _run(folder / "bin" / "lambda-once", "--version", cwd=beside)
     only_installed = ("-p", "release.installed", "-o", "pythonpath=.", "-o", f"cache_dir={folder}/cache")
@@ -190,12 +195,13 @@ def _try(wheel: Path, project: Mapping[str, Any], python: Python, beside: Path) 
     _run(new, "-m", "pytest", "-q", *only_installed, *chosen, *on_all_cores, cwd=beside)
 
 
-def _try_all(wheel: Path, project: Mapping[str, Any], beside: Path) -> None:
-    """Use *wheel* on every Python, in the exported tree *beside*, which loses its src."""
-    shutil.rmtree(beside / "src")
+def _try_all(wheels: tuple[Path, ...], project: Mapping[str, Any], beside: Path) -> None:
+    """Use *wheels* on every Python, in the exported tree *beside*, which loses its sources."""
+    for folder in ("src", "tools"):
+        shutil.rmtree(beside / folder)
     for python in tried(pythons(candidates())):
-        print(f"== {wheel.name} on {python.executable}", flush=True)
-        _try(wheel, project, python, beside)
+        print(f"== {wheels[0].name} on {python.executable}", flush=True)
+        _try(wheels, project, python, beside)
 
 
 def _arguments() -> argparse.Namespace:
@@ -216,9 +222,9 @@ def main() -> None:
         print("There are changes that are not committed; the last commit is built, without them.", flush=True)
     with tempfile.TemporaryDirectory() as name:
         built = _built_twice(Path(name))
-        wheel = _check(built)
+        wheels = _check(built)
         if not asked.untried:
-            _try_all(wheel, project, Path(name, "a"))
+            _try_all(wheels, project, Path(name, "a"))
         shutil.rmtree(DIST, ignore_errors=True)
         shutil.copytree(built, DIST)
     write_sums(DIST)

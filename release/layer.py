@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from release import debian
-from release.dist import DIST, FIRST_USE, ROOT, the_wheel, write_sums
+from release.dist import DIST, FIRST_USE, ROOT, wheel_of, write_sums
 from tests.versions import candidates, minors, pythons
 
 LOCK = ROOT / "src" / "requirements.txt"
@@ -132,7 +132,7 @@ def _python(minor: int, architecture: str, here: Mapping[tuple[int, int], str]) 
 
 def main() -> None:
     """Write the layers into dist/; raise where one cannot be made, is too large, or does not work."""
-    wheel = the_wheel()
+    wheel = wheel_of("lambda_once")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     here = pythons(candidates())
     for old in DIST.glob("*.zip"):

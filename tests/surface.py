@@ -21,17 +21,17 @@ from typing import Any, Final, get_origin
 import click
 
 from lambda_once import MemoryStore, Misconfigured, Once
-from lambda_once.cli.app import app
-from lambda_once.cli.explain import comparison_json, unit_json
-from lambda_once.cli.lists import counts_json
-from lambda_once.cli.render import story_json
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Record, Resolve, State
 from lambda_once.core.results import Inline
-from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict
-from lambda_once.explain.explanation import Explanation
 from lambda_once.observability.events import Event
 from lambda_once.operations.listing import Counts
 from lambda_once.settings import Settings
+from lambda_once_tools.cli.app import app
+from lambda_once_tools.cli.explain import comparison_json, unit_json
+from lambda_once_tools.cli.lists import counts_json
+from lambda_once_tools.cli.render import story_json
+from lambda_once_tools.explain.comparison import ComparedPart, Comparison, Verdict
+from lambda_once_tools.explain.explanation import Explanation
 from tests.observability import emissions
 
 ROOT: Final = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ BESIDE: Final = (
     ("lambda_once.operations.watchdog", "watchdog"),
     ("lambda_once.patterns.results", "*"),
     ("lambda_once.stores.contract", "*"),
-    ("lambda_once.testing.store_suite", "StoreSuite"),
+    ("lambda_once_tools.store_suite", "StoreSuite"),
 )
 """Public names of modules that have no ``__all__``; a star: all that are their own."""
 DECORATORS: Final = (
@@ -162,7 +162,7 @@ def _events() -> Iterator[str]:
 
 
 def _environment() -> Iterator[str]:
-    for module in (ROOT / "src").rglob("*.py"):
+    for module in (*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "src").rglob("*.py")):
         for found in re.findall(r"LAMBDA_ONCE_[A-Z_]*[A-Z]", module.read_text(encoding="utf-8")):
             yield f"environment variable {found}"
 

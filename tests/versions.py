@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 from release import debian
 
 ROOT = Path(__file__).parents[1]
+PROJECTS = (ROOT, ROOT / "tools")
+"""The wheel of a function, and that of operators."""
 ENVIRONMENTS = ROOT / ".venv-versions"
 FAST = (
     "tests/core",
@@ -83,10 +85,12 @@ def at_least(requirement: str) -> str:
     return f"{found['name']}{found['extras'] or ''}=={found['least']}"
 
 
-def required(project: Mapping[str, Any]) -> list[str]:
-    """Return what the package of *project* requires, with all extras and Powertools' parser, each once."""
-    extras: Mapping[str, list[str]] = project["project"]["optional-dependencies"]
-    listed = [*project["project"]["dependencies"], *(each for of in extras.values() for each in of)]
+def required(*projects: Mapping[str, Any]) -> list[str]:
+    """Return what *projects* require but each other, with all extras and Powertools' parser, each once."""
+    listed = [each for project in projects for each in project["project"]["dependencies"]]
+    extras = [project["project"].get("optional-dependencies", {}) for project in projects]
+    listed += [each for extra in extras for of in extra.values() for each in of]
+    listed = [each for each in listed if not each.startswith("lambda-once")]
     parser = [
         each.replace("powertools>=", "powertools[parser]>=") for each in listed if "powertools>=" in each
     ]
@@ -103,9 +107,11 @@ def tools(project: Mapping[str, Any], names: Iterable[str] = TOOLS) -> list[str]
     return [found[name] for name in names]
 
 
-def environments(project: Mapping[str, Any], pythons: Mapping[tuple[int, int], str]) -> list[Environment]:
-    """Return what is to be tested with *pythons*, the executables by their versions."""
-    needed, beside = required(project), tools(project)
+def environments(
+    projects: Sequence[Mapping[str, Any]], pythons: Mapping[tuple[int, int], str]
+) -> list[Environment]:
+    """Return what is to be tested of *projects* with *pythons*, the executables by their versions."""
+    project, needed, beside = projects[0], required(*projects), tools(projects[0])
     oldest = min(pythons)
     newer = sorted(version for version in pythons if version != oldest) or [oldest]
     return [
@@ -153,7 +159,8 @@ def install(environment: Environment) -> Path:
         python = debian.environment(environment.python, folder)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--prefer-binary"]
         subprocess.run([*pip, *environment.packages], check=True)
-        subprocess.run([*pip, "--no-deps", "--editable", str(ROOT)], check=True)
+        for folder in PROJECTS:
+            subprocess.run([*pip, "--no-deps", "--editable", str(folder)], check=True)
         stamp.write_text(wanted, encoding="ascii")
     return python
 
@@ -170,14 +177,14 @@ def run_tests(environment: Environment, python: Path) -> bool:
 
 def main() -> int:
     """Test every environment, and return 1 where one failed."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    projects = [tomllib.loads((each / "pyproject.toml").read_text(encoding="utf-8")) for each in PROJECTS]
     here = pythons(candidates())
-    missing = [minor for minor in minors(project["project"]["classifiers"]) if (3, minor) not in here]
+    missing = [minor for minor in minors(projects[0]["project"]["classifiers"]) if (3, minor) not in here]
     from_debian = {(3, minor): program for minor in missing if (program := debian.native(minor))}
     absent = ", ".join(f"3.{minor}" for minor in missing if (3, minor) not in from_debian)
     if absent:
         print(f"Not tested, for it is not here: Python {absent}. Install it, or debootstrap, as root.")  # noqa: T201
-    found = environments(project, here | from_debian)
+    found = environments(projects, here | from_debian)
     with ThreadPoolExecutor(len(found)) as pool:  # most of an installation is waiting for the registry
         installed = [*pool.map(install, found)]
     passed = {}

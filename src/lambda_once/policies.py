@@ -1,4 +1,9 @@
-"""Policies for errors of the work, and for lapsed tokens."""
+"""
+Policies for errors of the work, and for lapsed tokens.
+
+These are values: the engine applies them. The defaults are those under which no work is lost; to hold what
+may have been done is a choice, for it needs a person.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lambda_once.operations.search import TableSize
+from lambda_once_tools.search import TableSize
 
 HOME = Path(__file__).parents[2]
 MEASURED = (HOME / "benchmarks" / "README.md").read_text(encoding="utf-8")

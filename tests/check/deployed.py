@@ -14,11 +14,11 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from lambda_once.check import policies
-from lambda_once.check.account import Heard, read_account
-from lambda_once.check.deployment import Deployment
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.testing import create_table
+from lambda_once_tools.check import policies
+from lambda_once_tools.check.account import Heard, read_account
+from lambda_once_tools.check.deployment import Deployment
 
 REGION = "eu-central-1"
 ACCOUNT = "123456789012"

@@ -14,8 +14,9 @@ from botocore.exceptions import (
     UnauthorizedSSOTokenError,
 )
 
-from lambda_once.check.account import LAYERS
-from lambda_once.check.deployment import (
+from lambda_once.errors import Misconfigured
+from lambda_once_tools.check.account import LAYERS
+from lambda_once_tools.check.deployment import (
     IN_CODE,
     NO_FUNCTION,
     UNKNOWN,
@@ -27,9 +28,8 @@ from lambda_once.check.deployment import (
     Queue,
     Table,
 )
-from lambda_once.check.policies import LEADING_KEYS, UNSEEN, permits
-from lambda_once.check.rules import findings
-from lambda_once.errors import Misconfigured
+from lambda_once_tools.check.policies import LEADING_KEYS, UNSEEN, permits
+from lambda_once_tools.check.rules import findings
 from tests.kit import elasticmq
 
 from .deployed import (

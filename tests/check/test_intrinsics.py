@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.check.deployment import UNKNOWN
-from lambda_once.check.intrinsics import (
+from lambda_once_tools.check.deployment import UNKNOWN
+from lambda_once_tools.check.intrinsics import (
     NO_VALUE,
     Scope,
     computed,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lambda_once.check.account import LAYERS
-from lambda_once.check.deployment import IN_CODE, CannotCheck
-from lambda_once.check.policies import UNSEEN
+from lambda_once_tools.check.account import LAYERS
+from lambda_once_tools.check.deployment import IN_CODE, CannotCheck
+from lambda_once_tools.check.policies import UNSEEN
 from tests.docs.pages import ROOT
 from tests.kit import iam
 

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import pytest
 import yaml
 
-from lambda_once.check import faults
-from lambda_once.check.deployment import UNKNOWN, Deployment, Severity, Unknown
-from lambda_once.check.documents import document, loader
-from lambda_once.check.rules import RULES, findings
-from lambda_once.check.templates import read
 from lambda_once.errors import Misconfigured
 from lambda_once.operations import watchdog
+from lambda_once_tools.check import faults
+from lambda_once_tools.check.deployment import UNKNOWN, Deployment, Severity, Unknown
+from lambda_once_tools.check.documents import document, loader
+from lambda_once_tools.check.rules import RULES, findings
+from lambda_once_tools.check.templates import read
 
 SHOP = Path(__file__).with_name("shop.yaml")
 TABLE = "TokenTable"

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.check.deployment import UNKNOWN, CannotCheck, Deployment, Severity
-from lambda_once.check.documents import LARGEST, MOST_NODES, document
-from lambda_once.check.packages import has_package
-from lambda_once.check.rules import findings
-from lambda_once.check.templates import read
+from lambda_once_tools.check.deployment import UNKNOWN, CannotCheck, Deployment, Severity
+from lambda_once_tools.check.documents import LARGEST, MOST_NODES, document
+from lambda_once_tools.check.packages import has_package
+from lambda_once_tools.check.rules import findings
+from lambda_once_tools.check.templates import read
 
 ROOT = Path(__file__).parents[2]
 SHOP = Path(__file__).with_name("shop.yaml")

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 from rich.text import Text
 
-from lambda_once.cli import lists, render
-from lambda_once.cli.app import app
 from lambda_once.core.lifecycle import Failure
 from lambda_once.core.writes import Hold, Release
+from lambda_once_tools.cli import lists, render
+from lambda_once_tools.cli.app import app
 from tests.cli.shop import Shop, on_strict
 from tests.kit import terminal
 

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lambda_once.cli import options
-from lambda_once.cli.app import app
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Resolve, with_decision
 from lambda_once.core.results import pack
@@ -32,6 +30,8 @@ from lambda_once.core.writes import (
 from lambda_once.stores.contract import Won, Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
+from lambda_once_tools.cli import options
+from lambda_once_tools.cli.app import app
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 

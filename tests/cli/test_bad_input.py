@@ -11,10 +11,10 @@ import pytest
 from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 from click.testing import CliRunner
 
-from lambda_once.cli import search
-from lambda_once.cli.app import app
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.transport import TokenTransport
+from lambda_once_tools.cli import search
+from lambda_once_tools.cli.app import app
 from tests.cli.shop import Shop, complaint, lines, on_engine, on_strict
 from tests.kit import strangers
 from tests.kit.ports import free_port
@@ -344,9 +344,7 @@ def test_without_a_command_the_help_is_shown() -> None:
 
 def test_a_closed_pipe_prints_no_traceback(shop: Shop) -> None:
     """As `head` does: no traceback, and nothing said by Python when it ends."""
-    program = (
-        "import os, sys\nfrom lambda_once.cli.app import app\napp(['--help'], prog_name='lambda-once')\n"
-    )
+    program = "from lambda_once_tools.cli.app import app\napp(['--help'], prog_name='lambda-once')\n"
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-c", program]
@@ -358,7 +356,7 @@ def test_a_closed_pipe_prints_no_traceback(shop: Shop) -> None:
 
 PROGRAM = """
 import sys
-from lambda_once.cli.app import app
+from lambda_once_tools.cli.app import app
 from lambda_once.testing import create_table
 from tests.kit import descriptions, tables
 from tests.kit.strict.mounted import mounted
@@ -408,7 +406,7 @@ def test_the_shell_completes_commands() -> None:
         "COMP_WORDS": "lambda-once re",
         "COMP_CWORD": "1",
     }
-    program = "from lambda_once.cli import main\nmain()\n"
+    program = "from lambda_once_tools.cli import main\nmain()\n"
     ran = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
     )

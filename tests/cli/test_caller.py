@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 from moto import mock_aws
 
-from lambda_once.cli import caller
-from lambda_once.cli.app import app
-from lambda_once.cli.caller import caller_arn
-from lambda_once.cli.options import Access, with_table
 from lambda_once.core.clock import SystemClock
+from lambda_once_tools.cli import caller
+from lambda_once_tools.cli.app import app
+from lambda_once_tools.cli.caller import caller_arn
+from lambda_once_tools.cli.options import Access, with_table
 from tests.cli.shop import Shop, on_strict, open_shop
 from tests.kit.ports import free_port
 

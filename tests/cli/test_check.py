@@ -17,8 +17,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from lambda_once.check import rules, templates
-from lambda_once.check.deployment import (
+from lambda_once.core.clock import SystemClock
+from lambda_once.operations.times import CorrectedClock
+from lambda_once_tools.check import rules, templates
+from lambda_once_tools.check.deployment import (
     UNKNOWN,
     CannotCheck,
     Deployment,
@@ -27,10 +29,8 @@ from lambda_once.check.deployment import (
     NotChecked,
     Severity,
 )
-from lambda_once.cli import check, options
-from lambda_once.cli.app import app
-from lambda_once.core.clock import SystemClock
-from lambda_once.operations.times import CorrectedClock
+from lambda_once_tools.cli import check, options
+from lambda_once_tools.cli.app import app
 from tests.check.deployed import DEAD, FUNCTION, QUEUE, REGION, TABLE, Account, account
 from tests.cli.shop import complaint
 from tests.docs.pages import ROOT, blocks
@@ -336,7 +336,7 @@ def test_without_the_extra_a_template_needs_one_command(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     ran = run("--template", str(ROOT / "template.yaml"))
-    assert complaint(ran) == f'lambda-once: {package} is missing: pip install "lambda-once[check]"'
+    assert complaint(ran) == f"lambda-once: {package} is missing: pip install lambda-once-tools"
 
 
 @pytest.mark.parametrize(

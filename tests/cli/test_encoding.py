@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from lambda_once import HOLD, Once
-from lambda_once.cli.app import app
 from lambda_once.core.lifecycle import Failure, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import Complete, Hold
 from lambda_once.testing import api_event, lambda_context
+from lambda_once_tools.cli.app import app
 from tests.cli.shop import Shop, lines, open_shop
 
 __all__ = ["open_shop"]

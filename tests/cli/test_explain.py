@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lambda_once.cli.app import app
+from lambda_once_tools.cli.app import app
 from tests.kit.recorded import FILES
 
 ROOT = Path(__file__).parents[2]

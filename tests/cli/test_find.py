@@ -4,7 +4,7 @@ import pytest
 
 from lambda_once.core.canonical import digest
 from lambda_once.core.keys import token
-from lambda_once.operations import search
+from lambda_once_tools import search
 from tests.cli.shop import Shop, complaint, lines, on_engine, open_shop
 
 __all__ = ["open_shop"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lambda_once.cli import decisions, options
 from lambda_once.core.lifecycle import Decider, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write
@@ -21,6 +20,7 @@ from lambda_once.operations.table import TokenTable
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Written
 from lambda_once.stores.store import DynamoDBStore
+from lambda_once_tools.cli import decisions, options
 from tests.operations.payments import Declined, Payments, output_of, payments_at
 
 BECAUSE = ("--because", "request 77", "--by", "ann")

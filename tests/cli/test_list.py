@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from lambda_once.cli import options
 from lambda_once.core.lifecycle import Failure, State
 from lambda_once.core.writes import Hold, Release
 from lambda_once.operations.listing import unfinished
@@ -13,6 +12,7 @@ from lambda_once.operations.tokens import Status
 from lambda_once.stores.index import partitions
 from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import FakeClock
+from lambda_once_tools.cli import options
 from tests.cli.shop import Shop, lines, on_strict, open_shop
 from tests.operations.big_table import (
     HELD,
@@ -92,8 +92,8 @@ def test_list_held_has_the_reason(shop: Shop) -> None:
 
 def test_list_held_omits_what_was_released(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is read as it is now."""
-    from lambda_once.cli import lists
     from lambda_once.operations import listing
+    from lambda_once_tools.cli import lists
 
     shop.hold("orders/refund/held-1")
     shop.hold("orders/refund/held-2")
@@ -171,8 +171,8 @@ def test_a_limit_still_counts_exactly(shop: Shop) -> None:
 def test_consistent_leaves_out_what_has_moved_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The index may still list what is complete by now; the row decides."""
     _some_of_each_status(shop)
-    from lambda_once.cli import lists
     from lambda_once.operations import listing
+    from lambda_once_tools.cli import lists
 
     def behind(*args: object) -> object:
         entries = list(listing.unfinished(*args))  # type: ignore[arg-type]
@@ -247,8 +247,8 @@ def test_the_age_of_what_was_released_is_since_then(shop: Shop) -> None:
 
 def test_what_ran_since_it_was_released_is_not_listed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The index may lag behind; an attempt that released the token itself has another id."""
-    from lambda_once.cli import lists
     from lambda_once.operations import listing
+    from lambda_once_tools.cli import lists
 
     _released(shop, "one", "two")
 

@@ -7,7 +7,6 @@ from typing import Any
 import click
 import pytest
 
-from lambda_once.cli import decisions, options
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Decider, Resolve, State
 from lambda_once.errors import Misconfigured
@@ -16,6 +15,7 @@ from lambda_once.operations.decisions import HELD, Author, decided
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered, Written
+from lambda_once_tools.cli import decisions, options
 from tests.cli.shop import Shop, open_shop
 from tests.operations.payments import Payments, open_each, open_payments, output_of
 

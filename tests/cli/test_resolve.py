@@ -10,13 +10,13 @@ import click
 import pytest
 
 from lambda_once import StoredError
-from lambda_once.cli import decisions, options
 from lambda_once.core.lifecycle import Failure, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.requests import part_keys
+from lambda_once_tools.cli import decisions, options
 from tests.operations.payments import (
     LEASE,
     Declined,

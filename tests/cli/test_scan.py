@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from benchmarks import prices
-from lambda_once.cli import options
-from lambda_once.cli.scans import describe_size
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Hold, Release
-from lambda_once.operations.search import READ_PRICE, ScannedIndex, TableSize
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.index import partitions
+from lambda_once_tools.cli import options
+from lambda_once_tools.cli.scans import describe_size
+from lambda_once_tools.search import READ_PRICE, ScannedIndex, TableSize
 from tests.cli.shop import TIMED_OUT, Shop, complaint, lines, on_engine, on_strict
 
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
@@ -211,7 +211,7 @@ def test_the_price_is_that_of_the_page() -> None:
 
 def test_a_size_that_may_not_be_read_is_said(bare: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """--scan works without DescribeTable."""
-    from lambda_once.cli import scans
+    from lambda_once_tools.cli import scans
 
     monkeypatch.setattr(scans, "table_size", lambda _: None)
     bare.hold("orders/refund/held")

@@ -9,7 +9,6 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import Result
 
-from lambda_once.cli import options
 from lambda_once.core.clock import Deadline
 from lambda_once.core.codec import JSON
 from lambda_once.core.keys import token as token_of
@@ -18,6 +17,7 @@ from lambda_once.core.results import Seal, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, Release
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.transport import TokenTransport
+from lambda_once_tools.cli import options
 from tests.cli.shop import REQUEST, TIMED_OUT, Shop, complaint, open_shop
 from tests.kit import tables
 

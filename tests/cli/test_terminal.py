@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import pytest
 
-from lambda_once.cli import app as cli
-from lambda_once.cli import render
-from lambda_once.cli.app import app
 from lambda_once.core.lifecycle import Failure
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import Complete, Hold, Release
+from lambda_once_tools.cli import app as cli
+from lambda_once_tools.cli import render
+from lambda_once_tools.cli.app import app
 from tests.cli.shop import REQUEST, Shop, on_strict
 
 HOSTILE = "\x1b]0;own\x07\x1b[2J\x9b31m\u202e\u2066\u2028\n\r\x00\x7f\ud800 [red]é"

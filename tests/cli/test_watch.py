@@ -7,9 +7,9 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
-from lambda_once.cli import lists
 from lambda_once.core.writes import Release
 from lambda_once.stores.transport import TokenTransport
+from lambda_once_tools.cli import lists
 from tests.cli.shop import Shop, lines, on_strict, open_shop
 
 __all__ = ["open_shop"]

@@ -18,10 +18,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from lambda_once import Misconfigured
-from lambda_once.cli.explain import drawn, unit_json
 from lambda_once.core.lifecycle import Record
-from lambda_once.explain.comparison import Verdict, compared
-from lambda_once.explain.explanation import Explanation, explain
 from lambda_once.testing import (
     activemq_event,
     dynamodb_stream_event,
@@ -30,6 +27,9 @@ from lambda_once.testing import (
     pipes_event,
     rabbitmq_event,
 )
+from lambda_once_tools.cli.explain import drawn, unit_json
+from lambda_once_tools.explain.comparison import Verdict, compared
+from lambda_once_tools.explain.explanation import Explanation, explain
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY
 from tests.sources.samples import (
@@ -524,7 +524,7 @@ def test_batches_are_compared_one_by_one(rig: Rig) -> None:
     assert len({each.verdict.sentence for each in found}) == len(found)
 
 
-ASKS = "; from lambda_once.explain.explanation import explain; explain(f.__once__, {'args': [1]})"
+ASKS = "; from lambda_once_tools.explain.explanation import explain; explain(f.__once__, {'args': [1]})"
 
 
 @pytest.mark.parametrize(("ask", "loaded"), [("", False), (ASKS, True)])
@@ -532,7 +532,7 @@ def test_a_cold_start_does_not_pay(rig: Rig, ask: str, loaded: object) -> None:
     """What explains is imported when somebody asks, and not before."""
     program = (
         "import sys; from lambda_once import Once; once = Once(); f = once.function(name='f')(lambda x: x)"
-        f"{ask}; print('lambda_once.explain.explanation' in sys.modules)"
+        f"{ask}; print('lambda_once_tools.explain.explanation' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == str(loaded)

@@ -35,7 +35,11 @@ def play(block: str, folder: Path, aws: str, **variables: str) -> subprocess.Com
     }.items():
         (programs / name).write_text(f"#!/bin/bash\n{script}\n", encoding="utf-8")
         (programs / name).chmod(0o755)
-    environment = os.environ | CREDENTIALS | {"AWS_DEFAULT_REGION": REGION, "PYTHONPATH": str(ROOT / "src")}
+    environment = (
+        os.environ
+        | CREDENTIALS
+        | {"AWS_DEFAULT_REGION": REGION, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tools' / 'src'}"}
+    )
     environment |= {"PATH": f"{programs}:{os.environ['PATH']}"} | variables
     return subprocess.run(
         ["bash", "-s"],

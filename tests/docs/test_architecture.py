@@ -7,7 +7,7 @@ import re
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "architecture.md"
-PACKAGE = ROOT / "src" / "lambda_once"
+PACKAGE, TOOLS = ROOT / "src" / "lambda_once", ROOT / "tools" / "src" / "lambda_once_tools"
 _PATH = re.compile(r"`((?:[a-z_]+/)+(?:[a-z_]+\.py)?|[a-z_]+\.py)`")
 
 
@@ -23,7 +23,11 @@ def test_each_named_file_exists() -> None:
 
 def test_each_package_is_named() -> None:
     """None is left that only those find who list the folder."""
-    packages = {f"src/lambda_once/{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
+    packages = {
+        f"{path.parent.relative_to(ROOT)}/"
+        for each in (PACKAGE, TOOLS)
+        for path in each.glob("*/__init__.py")
+    }
     assert packages - _named() == set()
 
 
@@ -32,5 +36,7 @@ def test_each_arrow_is_an_import() -> None:
     arrows = re.findall(r"^    (\w+) --> (\w+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert arrows
     for importer, imported in arrows:
-        sources = (path.read_text(encoding="utf-8") for path in (PACKAGE / importer).rglob("*.py"))
-        assert any(f"from lambda_once.{imported}" in source for source in sources), (importer, imported)
+        folders = (PACKAGE / importer, TOOLS / importer)
+        sources = [path.read_text(encoding="utf-8") for each in folders for path in each.rglob("*.py")]
+        names = f"from lambda_once.{imported}", f"from lambda_once_tools.{imported}"
+        assert any(name in source for source in sources for name in names), (importer, imported)

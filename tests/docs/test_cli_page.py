@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from lambda_once.cli.app import COMMANDS, app
+from lambda_once_tools.cli.app import COMMANDS, app
 from tests.cli.pictures import FOLDER, PICTURES, Picture, drawn
 from tests.docs.pages import PAGES, ROOT, blocks, named
 from tests.kit.terminal import text_of

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from botocore import xform_name
 
-from lambda_once.cli.app import COMMANDS, app
+from lambda_once_tools.cli.app import COMMANDS, app
 from tests.docs.pages import ROOT, prose
 from tests.kit.recorded import SHOP
 
@@ -121,7 +121,8 @@ def test_a_line_of_the_aws_cli_is_an_operation_with_these_parameters(line: str) 
 
 def test_variables_exist() -> None:
     """Every LAMBDA_ONCE_… is read somewhere."""
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    files = [path for folder in ("src", "tools/src") for path in (ROOT / folder).rglob("*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
     assert [name for name in set(re.findall(r"LAMBDA_ONCE_\w+", PAGE)) if name not in source] == []
 
 

@@ -21,8 +21,6 @@ from aws_lambda_powertools import Logger
 from click.testing import CliRunner, Result
 
 from lambda_once import HOLD, RELEASE, Done, Held, KeyReused, Misconfigured, Once, ResultUnavailable
-from lambda_once.cli import options
-from lambda_once.cli.app import app
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
@@ -33,6 +31,8 @@ from lambda_once.patterns.ledger import Ledger
 from lambda_once.stores.contract import WriteAnswer
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
+from lambda_once_tools.cli import options
+from lambda_once_tools.cli.app import app
 from tests.docs.pages import ROOT
 from tests.docs.test_operations_page import OURS, PAGE
 from tests.kit import tables

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -910,7 +911,8 @@ def test_forked_processes_have_a_runtime_of_their_own(made: Made) -> None:
                 right &= client.get_item(TableName="t", Key=key)["Item"] == key
             return right
 
-        working = [threads.submit(busy, thread) for thread in range(4)]
+        # CPython 3.11 can hang in the fork itself while a thread of C's enters Python (its issue 112275).
+        working = [threads.submit(busy, thread) for thread in range(4 if sys.version_info >= (3, 12) else 0)]
         ends = [_forked(client) for _ in range(8)]
         over.set()
         assert all(each.result(FOREVER) for each in working)
@@ -919,11 +921,18 @@ def test_forked_processes_have_a_runtime_of_their_own(made: Made) -> None:
 
 
 def _forked(client: CrtClient) -> int:
-    """Fork, send from the child, and return its exit code."""
+    """Fork, send from the child, and return its exit code; one that hangs is killed."""
     child = os.fork()
     if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    signal.alarm(20)  # one that hangs would outlive the test
-    key = {"lockToken": {"S": f"{os.getpid()}"}}
-    answers = [client.get_item(TableName="t", Key=key)["Item"] for _ in range(3)]
-    os._exit(0 if answers == [key] * 3 else 1)
+        killer = threading.Timer(FOREVER, os.kill, (child, signal.SIGKILL))
+        killer.start()
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        finally:
+            killer.cancel()
+    try:
+        key = {"lockToken": {"S": f"{os.getpid()}"}}
+        answers = [client.get_item(TableName="t", Key=key)["Item"] for _ in range(3)]
+        os._exit(0 if answers == [key] * 3 else 1)
+    finally:  # else a child that fails would go on with the parent's tests
+        os._exit(2)

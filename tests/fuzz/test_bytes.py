@@ -21,7 +21,7 @@ from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores.contract import Refused, Unanswered, Won
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
-from lambda_once.testing.store_suite.world import PAID, World
+from lambda_once_tools.store_suite.world import PAID, World
 from tests.fuzz.test_fuzz import fuzz
 from tests.kit import tables
 from tests.kit.played import Sent, played

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import pytest
 
 from lambda_once import Held, Once, OnceError
-from lambda_once.cli import decisions
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.core.writes import Resolver
@@ -22,6 +21,7 @@ from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores import requests
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, using
+from lambda_once_tools.cli import decisions
 from tests.operations.payments import LEASE, Payments, output_of, payments_at
 
 Scenario = Callable[[Payments], None]

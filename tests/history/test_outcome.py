@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from pydantic import BaseModel
 
 from lambda_once import HOLD, InProgress, ResultUnavailable, RetryLater, StoreUnavailable
-from lambda_once.cli.app import app
 from lambda_once.testing import lambda_context
+from lambda_once_tools.cli.app import app
 from tests.kit import powertools, tables
 from tests.kit.powertools import PREFIX, Shop
 

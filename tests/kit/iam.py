@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from lambda_once.check import policies
-from lambda_once.check.deployment import UNKNOWN
+from lambda_once_tools.check import policies
+from lambda_once_tools.check.deployment import UNKNOWN
 
 Statement = Mapping[str, Any]
 LEADING: Final = policies.LEADING_KEYS

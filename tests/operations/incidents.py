@@ -337,7 +337,7 @@ def _played(incident: Incident, shop: Shop, environment: Mapping[str, str]) -> P
     began, used = clock.now(), _processor()
     with refusing(incident) as options:
         for typed in incident.typed:
-            command = [sys.executable, "-m", "lambda_once.cli", *options, *words(typed, shop)]
+            command = [sys.executable, "-m", "lambda_once_tools.cli", *options, *words(typed, shop)]
             ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             output = ran.stdout + ran.stderr
     line = next((line for line in output.splitlines() if incident.step in line), "")

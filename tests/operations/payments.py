@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lambda_once import HOLD, STORE, Once
-from lambda_once.cli import options
-from lambda_once.cli.app import app
 from lambda_once.core.lifecycle import Record
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, sqs_event, using
+from lambda_once_tools.cli import options
+from lambda_once_tools.cli.app import app
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 

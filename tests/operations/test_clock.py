@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lambda_once.cli import options
 from lambda_once.core.clock import Deadline
 from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.operations import times
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.times import CorrectedClock, date_of
 from lambda_once.testing import FakeClock, create_table
+from lambda_once_tools.cli import options
 from tests.cli.shop import Shop, on_strict
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted

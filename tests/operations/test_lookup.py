@@ -12,10 +12,10 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Parts
 from lambda_once.dynamodb.retry import PATIENCE, TRIES
 from lambda_once.errors import StoreUnavailable
-from lambda_once.operations.search import parts_present
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.requests import part_keys
 from lambda_once.testing import FakeClock, create_table
+from lambda_once_tools.search import parts_present
 from tests.kit import tables
 from tests.kit.rows import row
 from tests.kit.strict.mounted import mounted

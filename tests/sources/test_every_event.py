@@ -34,7 +34,6 @@ from aws_lambda_powertools.utilities.parser.models import (
 from pydantic import ValidationError
 
 from lambda_once import MemoryStore, Misconfigured, Once, OnceError
-from lambda_once.explain.explanation import explain, identifier_of
 from lambda_once.sources.source import Source, source_of
 from lambda_once.testing import (
     activemq_event,
@@ -53,6 +52,7 @@ from lambda_once.testing import (
     sns_event,
     sqs_event,
 )
+from lambda_once_tools.explain.explanation import explain, identifier_of
 from tests.kit.recorded import FILES
 
 Way = tuple[str | int, ...]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lambda_once.check.account import read_account
-from lambda_once.check.deployment import Deployment
-from lambda_once.check.rules import findings
-from lambda_once.check.templates import read
 from lambda_once.core.clock import SystemClock
+from lambda_once_tools.check.account import read_account
+from lambda_once_tools.check.deployment import Deployment
+from lambda_once_tools.check.rules import findings
+from lambda_once_tools.check.templates import read
 from tests.kit.recorded import SHOP
 
 from .conftest import Deployed

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import boto3
 import pytest
 
-from lambda_once.check.policies import permits, statements
-from lambda_once.check.rules import findings
-from lambda_once.check.templates import read
+from lambda_once_tools.check.policies import permits, statements
+from lambda_once_tools.check.rules import findings
+from lambda_once_tools.check.templates import read
 from tests.kit.iam import filled, listed
 from tests.kit.recorded import SHOP
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambda_once.cli import options
 from lambda_once.core.lifecycle import Failure
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete, Hold
 from lambda_once.stores.row import LISTED
+from lambda_once_tools.cli import options
 from tests.cli.shop import Shop, lines, open_shop
 from tests.kit import iam
 from tests.kit.iam import Statement

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lambda_once import Once
-from lambda_once.check.policies import permits, statements
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
+from lambda_once_tools.check.policies import permits, statements
 from tests.docs.pages import ROOT
 from tests.kit import iam, tables
 from tests.kit.strict.mounted import mounted

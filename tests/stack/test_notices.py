@@ -6,7 +6,7 @@ import re
 
 import click
 
-from lambda_once.cli.app import app
+from lambda_once_tools.cli.app import app
 from tests.docs.pages import ROOT, anchors
 from tests.docs.test_operations_page import led
 

@@ -15,12 +15,12 @@ from lambda_once.core.lifecycle import Resolve, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write
 from lambda_once.operations.decisions import Author, decided
-from lambda_once.operations.search import containing, scan, table_size
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
+from lambda_once_tools.search import containing, scan, table_size
 from tests.kit import tables
 from tests.kit.iam import filled, listed, permits
 

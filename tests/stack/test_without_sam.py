@@ -25,13 +25,13 @@ import pytest
 
 from examples.demo.table import ACROSS
 from lambda_once import Once
-from lambda_once.check.rules import findings
-from lambda_once.check.templates import read
-from lambda_once.cli import options
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.core.lifecycle import State
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
+from lambda_once_tools.check.rules import findings
+from lambda_once_tools.check.templates import read
+from lambda_once_tools.cli import options
 from tests.cli.shop import complaint, on_strict
 from tests.kit import iam, tables
 from tests.kit.recorded import SHOP

@@ -12,12 +12,12 @@ import pytest
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.search import ScannedIndex
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
-from lambda_once.testing.store_suite.world import World
+from lambda_once_tools.search import ScannedIndex
+from lambda_once_tools.store_suite.world import World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire

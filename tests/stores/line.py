@@ -9,7 +9,7 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Change, Write
 from lambda_once.stores.contract import AcquireAnswer, Won, WriteAnswer
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.testing.store_suite.world import PAID, World
+from lambda_once_tools.store_suite.world import PAID, World
 from tests.kit.wire import Wire
 from tests.stores.world import DynamoDBRows
 

@@ -9,7 +9,7 @@ from lambda_once.core.writes import Change
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once.testing.store_suite.world import HELD, PAID, RELEASED
+from lambda_once_tools.store_suite.world import HELD, PAID, RELEASED
 from tests.kit.wire import (
     Fate,
     answer_lost,

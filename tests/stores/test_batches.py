@@ -14,7 +14,7 @@ from lambda_once.core.writes import AsSeen, Complete, Extend
 from lambda_once.dynamodb.retry import MOST_KEYS, TRIES
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once.testing.store_suite.world import HELD, LEASE, RELEASED, resolver
+from lambda_once_tools.store_suite.world import HELD, LEASE, RELEASED, resolver
 from tests.kit.wire import (
     refused,
 )

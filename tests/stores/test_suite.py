@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lambda_once.testing.store_suite import StoreSuite
+from lambda_once_tools.store_suite import StoreSuite
 from tests.stores.conftest import ON_ENGINE, UNINDEXED, world_of
 
 if TYPE_CHECKING:
-    from lambda_once.testing.store_suite.world import World
+    from lambda_once_tools.store_suite.world import World
 
 
 class TestStores(StoreSuite):

@@ -11,9 +11,9 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src"
-PACKAGE = SOURCE / "lambda_once"
-MODULES = sorted(PACKAGE.rglob("*.py"))
+SOURCE, TOOLS = ROOT / "src", ROOT / "tools" / "src"
+PACKAGES = (SOURCE / "lambda_once", TOOLS / "lambda_once_tools")
+MODULES = sorted(module for package in PACKAGES for module in package.rglob("*.py"))
 
 REACHES = {
     "errors": set[str](),
@@ -45,33 +45,54 @@ REACHES = {
         "policies",
         "settings",
     },
-    "explain": {"core", "decorators", "errors", "sources"},
     "operations": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
+    "explain": {"core", "decorators", "errors", "integrations", "sources"},
+    "search": {"core", "errors", "operations", "stores"},
     "check": {"core", "dynamodb", "errors", "stores"},
+    "store_suite": {"_once", "core", "dynamodb", "errors", "operations", "stores", "testing"},
     "cli": {
         "check",
         "core",
-        "decorators",
         "dynamodb",
         "errors",
         "explain",
         "integrations",
         "operations",
         "patterns",
+        "search",
         "sources",
         "stores",
     },
 }
-"""What each part may import of the others. What is in ON_TOP may import everything."""
+"""What each part may import of the others. What is in ON_TOP may import everything of `lambda_once`."""
+OF_TOOLS = {"check", "cli", "explain", "search", "store_suite"}
+"""The parts of `lambda_once_tools`."""
+SHARED = {
+    "lambda_once._once.Once",
+    "lambda_once.sources.records.Records",
+    "lambda_once.sources.function.FunctionIdentifier",
+    "lambda_once.sources.http.HttpIdentifier",
+    "lambda_once.decorators.identify.Identifier",
+    "lambda_once.integrations.event_handler.Route",
+    "lambda_once.testing.clock.FakeClock",
+}
+"""What the tools may import beside core, dynamodb, stores, operations, patterns and sources."""
 
 ON_TOP = {"__init__", "_once", "_signatures", "integrations", "testing"}
 ONLY_AT_FIRST_USE = ("aws_xray_sdk", "boto3", "botocore", "moto", "pydantic")
-MAY_IMPORT_BOTO3 = {"check", "cli", "dynamodb", "operations", "patterns", "stores", "testing"}
+MAY_IMPORT_BOTO3 = {"dynamodb", "operations", "patterns", "stores", "testing"} | OF_TOOLS
 
 
 def _part(module: Path) -> str:
-    first = module.relative_to(PACKAGE).parts[0]
-    return first.removesuffix(".py")
+    return _in_package(module).parts[0].removesuffix(".py")
+
+
+def _in_package(module: Path) -> Path:
+    return next(module.relative_to(each) for each in PACKAGES if module.is_relative_to(each))
+
+
+def _dotted(module: Path) -> Path:
+    return next(module.relative_to(each.parent) for each in PACKAGES if module.is_relative_to(each))
 
 
 PARTS = {_part(module) for module in MODULES}
@@ -100,13 +121,13 @@ def _imports(source: str, package: tuple[str, ...]) -> frozenset[str]:
 
 
 def _imports_of(module: Path) -> frozenset[str]:
-    package = module.relative_to(SOURCE).parent.parts
+    package = _dotted(module).parent.parts
     return _imports(module.read_text(encoding="utf-8"), package)
 
 
 def _parts_of(names: frozenset[str]) -> set[str]:
     """Return the parts of this package that *names* lie in; a bare `lambda_once` counts as its `__init__`."""
-    ours = [name.split(".") for name in names if name.split(".")[0] == "lambda_once"]
+    ours = [name.split(".") for name in names if name.split(".")[0] in ("lambda_once", "lambda_once_tools")]
     parts = {name[1] if len(name) > 1 else "__init__" for name in ours}
     return {part if part in PARTS else "__init__" for part in parts}
 
@@ -125,14 +146,37 @@ def test_imports_point_one_way() -> None:
     """A module imports of this package only its own part and those below it."""
     assert PARTS - ON_TOP - REACHES.keys() == set(), "new parts: say in REACHES what they may import"
     found = {module: _wrong_way(_part(module), _imports_of(module)) for module in MODULES}
-    assert {str(module.relative_to(PACKAGE)): parts for module, parts in found.items() if parts} == {}
+    assert {str(_in_package(module)): parts for module, parts in found.items() if parts} == {}
+
+
+def test_the_runtime_imports_none_of_the_tools() -> None:
+    """A function's wheel has none of them."""
+    runtime = [module for module in MODULES if _part(module) not in OF_TOOLS]
+    found = {module for module in runtime for name in _imports_of(module) if _is_of_tools(name)}
+    assert found == set()
+
+
+def _is_of_tools(name: str) -> bool:
+    return name.split(".", maxsplit=1)[0] == "lambda_once_tools"
+
+
+def test_an_import_of_the_tools_is_seen() -> None:
+    """One in a function, too."""
+    assert any(map(_is_of_tools, _imports("def f():\n    from lambda_once_tools import cli\n", ())))
+
+
+def test_the_tools_share_few_names_of_the_engine() -> None:
+    """Of what is neither core, stores, dynamodb, operations nor patterns only these: no more, no fewer."""
+    free = {"core", "dynamodb", "errors", "operations", "patterns", "sources", "stores"} | OF_TOOLS
+    names = {name for module in MODULES if _part(module) in OF_TOOLS for name in _imports_of(module)}
+    assert {name for name in names if _parts_of(frozenset({name})) - free} == SHARED
 
 
 def test_boto3_has_its_places() -> None:
-    """Only dynamodb, stores, patterns, operations and the kit for tests know boto3 and botocore."""
+    """Only dynamodb, stores, patterns, operations, tools and the kit for tests know boto3 and botocore."""
     elsewhere = [module for module in MODULES if _part(module) not in MAY_IMPORT_BOTO3]
     found = {module: _boto3_in(_imports_of(module)) for module in elsewhere}
-    assert {str(module.relative_to(PACKAGE)): names for module, names in found.items() if names} == {}
+    assert {str(_in_package(module)): names for module, names in found.items() if names} == {}
 
 
 def test_all_ways_of_importing_are_seen() -> None:
@@ -151,7 +195,7 @@ def test_all_ways_of_importing_are_seen() -> None:
 
 def _files() -> dict[str, Path]:
     """Return the files of the project by the dotted names that they are imported by."""
-    found = {path: path.relative_to(SOURCE) for path in MODULES}
+    found = {path: _dotted(path) for path in MODULES}
     for tree in ("benchmarks", "examples", "tests"):
         paths = (path.relative_to(ROOT) for path in sorted((ROOT / tree).rglob("*.py")))
         found |= {ROOT / path: path for path in paths if ".aws-sam" not in path.parts}

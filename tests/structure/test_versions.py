@@ -16,6 +16,7 @@ from tests import versions
 from tests.versions import FAST, OF_SDKS, ROOT, SDKS, at_least, candidates, environments, pythons, tools
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+TOOLS = tomllib.loads((ROOT / "tools" / "pyproject.toml").read_text(encoding="utf-8"))
 PYTHONS = {(3, 13): "/b/python", (3, 11): "/a/python"}
 
 
@@ -41,7 +42,7 @@ def test_every_requirement_has_a_lower_bound(requirement: str) -> None:
 
 def test_the_oldest_packages_meet_the_oldest_python() -> None:
     """Each requirement of the package and of its extras is pinned there, and the newest run on the others."""
-    oldest, *newest = environments(PROJECT, PYTHONS)
+    oldest, *newest = environments([PROJECT, TOOLS], PYTHONS)
     assert (oldest.name, oldest.python) == ("oldest", "/a/python")
     names = {package.split("==")[0] for package in oldest.packages if "==" in package}
     assert {"aws-lambda-powertools", "jmespath", "boto3", "pydantic", "click", "rich", "python-ulid"} <= names
@@ -52,7 +53,7 @@ def test_the_oldest_packages_meet_the_oldest_python() -> None:
 
 def test_a_python_alone_gets_both() -> None:
     """The oldest packages and the newest."""
-    alone = environments(PROJECT, {(3, 11): "/a/python"})
+    alone = environments([PROJECT, TOOLS], {(3, 11): "/a/python"})
     assert [(each.name, each.python) for each in alone] == [("oldest", "/a/python"), ("3.11", "/a/python")]
 
 

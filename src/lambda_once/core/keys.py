@@ -1,4 +1,10 @@
-"""Select the key, which makes two deliveries the same work, and build its token."""
+"""
+Select the key, which makes two deliveries the same work, and build its token.
+
+A token is ``service/name/scope/key``, readable where it can be, so that an operator finds an order by its
+number; a long part, or one that is no text, becomes a digest. A key is never guessed: one that is empty, or
+has an empty part, is `KeyMissing`, for two strangers would share an outcome.
+"""
 
 from __future__ import annotations
 

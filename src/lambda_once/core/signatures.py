@@ -1,4 +1,9 @@
-"""Inspect a function: its parameters, its return type, the arguments it accepts."""
+"""
+Inspect a function: its parameters, its return type, the arguments it accepts.
+
+Annotations are evaluated one at a time: `typing.get_type_hints` fails as a whole on one name that only type
+checkers import.
+"""
 
 from __future__ import annotations
 

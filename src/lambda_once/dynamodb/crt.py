@@ -7,6 +7,8 @@ Values and exceptions are botocore's; one call is one request, and `Transport` r
 
 Seen with awscrt 0.38.1, and not mended here: it reads a head of any size until the time is over, and a
 response without an `x-amzn-requestid` that comes once too often is taken for the next one's.
+Not mended either: under CPython 3.11 (its issue 112275) a process that is forked while another thread waits
+for an answer can hang in the fork itself; 3.12 does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Resolve a token: what an operator or the watchdog decides about it, as one conditional write."""
+"""
+Resolve a token: what an operator or the watchdog decides about it, as one conditional write.
+
+The write requires the row as it was read, and gets an attempt id of its own: an attempt that wakes up later
+is fenced off, and never takes the decision for its own work. Who decided, when and why stays in the row.
+"""
 
 from __future__ import annotations
 

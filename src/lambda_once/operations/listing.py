@@ -1,4 +1,10 @@
-"""Unfinished tokens by the index: listed, counted, and walked through in bounded steps."""
+"""
+Unfinished tokens by the index: listed, counted, and walked through in bounded steps.
+
+The index is eventually consistent, so what it lists is read again before anything is done about it
+(`confirmed`). A walk has a bound and a place to go on from: a run of the watchdog ends before its deadline,
+however many tokens there are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The token table in DynamoDB: batches if permitted, otherwise single writes; parts of large results."""
+"""
+The token table in DynamoDB: batches if permitted, otherwise single writes; parts of large results.
+
+No answer is taken on trust: it must have what its request asked for (`proof`), and a write whose response was
+lost is looked up by its id. What stays unknown is `Unanswered`, never a refusal.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ Tools for testing your own handlers: a store, a clock, a table, a context, event
         assert charged == [5]
         assert_completed(store, result=None)
 
-Only the fixtures, `lambda_once.testing.plugin`, and the store tests, `lambda_once.testing.store_suite`,
+Only the fixtures, `lambda_once.testing.plugin`, and the store tests, `lambda_once_tools.store_suite`,
 require pytest; only `create_table` and assertions about a table require boto3.
 """
 

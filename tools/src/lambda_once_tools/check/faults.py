@@ -1,0 +1,850 @@
+"""
+The conditions of `rules`, one function each.
+
+Pure. UNKNOWN values are not judged; `undecided` returns the permissions concerned.
+
+What we are not happy with: a rule's words are in `rules`, so its reader has two files open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from lambda_once.core.fields import closest
+from lambda_once.core.keys import token as token_of
+from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean, whole
+from lambda_once.errors import Misconfigured
+from lambda_once.stores.row import INDEX, TOKEN
+from lambda_once_tools.check.deployment import (
+    UNKNOWN,
+    Deployment,
+    EventSource,
+    Function,
+    Idle,
+    Index,
+    NotChecked,
+    Queue,
+    Statement,
+    Table,
+    Unknown,
+)
+from lambda_once_tools.check.intrinsics import mark_of
+from lambda_once_tools.check.policies import LEADING_KEYS, leading_keys, permits
+
+WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
+STATUS_KEYS: Final = ("status", "expectedCompletion")
+PROJECTED: Final = ("lockedBy", "created", "attempt")
+"""What `stores.row.indexed` reads, beside the keys."""
+
+TOKENS: Final = ("GetItem", "UpdateItem")
+BATCHES: Final = ("PartiQLInsert", "PartiQLUpdate", "BatchGetItem")
+PARTS: Final = ("BatchWriteItem",)
+READING_PARTS: Final = ("BatchGetItem",)
+WATCHING: Final = ("GetItem", "BatchGetItem", "UpdateItem")
+SWEEPING: Final = ("Scan", "DeleteItem")
+"""The actions on the table that each needs, as docs/deploying.md has them; the watchdog queries the index."""
+
+BATCHED: Final = ("sqs", "kinesis", "dynamodb", "kafka", "mq")
+RECEIVES: Final = 5
+"""Lambda developer guide, SQS: a smaller maxReceiveCount sends messages away that were only throttled."""
+VISIBILITY: Final = 6
+"""Timeouts that a message stays invisible, with the batching window (Lambda developer guide, SQS)."""
+LONGEST_RETENTION: Final = 1_209_600
+"""Seconds: 14 days, the most that SQS takes."""
+MOST_UNBATCHED: Final = 10
+"""Records of a batch of SQS without a batching window."""
+SKEW: Final = 2.0
+"""Seconds that a lease is longer than the work (docs/deploying.md, clocks)."""
+
+
+class Fault(NamedTuple):
+    """A finding but for what its rule has: the resource, what is wrong with it, and the line to write."""
+
+    resource: str
+    what: str
+    fix: str
+
+
+# -- what belongs together
+
+
+def is_watchdog(function: Function) -> bool:
+    return function.handler == WATCHDOG
+
+
+def variable(function: Function, name: str) -> str | Unknown | None:
+    """Return an environment variable of *function*; None if it has none, or an empty one."""
+    if isinstance(function.environment, Unknown):
+        return UNKNOWN
+    given = function.environment.get(name)
+    return (given.strip() if isinstance(given, str) else given) or None
+
+
+def _table_of(function: Function, deployment: Deployment) -> Table | None:
+    """Return the table that *function* names; without a name the only one there is."""
+    named = variable(function, "LAMBDA_ONCE_TABLE")
+    if named is None:
+        return deployment.tables[0] if len(deployment.tables) == 1 else None
+    found = (each for each in deployment.tables if named in (each.name, each.arn))
+    return None if isinstance(named, Unknown) else next(found, None)
+
+
+def _is_own(table: Table) -> bool:
+    """Whether it has no `other_key`: a table with one may be another program's and stays as it is."""
+    return isinstance(table.keys, Unknown) or table.keys == _KEY
+
+
+def _pairs(deployment: Deployment) -> Iterator[tuple[Function, Table]]:
+    for function in deployment.functions:
+        table = _table_of(function, deployment)
+        if table is not None and _is_own(table):
+            yield function, table
+
+
+def _naming(table: Table, deployment: Deployment) -> tuple[Function, ...]:
+    """Return the functions that have the name of *table* from their environment."""
+    return tuple(
+        function
+        for function, its in _pairs(deployment)
+        if its is table and variable(function, "LAMBDA_ONCE_TABLE") is not None
+    )
+
+
+def _sources(deployment: Deployment, *kinds: str) -> Iterator[tuple[EventSource, Function]]:
+    functions = {each.resource: each for each in deployment.functions}
+    for source in deployment.sources:
+        if source.kind in kinds and source.function in functions:
+            yield source, functions[source.function]
+
+
+def _fed(deployment: Deployment) -> Iterator[tuple[EventSource, Function, Queue]]:
+    queues = {each.resource: each for each in deployment.queues}
+    for source, function in _sources(deployment, "sqs"):
+        if isinstance(source.source, str) and source.source in queues:
+            yield source, function, queues[source.source]
+
+
+def _feeding(deployment: Deployment) -> tuple[Queue, ...]:
+    return tuple(dict.fromkeys(queue for _, _, queue in _fed(deployment)))
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"[{', '.join(texts)}]"
+
+
+# -- tables
+
+
+_KEY: Final = ((TOKEN, "S"),)
+_POWERTOOLS: Final = ("id", "expiration")
+"""The partition key and the time to live of Powertools' idempotency tables (its documentation)."""
+_SCHEMA: Final = _list(
+    f"{{AttributeName: {name}, KeyType: {kind}}}"
+    for name, kind in zip(STATUS_KEYS, ("HASH", "RANGE"), strict=True)
+)
+_PROJECTION: Final = f"{{ProjectionType: INCLUDE, NonKeyAttributes: {_list(PROJECTED)}}}"
+_DEFINED: Final = _list(f"{{AttributeName: {name}, AttributeType: S}}" for name in (TOKEN, *STATUS_KEYS))
+
+
+def other_key(deployment: Deployment) -> Iterator[Fault]:
+    for table in deployment.tables:
+        if isinstance(table.keys, Unknown) or _is_own(table):
+            continue
+        shown = ", ".join(f"{name} ({kind})" for name, kind in table.keys)
+        what = f"its key is {shown}, not {TOKEN} (S)"
+        if (table.keys[0][0], table.ttl) == _POWERTOOLS:
+            what = f"this is Powertools' table ({' and '.join(_POWERTOOLS)}): make another"
+        yield Fault(table.resource, what, "LAMBDA_ONCE_TABLE: !Ref Tokens")
+
+
+def _own_tables(deployment: Deployment) -> Iterator[Table]:
+    return filter(_is_own, deployment.tables)
+
+
+def _indexes(deployment: Deployment) -> Iterator[tuple[Table, Index | None]]:
+    """Yield each table with its index of unfinished tokens; None if it has none."""
+    for table in _own_tables(deployment):
+        if not isinstance(table.indexes, Unknown):
+            own = (each for each in table.indexes if (each.name, each.keys) == (INDEX, STATUS_KEYS))
+            yield table, next(own, None)
+
+
+_INDEX_LINES: Final = (
+    f"GlobalSecondaryIndexes: [{{IndexName: {INDEX}, KeySchema: {_SCHEMA}, "
+    f"Projection: {_PROJECTION}}}]\nAttributeDefinitions: {_DEFINED}"
+)
+
+
+def no_index(deployment: Deployment) -> Iterator[Fault]:
+    """Yield tables whose index has other keys, or whose watchdog searches an index that is not there."""
+    for table, index in _indexes(deployment):
+        own = table.indexes if isinstance(table.indexes, tuple) else ()
+        searched = any(is_watchdog(each) and _searches(each) for each in _naming(table, deployment))
+        if index is None and (searched or any(each.name == INDEX for each in own)):
+            yield Fault(
+                table.resource, f"no index {INDEX} with the keys {' and '.join(STATUS_KEYS)}", _INDEX_LINES
+            )
+
+
+def unwatched(deployment: Deployment) -> Iterator[Fault]:
+    """Yield functions that nothing invokes again, on tables without the index; mappings deliver again."""
+    for table, index in _indexes(deployment):
+        using = [function for function, its in _pairs(deployment) if its is table and index is None]
+        for function in using:
+            if function.callers and not isinstance(function.callers, Unknown) and not is_watchdog(function):
+                yield Fault(
+                    function.resource,
+                    f"is invoked by {', '.join(function.callers)}, and {table.resource} has no index {INDEX}",
+                    _INDEX_LINES,
+                )
+
+
+def unsearchable(deployment: Deployment) -> Iterator[Fault]:
+    """Yield tables without the index of which no function is known."""
+    for table, index in _indexes(deployment):
+        if index is None and table not in [its for _, its in _pairs(deployment)]:
+            yield Fault(table.resource, f"no index {INDEX}", _INDEX_LINES)
+
+
+def _searches(watchdog: Function) -> bool:
+    """Whether it searches the index; unknown values count as no."""
+    return _told(watchdog, "LAMBDA_ONCE_STATUS_INDEX") in (True, None)
+
+
+def idle_watchdog(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if not is_watchdog(function) or _told(function, "LAMBDA_ONCE_STATUS_INDEX") is not False:
+            continue
+        if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") in (False, None):
+            yield Fault(
+                function.resource,
+                "LAMBDA_ONCE_STATUS_INDEX is false, and it does not sweep",
+                'LAMBDA_ONCE_WATCHDOG_SWEEP: "true"',
+            )
+
+
+def small_projection(deployment: Deployment) -> Iterator[Fault]:
+    for table, index in _indexes(deployment):
+        if index is not None and index.projection != "ALL" and (lacks := {*PROJECTED} - {*index.included}):
+            missing = ", ".join(each for each in PROJECTED if each in lacks)
+            yield Fault(
+                table.resource, f"index {INDEX} does not project {missing}", f"Projection: {_PROJECTION}"
+            )
+
+
+def no_expiry(deployment: Deployment) -> Iterator[Fault]:
+    for table in _own_tables(deployment):
+        if isinstance(table.ttl, Unknown) or table.ttl == "ttl":
+            continue
+        if not any(_sweeps(each, table) for each in _naming(table, deployment)):
+            found = "off" if table.ttl is None else f"on {table.ttl}"
+            yield Fault(
+                table.resource,
+                f"time to live is {found}, and no watchdog sweeps",
+                "TimeToLiveSpecification: {AttributeName: ttl, Enabled: true}",
+            )
+
+
+def _sweeps(function: Function, table: Table) -> bool:
+    """Whether it is a watchdog that sweeps, or may do so: by default where the table has no TTL."""
+    if not is_watchdog(function) or isinstance(function.idle, Idle):
+        return False
+    asked = _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP")
+    if asked is None and table.ttl is None:
+        return all(answer is not False for _, answer in _answers(Need(function, table, SWEEPING)))
+    return asked is True or asked is UNKNOWN
+
+
+def _told(function: Function, name: str) -> bool | Unknown | None:
+    """Return what a variable says; None if it is not set, or malformed."""
+    given = variable(function, name)
+    try:
+        return boolean(name, given) if isinstance(given, str) else given
+    except Misconfigured:
+        return None
+
+
+def no_recovery(deployment: Deployment) -> Iterator[Fault]:
+    for table in _own_tables(deployment):
+        if table.recovery is False:
+            yield Fault(
+                table.resource,
+                "point-in-time recovery is off",
+                "PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}",
+            )
+
+
+def no_protection(deployment: Deployment) -> Iterator[Fault]:
+    for table in _own_tables(deployment):
+        if table.deletion_protection is False:
+            yield Fault(table.resource, "deletion protection is off", "DeletionProtectionEnabled: true")
+
+
+def missing_table(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        named = variable(function, "LAMBDA_ONCE_TABLE")
+        if named in deployment.missing_tables:
+            yield Fault(
+                function.resource, f"there is no table {named} in its region", "aws dynamodb list-tables"
+            )
+
+
+# -- queues
+
+
+def no_report(deployment: Deployment) -> Iterator[Fault]:
+    for source, function in _sources(deployment, "sqs"):
+        if source.reports_failures is False:
+            yield Fault(
+                function.resource,
+                f"its mapping {source.resource} lacks ReportBatchItemFailures",
+                "FunctionResponseTypes: [ReportBatchItemFailures]",
+            )
+
+
+def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
+    for queue in _feeding(deployment):
+        if queue.dead_letter is None and queue.is_dead_letter is False:
+            yield Fault(
+                queue.resource,
+                "no dead-letter queue",
+                "RedrivePolicy: {deadLetterTargetArn: !GetAtt DeadLetters.Arn, "
+                f"maxReceiveCount: {RECEIVES}}}",
+            )
+
+
+def _visibilities(deployment: Deployment) -> Iterator[tuple[Queue, int, int, int]]:
+    """Yield what is known of queues, with visibility, longest timeout, and what AWS recommends."""
+    for queue in _feeding(deployment):
+        times = [
+            (function.timeout, source.window) for source, function, its in _fed(deployment) if its is queue
+        ]
+        known = [(t, w) for t, w in times if not isinstance(t, Unknown) and not isinstance(w, Unknown)]
+        if not isinstance(queue.visibility, Unknown) and known:
+            longest = max(timeout for timeout, _ in known)
+            yield (
+                queue,
+                queue.visibility,
+                longest,
+                max(VISIBILITY * timeout + window for timeout, window in known),
+            )
+
+
+def visible_at_work(deployment: Deployment) -> Iterator[Fault]:
+    for queue, visibility, timeout, wanted in _visibilities(deployment):
+        if visibility < timeout:
+            yield Fault(
+                queue.resource,
+                f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
+                f"VisibilityTimeout: {wanted}",
+            )
+
+
+def visible_soon(deployment: Deployment) -> Iterator[Fault]:
+    for queue, visibility, timeout, wanted in _visibilities(deployment):
+        if timeout <= visibility < wanted and queue.is_dead_letter is False:
+            yield Fault(
+                queue.resource,
+                f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
+                f"VisibilityTimeout: {wanted}",
+            )
+
+
+def few_receives(deployment: Deployment) -> Iterator[Fault]:
+    for queue in _feeding(deployment):
+        if isinstance(queue.receives, int) and queue.receives < RECEIVES:
+            yield Fault(
+                queue.resource,
+                f"a message is received {queue.receives} times at most",
+                f"maxReceiveCount: {RECEIVES}",
+            )
+
+
+def _dead_letters(deployment: Deployment) -> Iterator[tuple[Queue, Queue]]:
+    queues = {each.resource: each for each in deployment.queues}
+    for queue in _feeding(deployment):
+        if isinstance(queue.dead_letter, str) and queue.dead_letter in queues:
+            yield queue, queues[queue.dead_letter]
+
+
+def short_retention(deployment: Deployment) -> Iterator[Fault]:
+    for queue, dead in _dead_letters(deployment):
+        if (
+            queue.fifo is not False
+            or isinstance(queue.retention, Unknown)
+            or isinstance(dead.retention, Unknown)
+        ):
+            continue
+        if dead.retention <= queue.retention and dead.retention < LONGEST_RETENTION:
+            yield Fault(
+                dead.resource,
+                f"keeps messages for {dead.retention} s, {queue.resource} for {queue.retention} s",
+                f"MessageRetentionPeriod: {LONGEST_RETENTION}",
+            )
+
+
+def other_kind(deployment: Deployment) -> Iterator[Fault]:
+    for queue, dead in _dead_letters(deployment):
+        if {queue.fifo, dead.fifo} == {True, False}:
+            kinds = {True: "FIFO", False: "standard"}
+            yield Fault(
+                dead.resource,
+                f"the dead-letter queue of {queue.resource}, which is {kinds[queue.fifo is True]}, "
+                f"is {kinds[dead.fifo is True]}",
+                f"FifoQueue: {'true' if queue.fifo else '!Ref AWS::NoValue'}",
+            )
+
+
+def no_window(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, queue in _fed(deployment):
+        if isinstance(source.batch_size, Unknown) or source.batch_size <= MOST_UNBATCHED:
+            continue
+        what = f"its mapping {source.resource} takes batches of {source.batch_size}"
+        if queue.fifo is True:
+            yield Fault(function.resource, f"{what} from a FIFO queue", f"BatchSize: {MOST_UNBATCHED}")
+        elif queue.fifo is False and source.window == 0:
+            yield Fault(function.resource, f"{what} without a window", "MaximumBatchingWindowInSeconds: 1")
+
+
+# -- streams
+
+
+def _limited(source: EventSource) -> bool | Unknown:
+    """Whether Lambda gives up a record of a stream before it expires."""
+    limits = (source.retries, source.record_age)
+    if any(isinstance(each, int) for each in limits):
+        return True
+    return UNKNOWN if UNKNOWN in limits else False
+
+
+def _streams(deployment: Deployment) -> Iterator[tuple[EventSource, str, str]]:
+    for source, function in _sources(deployment, "kinesis", "dynamodb"):
+        yield source, function.resource, f"its mapping {source.resource}"
+
+
+def endless(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if _limited(source) is False:
+            yield Fault(function, f"{mapping} retries without a limit", "MaximumRetryAttempts: 10")
+
+
+def given_up(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if _limited(source) is True and source.on_failure is None:
+            yield Fault(
+                function,
+                f"{mapping} has no destination for what Lambda gives up",
+                "DestinationConfig: {OnFailure: {Destination: !GetAtt FailedRecords.Arn}}",
+            )
+
+
+def taken_along(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if _limited(source) is True and source.bisects is False and source.batch_size != 1:
+            yield Fault(function, f"{mapping} does not bisect batches", "BisectBatchOnFunctionError: true")
+
+
+def whole_batches(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if source.reports_failures is False and source.batch_size != 1:
+            yield Fault(
+                function,
+                f"{mapping} lacks ReportBatchItemFailures",
+                "FunctionResponseTypes: [ReportBatchItemFailures]  # and report_failures=True",
+            )
+
+
+# -- permissions
+
+
+class Need(NamedTuple):
+    """Actions that a function needs on a table."""
+
+    function: Function
+    table: Table
+    verbs: tuple[str, ...]
+    on_index: bool = False
+
+
+def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
+    """Yield whether each action is allowed. A table's own policy may allow more than a role's."""
+    function, table = need.function, need.table
+    for verb in need.verbs:
+        if isinstance(function.statements, Unknown) or isinstance(table.arn, Unknown):
+            yield verb, UNKNOWN
+            continue
+        resource = f"{table.arn}/index/{INDEX}" if need.on_index else table.arn
+        answer = _permitted(need, function.statements, f"dynamodb:{verb}", resource)
+        yield verb, answer if answer is not False or table.resource_policy is False else UNKNOWN
+
+
+def _permitted(need: Need, statements: tuple[Statement, ...], action: str, resource: str) -> bool | Unknown:
+    """Return whether *action* is allowed for the keys of the function's own service, whatever its names."""
+    own = _own_keys(need)
+    if own is None:
+        return permits(statements, action, resource)
+    answer = permits(statements, action, resource, {LEADING_KEYS: _token(own)})
+    if answer is not False:
+        return answer
+    service = own.partition("*")[0]
+    limited = (each for each in leading_keys(statements, action) if each.startswith(service))
+    keys = (each.translate(_ANYTHING) for each in limited)  # of some names of the service
+    some = {permits(statements, action, resource, {LEADING_KEYS: key}) for key in keys}
+    return UNKNOWN if some - {False} else False
+
+
+_ANYTHING: Final = str.maketrans("*?", "aa")
+_OF_PARTS: Final = "*#*#*"
+
+
+def _own_keys(need: Need) -> str | None:
+    """Return the pattern of keys that the function needs, those of its service; None: it is not known."""
+    own = None if need.on_index or is_watchdog(need.function) else _own_tokens(need.function)
+    return own if own is None or need.verbs != PARTS else own.replace("*", _OF_PARTS)
+
+
+def _own_tokens(function: Function) -> str | None:
+    """Return the pattern of the tokens of *function*'s service; None if its environment does not have it."""
+    service = variable(function, "POWERTOOLS_SERVICE_NAME")
+    return (
+        f"{token_of(service, 'name', None, 'key').partition('/')[0]}/*" if isinstance(service, str) else None
+    )
+
+
+def lacking(needs: Iterable[Need]) -> Iterator[Fault]:
+    for need in needs:
+        lacks = [f"dynamodb:{verb}" for verb, answer in _answers(need) if answer is False]
+        if lacks:
+            where = f"the index of {need.table.resource}" if need.on_index else need.table.resource
+            own = _own_keys(need)
+            keys = own or (_OF_PARTS if need.verbs == PARTS else None)
+            yield Fault(
+                need.function.resource,
+                f"may not {', '.join(lacks)} on {where}" + (f" for {own}" if own else ""),
+                f"Action: {_list(lacks)}" + (f"\nCondition: {_limited_to(keys)}" if keys else ""),
+            )
+
+
+def _limited_to(keys: str) -> str:
+    """Return the condition of docs/deploying.md for partition keys of the pattern *keys*."""
+    return (
+        f'{{ForAllValues:StringLike: {{dynamodb:LeadingKeys: ["{keys}"]}}, '
+        '"Null": {dynamodb:LeadingKeys: "false"}}'
+    )
+
+
+def needs_tokens(deployment: Deployment) -> Iterator[Need]:
+    for function, table in _pairs(deployment):
+        if not is_watchdog(function):
+            yield Need(function, table, TOKENS)
+
+
+def _batched(deployment: Deployment) -> set[str]:
+    """Return the functions that get batches of records."""
+    return {
+        function.resource for source, function in _sources(deployment, *BATCHED) if source.batch_size != 1
+    }
+
+
+def needs_batches(deployment: Deployment) -> Iterator[Need]:
+    batched = _batched(deployment)
+    for function, table in _pairs(deployment):
+        if function.resource in batched and not is_watchdog(function):
+            yield Need(function, table, BATCHES)
+
+
+def needs_parts(deployment: Deployment) -> Iterator[Need]:
+    """Yield what large results need; what reads them is among `BATCHES`, too, and reported once."""
+    batched = _batched(deployment)
+    for need in needs_tokens(deployment):
+        if _may_list(need):
+            continue  # a watchdog of its own: the store of a protected function queries no index
+        yield need._replace(verbs=PARTS)
+        if need.function.resource not in batched:
+            yield need._replace(verbs=READING_PARTS)
+
+
+def _may_list(need: Need) -> bool:
+    return any(answer is not False for _, answer in _answers(need._replace(verbs=("Query",), on_index=True)))
+
+
+def needs_watching(deployment: Deployment) -> Iterator[Need]:
+    for function, table in _pairs(deployment):
+        if is_watchdog(function):
+            if _told(function, "LAMBDA_ONCE_STATUS_INDEX") is not False:
+                yield Need(function, table, ("Query",), on_index=True)
+            more = SWEEPING if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") is True else ()
+            yield Need(function, table, WATCHING + more)
+
+
+_NEEDS: Final = (needs_tokens, needs_batches, needs_parts, needs_watching)
+
+
+def may_delete(deployment: Deployment) -> Iterator[Fault]:
+    for function, table in _pairs(deployment):
+        if (
+            is_watchdog(function)
+            or isinstance(function.statements, Unknown)
+            or isinstance(table.arn, Unknown)
+        ):
+            continue
+        if isinstance(function.handler, Unknown) and _may_list(Need(function, table, ())):
+            continue
+        token = {LEADING_KEYS: _token(_own_tokens(function) or "service/*")}
+        verbs = [
+            f"dynamodb:{verb}"
+            for verb in ("DeleteItem", "PutItem", "BatchWriteItem")
+            if permits(function.statements, f"dynamodb:{verb}", table.arn, token) is True
+        ]
+        if verbs:
+            yield Fault(
+                function.resource,
+                f"may {', '.join(verbs)} on the tokens of {table.resource}",
+                "Policies: [the statements of docs/deploying.md, or TokenAccess of tokens.yaml]",
+            )
+
+
+def other_services(deployment: Deployment) -> Iterator[Fault]:
+    protected = [
+        (function, table, own)
+        for function, table in _pairs(deployment)
+        if not is_watchdog(function) and (own := _own_tokens(function)) is not None
+    ]
+    for function, table, own in protected:
+        if isinstance(function.statements, Unknown) or isinstance(table.arn, Unknown):
+            continue
+        others = sorted({each for _, its, each in protected if its is table and each != own})
+        written = [
+            each
+            for each in others
+            if permits(function.statements, "dynamodb:UpdateItem", table.arn, {LEADING_KEYS: _token(each)})
+            is True
+        ]
+        if written:
+            yield Fault(
+                function.resource,
+                f"may dynamodb:UpdateItem on {table.resource} for {', '.join(written)}",
+                f"Condition: {_limited_to(own)}",
+            )
+
+
+def _token(keys: str) -> str:
+    """Return one token of the pattern *keys*."""
+    return keys.replace("*", "any/key")
+
+
+def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
+    """Return the permissions of which it is not known whether functions have them."""
+    found: dict[str, list[str]] = {}
+    for needs in _NEEDS:
+        for need in needs(deployment):
+            unknown = [verb for verb, answer in _answers(need) if isinstance(answer, Unknown)]
+            if "BatchWriteItem" in unknown and _may_write_parts(need):
+                unknown.remove("BatchWriteItem")
+            found.setdefault(need.function.resource, []).extend(unknown)
+    return tuple(
+        NotChecked(resource, f"whether it may {', '.join(dict.fromkeys(verbs))} on the token table")
+        for resource, verbs in found.items()
+        if verbs
+    )
+
+
+def _may_write_parts(need: Need) -> bool:
+    if isinstance(need.function.statements, Unknown):
+        return False
+    part = {LEADING_KEYS: "service/function/key#attempt#0"}
+    return permits(need.function.statements, "dynamodb:BatchWriteItem", need.table.arn, part) is True
+
+
+# -- variables
+
+_PREFIX: Final = "LAMBDA_ONCE_"
+
+
+def no_service(deployment: Deployment) -> Iterator[Fault]:
+    given = {variable(each, "POWERTOOLS_SERVICE_NAME") for each in deployment.functions} - {None, UNKNOWN}
+    service = given.pop() if len(given) == 1 else "orders"
+    for function in deployment.functions:
+        if variable(function, "POWERTOOLS_SERVICE_NAME") is None and not is_watchdog(function):
+            yield Fault(
+                function.resource, "POWERTOOLS_SERVICE_NAME is not set", f"POWERTOOLS_SERVICE_NAME: {service}"
+            )
+
+
+def _without_table(deployment: Deployment) -> Iterator[tuple[Function, Fault]]:
+    for function in deployment.functions:
+        if variable(function, "LAMBDA_ONCE_TABLE") is None and not is_watchdog(function):
+            fault = Fault(function.resource, "LAMBDA_ONCE_TABLE is not set", _table_line(deployment))
+            yield function, fault
+
+
+def no_table(deployment: Deployment) -> Iterator[Fault]:
+    return (fault for each, fault in _without_table(deployment) if _may_know_table(each, deployment))
+
+
+def forgotten_table(deployment: Deployment) -> Iterator[Fault]:
+    return (fault for each, fault in _without_table(deployment) if not _may_know_table(each, deployment))
+
+
+def _may_know_table(function: Function, deployment: Deployment) -> bool:
+    """Whether its code may have a table's name: as a constant, or from a variable of its own."""
+    values = {} if isinstance(function.environment, Unknown) else function.environment
+    others = {value for name, value in values.items() if not name.startswith(_PREFIX)}
+    names = {name for each in deployment.tables for name in (each.name, each.arn)}
+    generated = [each.name == mark_of(each.resource) for each in deployment.tables]
+    return not generated or not all(generated) or bool(others & {*names, UNKNOWN})
+
+
+def watchdog_without_table(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if variable(function, "LAMBDA_ONCE_TABLE") is None and is_watchdog(function):
+            yield Fault(function.resource, "LAMBDA_ONCE_TABLE is not set", _table_line(deployment))
+
+
+def _table_line(deployment: Deployment) -> str:
+    names = [each.resource for each in deployment.tables]
+    return f"LAMBDA_ONCE_TABLE: !Ref {names[0] if len(names) == 1 else 'TokenTable'}"
+
+
+def disabled(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if _told(function, "LAMBDA_ONCE_DISABLED") is True:
+            given = variable(function, "LAMBDA_ONCE_DISABLED")
+            yield Fault(
+                function.resource, f"LAMBDA_ONCE_DISABLED is {given}", 'LAMBDA_ONCE_DISABLED: "false"'
+            )
+
+
+def impossible(deployment: Deployment) -> Iterator[Fault]:
+    """Yield the variables that a function refuses, with its own message."""
+    most = max((each for each in map(_shards, deployment.functions) if isinstance(each, int)), default=1)
+    fixes = {"LAMBDA_ONCE_DISABLED": '"false"', "LAMBDA_ONCE_STATUS_SHARDS": most}
+    for function in deployment.functions:
+        for name, parse in {**OF_FUNCTIONS, **(OF_WATCHDOG if is_watchdog(function) else {})}.items():
+            given = variable(function, name)
+            try:
+                if isinstance(given, str):
+                    parse(name, given)
+            except Misconfigured as error:
+                fix = fixes.get(name, "!Ref AWS::NoValue")
+                yield Fault(function.resource, str(error), f"{name}: {fix}")
+
+
+def unread(deployment: Deployment) -> Iterator[Fault]:
+    known = {name.removeprefix(_PREFIX): name for name in (*OF_FUNCTIONS, *OF_WATCHDOG, *OF_OTHERS)}
+    for function in deployment.functions:
+        values = {} if isinstance(function.environment, Unknown) else function.environment
+        for name, value in values.items():
+            if not name.startswith(_PREFIX) or name in known.values():
+                continue
+            meant = known.get(closest(name.removeprefix(_PREFIX), known) or "")
+            if meant is None:
+                yield Fault(function.resource, f"nothing reads {name}", f"{name}: !Ref AWS::NoValue")
+                continue
+            line = f'{meant}: "{value if isinstance(value, str) else f"the value of {name}"}"'
+            if meant == "LAMBDA_ONCE_TABLE":
+                line = _table_line(deployment)
+            yield Fault(function.resource, f"nothing reads {name}: did you mean {meant}?", line)
+
+
+def without_effect(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        given = variable(function, "POWERTOOLS_IDEMPOTENCY_DISABLED")
+        if isinstance(given, str) and given.lower() in TRUE:
+            yield Fault(
+                function.resource,
+                "POWERTOOLS_IDEMPOTENCY_DISABLED has no effect on lambda-once",
+                'POWERTOOLS_IDEMPOTENCY_DISABLED: "false"',
+            )
+
+
+def _shards(function: Function) -> int | Unknown | None:
+    """Return the shards that *function* writes; None if the variable is malformed."""
+    given = variable(function, "LAMBDA_ONCE_STATUS_SHARDS")
+    if isinstance(given, Unknown):
+        return UNKNOWN
+    try:
+        return whole("LAMBDA_ONCE_STATUS_SHARDS", given or "1")
+    except Misconfigured:
+        return None
+
+
+def other_shards(deployment: Deployment) -> Iterator[Fault]:
+    for table in deployment.tables:
+        numbers = {each.resource: _shards(each) for each in _naming(table, deployment)}
+        most = max((each for each in numbers.values() if isinstance(each, int)), default=1)
+        for resource, number in numbers.items():
+            if isinstance(number, int) and number < most:
+                yield Fault(
+                    resource,
+                    f"LAMBDA_ONCE_STATUS_SHARDS is {number}, another function of {table.resource} has {most}",
+                    f"LAMBDA_ONCE_STATUS_SHARDS: {most}",
+                )
+
+
+# -- watchdogs
+
+_WAKING: Final = {
+    Idle.UNSCHEDULED: "Events: {EveryFiveMinutes: {Type: Schedule, Properties: {Schedule: rate(5 minutes)}}}",
+    Idle.DISABLED: "State: ENABLED  # or SAM's Enabled: true",
+    Idle.RESERVED: "ReservedConcurrentExecutions: 1",
+}
+
+
+def never_runs(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if is_watchdog(function) and isinstance(function.idle, Idle):
+            yield Fault(function.resource, function.idle.value, _WAKING[function.idle])
+
+
+def no_watchdog(deployment: Deployment) -> Iterator[Fault]:
+    """Yield tables without a watchdog, if a function that nothing invokes again uses them."""
+    for table, index in _indexes(deployment):
+        using = [each for each, its in _pairs(deployment) if its is table]
+        watched = any(is_watchdog(each) or _may_list(Need(each, table, ())) for each in using)
+        alone = [each.resource for each in using if each.callers not in ((), UNKNOWN)]
+        if index is not None and alone and not watched and not deployment.deployed:
+            yield Fault(
+                table.resource,
+                f"no watchdog lists its overdue tokens, such as those of {alone[0]}",
+                f"Handler: {WATCHDOG}",
+            )
+
+
+# -- layers, clocks, templates
+
+
+def loops(deployment: Deployment) -> Iterator[Fault]:
+    for each in deployment.loops:
+        yield Fault(
+            each,
+            "is not supported: check the template that CloudFormation made of it",
+            "aws cloudformation get-template --stack-name STACK --template-stage Processed "
+            "--query TemplateBody --output json > processed.json",
+        )
+
+
+def no_package(deployment: Deployment) -> Iterator[Fault]:
+    layers = {each.resource: each.has_package for each in deployment.layers}
+    for function in deployment.functions:
+        having = [function.has_package] + [
+            UNKNOWN if isinstance(each, Unknown) else layers.get(each, UNKNOWN) for each in function.layers
+        ]
+        if all(each is False for each in having):
+            places = ["its code", *(str(each) for each in function.layers)]
+            yield Fault(
+                function.resource,
+                f"cannot import lambda_once: it is not in {' or '.join(places)}",
+                "Layers: [a layer with python/lambda_once]",
+            )
+
+
+def skewed(deployment: Deployment) -> Iterator[Fault]:
+    if deployment.skew is not None and abs(deployment.skew) > SKEW:
+        direction = "ahead of" if deployment.skew > 0 else "behind"
+        yield Fault(
+            "this machine",
+            f"its clock is {abs(deployment.skew):.0f} s {direction} DynamoDB's",
+            "timedatectl set-ntp true",
+        )

@@ -1,0 +1,546 @@
+"""
+Reads SAM and CloudFormation templates: from a file to a `Deployment`, without AWS.
+
+Nested stacks are followed where their templates are files, and resources have their names before them:
+``Tokens.TokenTable``. Which functions use lambda-once is not in a template. Taken for one is: the watchdog; a
+function with a variable of lambda-once's among its own; one that has LAMBDA_ONCE_TABLE from Globals, if its
+role may write to the table or no function's may; and one whose policies name the table and may let it write.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from lambda_once.core.variables import OF_OTHERS
+from lambda_once.stores.row import TOKEN
+from lambda_once_tools.check import faults, intrinsics, policies
+from lambda_once_tools.check.deployment import (
+    IN_CODE,
+    NO_FUNCTION,
+    UNKNOWN,
+    Deployment,
+    EventSource,
+    Function,
+    Index,
+    NotChecked,
+    NothingToCheck,
+    Queue,
+    Table,
+    Unknown,
+)
+from lambda_once_tools.check.documents import POLLED, SERVERLESS
+from lambda_once_tools.check.intrinsics import NO_VALUE, unmarked
+from lambda_once_tools.check.packages import layer_of, package_of
+from lambda_once_tools.check.roles import Role, granted
+from lambda_once_tools.check.schedules import idle
+from lambda_once_tools.check.stacks import (
+    Opening,
+    Resource,
+    Stack,
+    existing,
+    items_of,
+    loops,
+    mapping,
+    opened,
+    truth,
+    whole,
+)
+
+
+def read(path: Path, parameters: Mapping[str, str]) -> Deployment:
+    """
+    Return the deployment that the template at *path* describes.
+
+    *parameters* are values of its parameters, beside their defaults, and of pseudo parameters such as
+    AWS::Region. Raises `CannotCheck` for a file that cannot be read or translated, for a parameter that the
+    template does not have, and for a template in which nothing uses lambda-once.
+    """
+    notes: list[NotChecked] = []
+    stacks: list[Stack] = []
+    opened(Opening(path, dict(parameters), "", ()), stacks, notes)
+    found = _deployment(stacks, notes)
+    if not (found.tables or found.functions or found.loops):
+        raise NothingToCheck(
+            f"{path}: nothing here uses lambda-once: no function has LAMBDA_ONCE_TABLE, and no table has "
+            f"the key {TOKEN}; give the template of the functions or of the table"
+        )
+    return found
+
+
+# -- the deployment
+
+
+def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
+    everything = [each for stack in stacks for each in existing(stack)]
+    tables = [_table(each) for each in everything if each.kind in _TABLES]
+    functions = [each for each in everything if each.kind == "AWS::Lambda::Function"]
+    variables = {each.name: _environment(each, tables) for each in functions}
+    named = {_variable(each, "LAMBDA_ONCE_TABLE") for each in variables.values()}
+    tokens = [each for each in tables if each.name in named or _has_tokens(each)]
+    layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
+    roles = granted(everything, tokens)
+    callers = _callers(everything, functions)
+    made = [
+        replace(_function(each, variables[each.name], roles), callers=callers.get(each.name, ()))
+        for each in functions
+    ]
+    users = _users(made, functions, tokens, notes)
+    users = [_scheduled(each, functions, everything) for each in users]
+    sources = list(_sources(everything, users, functions, notes))
+    queues = _queues(everything, sources)
+    names = {each.resource for each in users}
+    notes += _unread([each for each in functions if each.name in names], roles)
+    notes += _elsewhere(users, tokens, sources, queues)
+    used = {layer for each in users for layer in each.layers}
+    found = Deployment(
+        tables=tuple(tokens),
+        functions=tuple(users),
+        sources=tuple(sources),
+        queues=tuple(queues),
+        layers=tuple(each for each in layers if each.resource in used),
+        loops=tuple(dict.fromkeys(loop for stack in stacks for loop in loops(stack))),
+    )
+    none = () if users else (NO_FUNCTION,)
+    seen = (*dict.fromkeys(notes), *none, *faults.undecided(found), policies.UNSEEN, IN_CODE)
+    return replace(found, not_checked=seen)
+
+
+def _elsewhere(
+    users: Iterable[Function],
+    tokens: Iterable[Table],
+    sources: Iterable[EventSource],
+    queues: Iterable[Queue],
+) -> Iterator[NotChecked]:
+    """Yield what functions use and the templates do not have."""
+    tables = {each.name for each in tokens}
+    for function in users:
+        named = _variable(function.environment, "LAMBDA_ONCE_TABLE")
+        if named is not None and named not in tables:
+            shown = "" if isinstance(named, Unknown) else f" {named}"
+            yield NotChecked(function.resource, f"its token table{shown}, which is not in this template")
+        if isinstance(function.statements, Unknown):
+            yield NotChecked(function.resource, "its role, which is not in this template")
+    known = {each.resource for each in queues}
+    for queue in queues:
+        if queue.dead_letter is not None and queue.dead_letter not in known:
+            yield NotChecked(queue.resource, "its dead-letter queue, which is not in this template")
+    for source in sources:
+        if source.kind == "sqs" and source.source not in known:
+            yield NotChecked(source.resource, "its queue, which is not in this template")
+        if isinstance(source.kind, Unknown):
+            yield NotChecked(source.resource, "its source is not known")
+
+
+def _users(
+    made: Sequence[Function], given: Sequence[Resource], tokens: Sequence[Table], notes: list[NotChecked]
+) -> list[Function]:
+    """Return the functions that use lambda-once, as the module says."""
+    names = {each.name for each in tokens}
+    users: list[Function] = []
+    shared: list[Function] = []
+    for function, resource in zip(made, given, strict=True):
+        named = _variable(function.environment, "LAMBDA_ONCE_TABLE")
+        own = any(not _is_from_globals(resource, each) for each in _variables(function))
+        if function.handler == faults.WATCHDOG or own or (named is None and _names_table(function, tokens)):
+            users.append(function)
+        elif named is not None:
+            arns = [each.arn for each in tokens] if named in names else [UNKNOWN]
+            (users if _may_write(function, arns) else shared).append(function)
+    if shared and all(each.handler == faults.WATCHDOG for each in users):
+        return [each for each in made if each in users or each in shared]
+    if shared:
+        left = ", ".join(each.resource for each in shared)
+        notes.append(
+            NotChecked(left, "LAMBDA_ONCE_TABLE is from Globals, and no policy allows a write to the table")
+        )
+    return users
+
+
+def _scheduled(function: Function, given: Iterable[Resource], everything: Sequence[Resource]) -> Function:
+    """Return *function*; the watchdog with whether it runs."""
+    if function.handler != faults.WATCHDOG:
+        return function
+    resource = next(each for each in given if each.name == function.resource)
+    return replace(function, idle=idle(resource, everything))
+
+
+def _variables(function: Function) -> Iterator[str]:
+    """Yield the variables that a function has for lambda-once, misspelt ones, too."""
+    values = {} if isinstance(function.environment, Unknown) else function.environment
+    for name, value in values.items():
+        if name.startswith("LAMBDA_ONCE_") and name not in OF_OTHERS and value:
+            yield name
+
+
+def _is_from_globals(resource: Resource, name: str) -> bool:
+    raw = resource.stack.raw["Resources"].get(resource.id, {})
+    own = (raw.get("Properties") or {}).get("Environment") or {}
+    variables = own.get("Variables") if isinstance(own, Mapping) else None
+    is_own = not isinstance(variables, Mapping) or name in variables
+    return str(raw.get("Type")) == f"{SERVERLESS}Function" and not (is_own and variables is not None)
+
+
+_WRITES: Final = ("dynamodb:UpdateItem", "dynamodb:PartiQLUpdate", "dynamodb:PartiQLInsert")
+
+
+def _may_write(function: Function, arns: Iterable[str | Unknown]) -> bool:
+    """Whether a policy allows *function* a write to a table, or may do so."""
+    if isinstance(function.statements, Unknown):
+        return True
+    given = function.statements
+    return any(policies.permits(given, action, arn) is not False for arn in arns for action in _WRITES)
+
+
+def _names_table(function: Function, tokens: Iterable[Table]) -> bool:
+    """Whether a policy for single tables allows *function* a write to one of *tokens*, or to keys of it."""
+    if isinstance(function.statements, Unknown):
+        return False
+    single = [each for each in function.statements if not {"*", UNKNOWN} & {*each.resources}]
+    answers = (policies.permits(single, action, each.arn) for each in tokens for action in _WRITES)
+    return any(answer is not False for answer in answers)
+
+
+def _variable(environment: Mapping[str, str | Unknown] | Unknown, name: str) -> str | Unknown | None:
+    """Return a variable; None if it is not there, or empty."""
+    return None if isinstance(environment, Unknown) else environment.get(name) or None
+
+
+# -- tables
+
+_TABLES: Final = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
+
+
+def _table(resource: Resource) -> Table:
+    properties = resource.properties
+    replicas = [mapping(each) for each in items_of(properties.get("Replicas"))] or [properties]
+    recovery = [
+        truth(_inside(each, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"), default=False)
+        for each in replicas
+    ]
+    protection = [truth(each.get("DeletionProtectionEnabled"), default=False) for each in replicas]
+    scope = resource.stack.scope
+    return Table(
+        resource=resource.name,
+        name=intrinsics.physical(resource.id, scope),
+        arn=intrinsics.arn(resource.id, scope),
+        keys=_keys(properties),
+        indexes=_indexes(properties.get("GlobalSecondaryIndexes")),
+        ttl=_ttl(properties.get("TimeToLiveSpecification")),
+        recovery=recovery[0] if len(set(recovery)) == 1 else UNKNOWN,
+        deletion_protection=protection[0] if len(set(protection)) == 1 else UNKNOWN,
+        resource_policy=any("ResourcePolicy" in each for each in replicas),
+    )
+
+
+def _inside(value: Mapping[str, Any], name: str, inner: str) -> Any:
+    """Return *inner* of the map *name*; `UNKNOWN` if that is not known."""
+    found = value.get(name)
+    return UNKNOWN if isinstance(found, Unknown) else mapping(found).get(inner)
+
+
+def _keys(properties: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | Unknown:
+    schema = _schema(properties.get("KeySchema"))
+    types = {
+        each.get("AttributeName"): each.get("AttributeType")
+        for each in map(mapping, items_of(properties.get("AttributeDefinitions")))
+        if isinstance(each.get("AttributeName"), str)
+    }
+    if isinstance(schema, Unknown) or not all(isinstance(types.get(each), str) for each in schema):
+        return UNKNOWN
+    return tuple((each, str(types[each])) for each in schema)
+
+
+def _schema(given: object) -> tuple[str, ...] | Unknown:
+    """Return the attributes of a key, the partition key first."""
+    keys = [mapping(each) for each in items_of(given)]
+    ordered = sorted(keys, key=lambda each: each.get("KeyType") != "HASH")
+    names = tuple(each.get("AttributeName") for each in ordered)
+    if not names or not all(isinstance(each, str) and intrinsics.is_known(each) for each in names):
+        return UNKNOWN
+    return cast("tuple[str, ...]", names)
+
+
+def _indexes(given: object) -> tuple[Index, ...] | Unknown:
+    if given is None:
+        return ()
+    found = [_index(each) for each in items_of(given)]
+    if not isinstance(given, list) or None in found:
+        return UNKNOWN
+    return tuple(each for each in found if each is not None)
+
+
+def _index(given: object) -> Index | None:
+    name, keys = mapping(given).get("IndexName"), _schema(mapping(given).get("KeySchema"))
+    projection = mapping(mapping(given).get("Projection"))
+    kind, included = projection.get("ProjectionType"), projection.get("NonKeyAttributes", [])
+    is_known = isinstance(included, list) and all(isinstance(each, str) for each in included)
+    if not isinstance(name, str) or isinstance(keys, Unknown) or not is_known:
+        return None
+    if kind not in ("ALL", "KEYS_ONLY", "INCLUDE"):
+        return None
+    return Index(name, keys, cast("Literal['ALL', 'KEYS_ONLY', 'INCLUDE']", kind), tuple(included))
+
+
+def _ttl(given: object) -> str | Unknown | None:
+    if given is None:
+        return None
+    enabled, name = truth(mapping(given).get("Enabled"), default=True), mapping(given).get("AttributeName")
+    if enabled is False:
+        return None
+    return name if isinstance(name, str) and enabled is True and intrinsics.is_known(name) else UNKNOWN
+
+
+def _has_tokens(table: Table) -> bool:
+    return not isinstance(table.keys, Unknown) and table.keys[0][0] == TOKEN
+
+
+# -- functions
+
+
+def _function(
+    resource: Resource, environment: Mapping[str, str | Unknown] | Unknown, roles: Mapping[str, Role]
+) -> Function:
+    properties = resource.properties
+    scope = resource.stack.scope
+    handler = properties.get("Handler")
+    layers = properties.get("Layers", [])
+    role = _role(resource, roles)
+    known = isinstance(handler, str) and intrinsics.is_known(handler)
+    return Function(
+        resource=resource.name,
+        name=intrinsics.physical(resource.id, scope),
+        timeout=whole(properties.get("Timeout"), 3),
+        environment=environment,
+        statements=UNKNOWN if role is None else role.statements,
+        layers=tuple(map(_layer_name, layers)) if isinstance(layers, list) else (UNKNOWN,),
+        has_package=package_of(resource),
+        handler=cast("str", handler) if known else UNKNOWN,
+    )
+
+
+def _role(function: Resource, roles: Mapping[str, Role]) -> Role | None:
+    """Return the role of *function*; None if it is not in the templates."""
+    arn = function.properties.get("Role")
+    return roles.get(arn) if isinstance(arn, str) else None
+
+
+def _unread(functions: Iterable[Resource], roles: Mapping[str, Role]) -> Iterator[NotChecked]:
+    for function in functions:
+        role = _role(function, roles)
+        for policy in () if role is None else role.unread:
+            yield NotChecked(function.name, f"{policy}, which is not in this template")
+
+
+def _layer_name(given: object) -> str | Unknown:
+    """Return the resource of a layer, else its ARN."""
+    if not isinstance(given, str) or intrinsics.OPEN in given:
+        return UNKNOWN
+    return unmarked(given)
+
+
+def _environment(resource: Resource, tables: Iterable[Table]) -> Mapping[str, str | Unknown] | Unknown:
+    """Return the variables; a table's name or ARN is its `Table.name`."""
+    given = resource.properties.get("Environment", {})
+    variables = given.get("Variables", {}) if isinstance(given, Mapping) else UNKNOWN
+    if not isinstance(variables, Mapping):
+        return UNKNOWN
+    names: dict[str | Unknown, str | Unknown] = {
+        text: each.name for each in tables for text in (each.name, each.arn)
+    }
+    found: dict[str, str | Unknown] = {}
+    for name, value in variables.items():
+        text = str(value).lower() if isinstance(value, bool) else value
+        text = str(text) if isinstance(text, int | float) else text
+        if not isinstance(text, str):
+            found[name] = UNKNOWN
+        else:
+            is_ours = name.startswith(("LAMBDA_ONCE_", "POWERTOOLS_"))
+            is_known = intrinsics.is_known(text) or not (is_ours or _may_name(text, tables))
+            found[name] = names.get(text.strip(), text if is_known else UNKNOWN)
+    return found
+
+
+def _may_name(text: str, tables: Iterable[Table]) -> bool:
+    """Whether *text*, which has marks, may have the name of one of *tables*; that of a bucket has none."""
+    return intrinsics.OPEN in text or any(intrinsics.mark_of(each.resource) in text for each in tables)
+
+
+# -- sources and queues
+
+
+def _called(functions: Iterable[Resource]) -> dict[str | Unknown, str]:
+    """Return *functions* by what names them in a template."""
+    return {
+        text: each.name
+        for each in functions
+        for text in (
+            intrinsics.physical(each.id, each.stack.scope),
+            intrinsics.arn(each.id, each.stack.scope),
+        )
+    }
+
+
+def _callers(everything: Iterable[Resource], functions: Iterable[Resource]) -> dict[str, tuple[str, ...]]:
+    """Return what invokes each function: services with a permission, schedules, and events of SAM."""
+    called = _called(functions)
+    found: dict[str, set[str]] = {each.name: set(_direct_events(each)) for each in functions}
+    for each in everything:
+        if each.kind == "AWS::Lambda::Permission":
+            target, caller = each.properties.get("FunctionName"), each.properties.get("Principal")
+        elif each.kind == "AWS::Scheduler::Schedule":
+            target, caller = _inside(each.properties, "Target", "Arn"), "scheduler.amazonaws.com"
+        else:
+            continue
+        if isinstance(target, str) and isinstance(caller, str):
+            function = called.get(target) or called.get(target.rpartition(":")[0])
+            if function is not None:
+                found[function].add("an URL" if caller == "*" else caller)
+    return {function: tuple(sorted(callers)) for function, callers in found.items()}
+
+
+def _direct_events(function: Resource) -> Iterator[str]:
+    """Yield the types of SAM's events that are no mapping; they are not translated."""
+    raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
+    for event in mapping(raw.get("Events")).values():
+        kind = mapping(event).get("Type")
+        if isinstance(kind, str) and kind not in POLLED:
+            yield kind
+
+
+def _sources(
+    everything: Sequence[Resource],
+    users: Iterable[Function],
+    functions: Iterable[Resource],
+    notes: list[NotChecked],
+) -> Iterator[EventSource]:
+    names = {each.resource for each in users}
+    called = _called(each for each in functions if each.name in names)
+    queues = {
+        intrinsics.arn(each.id, each.stack.scope): each.name
+        for each in everything
+        if each.kind == "AWS::SQS::Queue"
+    }
+    for each in everything:
+        if each.kind != "AWS::Lambda::EventSourceMapping":
+            continue
+        target = each.properties.get("FunctionName")
+        if not isinstance(target, str):
+            notes.append(NotChecked(each.name, "which function it calls is not known"))
+            continue
+        function = called.get(target) or called.get(target.rpartition(":")[0])
+        if function is not None:
+            yield _source(each, function, queues)
+
+
+def _source(resource: Resource, function: str, queues: Mapping[str, str]) -> EventSource:
+    properties = resource.properties
+    kind = _kind(properties)
+    arn = properties.get("EventSourceArn")
+    types = properties.get("FunctionResponseTypes", [])
+    destination = properties.get("DestinationConfig", {})
+    on_failure = mapping(mapping(destination).get("OnFailure")).get("Destination")
+    return EventSource(
+        resource=resource.name,
+        function=function,
+        kind=kind,
+        source=queues.get(arn, arn) if isinstance(arn, str) else UNKNOWN,
+        batch_size=whole(properties.get("BatchSize"), 10 if kind == "sqs" else 100),
+        window=whole(properties.get("MaximumBatchingWindowInSeconds"), 0),
+        reports_failures=_reports(types),
+        bisects=truth(properties.get("BisectBatchOnFunctionError"), default=False),
+        retries=_limit(properties.get("MaximumRetryAttempts")),
+        record_age=_limit(properties.get("MaximumRecordAgeInSeconds")),
+        on_failure=UNKNOWN if isinstance(destination, Unknown) else on_failure,
+    )
+
+
+def _reports(types: object) -> bool | Unknown:
+    if not isinstance(types, list):
+        return UNKNOWN
+    if "ReportBatchItemFailures" in types:
+        return True
+    return (
+        UNKNOWN
+        if any(not isinstance(each, str) or not intrinsics.is_known(each) for each in types)
+        else False
+    )
+
+
+def _limit(value: object) -> int | Unknown | None:
+    """Return a limit of a stream; -1, the default, is none."""
+    found = whole(value, -1)
+    return None if found == -1 else found
+
+
+Kind = Literal["sqs", "kinesis", "dynamodb", "kafka", "mq", "other"] | Unknown
+_SERVICES: Final[Mapping[str, Kind]] = {
+    "sqs": "sqs",
+    "kinesis": "kinesis",
+    "dynamodb": "dynamodb",
+    "kafka": "kafka",
+    "mq": "mq",
+}
+
+
+def _kind(properties: Mapping[str, Any]) -> Kind:
+    """Return what feeds a mapping. Only queues have none of the settings of the others."""
+    arn = properties.get("EventSourceArn")
+    if "SelfManagedEventSource" in properties or "Topics" in properties:
+        return "kafka"
+    if "Queues" in properties:
+        return "mq"
+    if isinstance(arn, str) and arn.startswith("arn:"):
+        return _SERVICES.get(arn.split(":")[2], "other")
+    return UNKNOWN if "StartingPosition" in properties else "sqs"
+
+
+def _queues(everything: Sequence[Resource], sources: Iterable[EventSource]) -> list[Queue]:
+    """Return the queues that feed functions, and their dead-letter queues."""
+    all_queues = {each.name: each for each in everything if each.kind == "AWS::SQS::Queue"}
+    arns = {intrinsics.arn(each.id, each.stack.scope): name for name, each in all_queues.items()}
+    wanted = dict.fromkeys(each.source for each in sources if each.source in all_queues)
+    made = {name: _queue(each, arns) for name, each in all_queues.items()}
+    targets = {each.dead_letter for each in made.values()}
+    found = [replace(made[str(each)], is_dead_letter=each in targets) for each in wanted]
+    more = dict.fromkeys(each.dead_letter for each in found if each.dead_letter in all_queues)
+    return found + [replace(made[str(each)], is_dead_letter=True) for each in more if each not in wanted]
+
+
+def _queue(resource: Resource, arns: Mapping[str, str]) -> Queue:
+    properties = resource.properties
+    redrive = _redrive(properties.get("RedrivePolicy"))
+    dead_letter: str | Unknown | None = UNKNOWN
+    receives: int | Unknown | None = UNKNOWN
+    if redrive is None:
+        dead_letter = receives = None
+    elif not isinstance(redrive, Unknown):
+        target = redrive.get("deadLetterTargetArn")
+        dead_letter = arns.get(target, target) if isinstance(target, str) else UNKNOWN
+        receives = whole(redrive.get("maxReceiveCount"), 10)
+    scope = resource.stack.scope
+    return Queue(
+        resource=resource.name,
+        name=intrinsics.physical(resource.id, scope),
+        arn=intrinsics.arn(resource.id, scope),
+        visibility=whole(properties.get("VisibilityTimeout"), 30),
+        retention=whole(properties.get("MessageRetentionPeriod"), 345_600),
+        fifo=truth(properties.get("FifoQueue"), default=False),
+        dead_letter=dead_letter,
+        receives=receives,
+    )
+
+
+def _redrive(given: object) -> Mapping[str, Any] | Unknown | None:
+    """Return a RedrivePolicy, which may be written as JSON."""
+    if given is None or given is NO_VALUE:
+        return None
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            return UNKNOWN
+    return given if isinstance(given, Mapping) else UNKNOWN

@@ -1,0 +1,349 @@
+"""``lambda-once list`` and ``watch``: unfinished tokens, overdue and held ones first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from lambda_once.core.clock import stamp
+from lambda_once.dynamodb.retry import MOST_KEYS
+from lambda_once.errors import StoreUnavailable
+from lambda_once.operations.decisions import HELD
+from lambda_once.operations.listing import Counts, confirmed, count_unfinished, unfinished
+from lambda_once.operations.times import duration_text, time_text
+from lambda_once.operations.tokens import STUCK, UNFINISHED, Filter, Status, parts_of, token_status
+from lambda_once_tools.cli.options import Access, with_filter, with_table
+from lambda_once_tools.cli.render import console, entry_json, labelled, line, tokens_at
+from lambda_once_tools.cli.scans import SCAN, YES, rescan, searching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from rich.console import RenderableType
+
+    from lambda_once.errors import Misconfigured
+    from lambda_once.stores.row import Entry
+
+_RELEASED: Final = "for released tokens that have not run since: lambda-once list --released"
+ROWS_OF_A_TABLE: Final = 100
+"""Default limit of rows in a table; JSON has all rows."""
+COUNTED: Final = (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD, Status.RELEASED)
+"""What `watch` counts."""
+FLAGS: Final = {
+    "overdue": Status.OVERDUE,
+    "held": Status.HELD,
+    "in_progress": Status.IN_PROGRESS,
+    "released": Status.RELEASED,
+}
+_WORDS: Final = {status: status.words for status in FLAGS.values()}
+_TO_DO: Final = STUCK | {Status.RELEASED}
+"""Statuses that end a list with exit code 1."""
+_READ: Final = frozenset({Status.HELD, Status.RELEASED})
+"""Whose rows are read, too: they have the reason, and the last decision."""
+
+
+class Listed:
+    """Counts the entries that pass through it, and stops at a limit."""
+
+    def __init__(self, limit: int | None, now: datetime) -> None:
+        self.counts: Counter[Status] = Counter()
+        self.highest_shard = -1
+        self.cut = False
+        self._limit = limit
+        self._now = now
+
+    def through(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            if self.counts.total() == self._limit:
+                self.cut = True
+                return
+            self.counts[token_status(entry.record, self._now)] += 1
+            if entry.shard is not None:
+                self.highest_shard = max(self.highest_shard, entry.shard)
+            yield entry
+
+
+class Chosen(NamedTuple):
+    """Which tokens to list, and how."""
+
+    wanted: Filter
+    statuses: frozenset[Status]
+    reads: frozenset[Status]
+    """Tokens whose rows are read, too."""
+    limit: int | None
+    by_function: bool
+    wide: bool
+
+
+@click.command("list")
+@click.option("--overdue", is_flag=True, help="Tokens whose lease has expired without an outcome.")
+@click.option("--held", is_flag=True, help="Tokens held for manual review, and why.")
+@click.option("--in-progress", is_flag=True, help="Tokens with a lease that has not expired.")
+@click.option("--released", is_flag=True, help="Tokens released by a decision, and not run since.")
+@with_filter
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help=f"List at most this many.  [default: {ROWS_OF_A_TABLE} in a table, all as JSON]",
+)
+@click.option("--by-function", is_flag=True, help="Count tokens by function instead of listing them.")
+@click.option("--wide", is_flag=True, help="Also who acquired each token, and until when its lease runs.")
+@click.option("--consistent", is_flag=True, help="Read each row, and omit tokens that have changed since.")
+@SCAN
+@YES
+@with_table
+def list_command(
+    access: Access,
+    wanted: Filter,
+    limit: int | None,
+    *,
+    by_function: bool,
+    wide: bool,
+    consistent: bool,
+    scan: bool,
+    yes: bool,
+    **flags: bool,
+) -> None:
+    """
+    List unfinished tokens: overdue, then held, then in progress.
+
+    --overdue, --held, --in-progress and --released may be combined; without any of them, the first three
+    are listed. The list comes from the index, which follows the table within about a second; --consistent
+    also reads each row. The rows of held and released tokens are always read: they have the reason and the
+    last decision. --error lists held tokens, unless you ask for others. For released tokens,
+    --older-than and --newer-than refer to the release.
+
+    A table without the index (StatusIndex is false) needs --scan.
+
+    Rows that cannot be read are named last, on standard error.
+
+    Exit code: 0 no listed token is overdue, held or released; 1 one is; 2 a row cannot be read, bad input
+    or no table.
+    """
+    access.table.may_omit_outcome = wanted.error is None
+    asked = frozenset(status for flag, status in FLAGS.items() if flags[flag])
+    statuses = asked or (UNFINISHED if wanted.error is None else HELD)
+    reads = statuses if consistent or wanted.error is not None else statuses & _READ
+    if by_function and not consistent and wanted.error is None:
+        reads = frozenset()
+    bound = limit or (ROWS_OF_A_TABLE if access.output.is_table else None)
+    chosen = Chosen(wanted, statuses, reads, None if by_function else bound, by_function, wide)
+    with searching(access, scan=scan, yes=yes), access.output.naming_malformed() as malformed:
+        _list(access, chosen, malformed)
+
+
+def _list(access: Access, chosen: Chosen, malformed: list[Misconfigured]) -> None:
+    output, now = access.output, access.table.now()
+    listed = Listed(chosen.limit, now)
+    entries = listed.through(_entries(access, chosen, now, malformed))
+    if chosen.by_function:
+        output.rows(_functions(entries, chosen.statuses, now), _functions_table)
+    else:
+        output.rows((entry_json(entry, now) for entry in entries), tokens_at(now, wide=chosen.wide))
+    _summarise(access, chosen, listed, now)
+    if any(listed.counts[status] for status in _TO_DO):
+        raise click.exceptions.Exit(1)
+
+
+def _entries(
+    access: Access, chosen: Chosen, now: datetime, malformed: list[Misconfigured]
+) -> Iterator[Entry]:
+    entries = unfinished(access.table, chosen.statuses, now, malformed)
+    matching = (entry for entry in entries if chosen.wanted.matches(entry.record, now))
+    if not chosen.reads:
+        return matching
+    page = min(MOST_KEYS, chosen.limit or MOST_KEYS)
+    rows = confirmed(access.table, matching, now, malformed, chosen.reads, page)
+    return (entry for entry in rows if chosen.wanted.matches(entry.record, now))
+
+
+def _summarise(access: Access, chosen: Chosen, listed: Listed, now: datetime) -> None:
+    say, shown = access.output.say, listed.counts.total()
+    filtered = chosen.wanted != Filter()
+    if listed.cut:
+        counts = count_unfinished(access.table, now, chosen.statuses)
+        whole = _counts_text({status: counts.of(status) for status in FLAGS.values()}, chosen.statuses)
+        say(f"first {shown:,} shown; {whole} in the whole table{', unfiltered' if filtered else ''}")
+    elif shown == 0:
+        is_all = chosen.statuses == UNFINISHED and not filtered
+        say(f"nothing is unfinished; {_RELEASED}" if is_all else "no matching token")
+    else:
+        say(_counts_text(listed.counts, chosen.statuses))
+    _warn_of_shards(access, listed.highest_shard)
+    if shown and not chosen.by_function:
+        say("next: lambda-once show TOKEN")
+
+
+def _counts_text(counts: Mapping[Status, int], statuses: frozenset[Status]) -> str:
+    return ", ".join(f"{counts[status]:,} {word}" for status, word in _WORDS.items() if status in statuses)
+
+
+def _functions(entries: Iterable[Entry], statuses: frozenset[Status], now: datetime) -> list[dict[str, Any]]:
+    """
+    Count *entries* by service and name, those with most to do first.
+
+    null: a count that was not asked for, and the function of a row that is no token.
+    """
+    counts: dict[tuple[str | None, str | None], Counter[Status]] = {}
+    for entry in entries:
+        name = parts_of(entry.record.token)
+        function = (None, None) if name is None else (name.service, name.name)
+        counts.setdefault(function, Counter())[token_status(entry.record, now)] += 1
+    rows: list[dict[str, Any]] = [
+        {"service": service, "name": name}
+        | {status.value: found[status] if status in statuses else None for status in _WORDS}
+        for (service, name), found in counts.items()
+    ]
+    return sorted(rows, key=lambda row: [-(row[status.value] or 0) for status in _WORDS])
+
+
+def _functions_table(rows: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
+    """Render *rows* as lines, the names last: whatever their length, the terminal wraps nothing else."""
+    from rich.console import Group
+
+    del width
+    heads = {status.value: word for status, word in _WORDS.items() if rows[0][status.value] is not None}
+    lines = [line(*((f"{head:>7}  ", "bold") for head in heads.values()), ("function", "bold"))]
+    for row in rows:
+        counts = (f"{row[status]:>{max(len(head), 7)},}  " for status, head in heads.items())
+        lines.append(line(*counts, f"{row['service']}/{row['name']}" if row["name"] else "no token"))
+    return Group(*lines)
+
+
+def _warn_of_shards(access: Access, highest: int) -> None:
+    """Warn of shards beyond the configured number; they are listed all the same."""
+    if highest < access.table.shards:
+        return
+    if access.shards_known:
+        access.output.say(
+            f"WARNING: there are rows in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
+            f"{access.table.shards} here: a function uses another number, or the number was reduced"
+        )
+    else:
+        access.output.say(f"there are rows in shards up to {highest}; pass --shards to check the number")
+
+
+# -- watch
+
+
+@click.command("watch")
+@click.option(
+    "--interval",
+    type=click.FloatRange(1),
+    default=5,
+    show_default=True,
+    metavar="SECONDS",
+    help="Pause between rounds.",
+)
+@click.option("--count", type=click.IntRange(1), metavar="NUMBER", help="Stop after this many rounds.")
+@SCAN
+@YES
+@with_table
+def watch_command(access: Access, interval: float, count: int | None, *, scan: bool, yes: bool) -> None:
+    """
+    Count tokens in progress, overdue, held, and released but not run since, until Ctrl-C.
+
+    Live on a terminal; elsewhere, and as JSON, one line per round. A change since the last round stands
+    beside the count: 5 (+3). A round without a response is
+    reported, and the next one follows. One round sends about 300 queries to the index, most of half a
+    read unit. A table without the index (StatusIndex is false) needs --scan, which reads all of it in each
+    round.
+
+    Exit code: 0 stopped by Ctrl-C, or nothing was overdue or held in the last round; 1 something was; 2
+    bad input or no table.
+    """
+    table, output = access.table, access.output
+    last: Counts | None = None
+    before: Counts | None = None
+    rounds = 0
+    try:
+        again = " in each round"
+        with searching(access, scan=scan, yes=yes, again=again), _screen(access) as screen:
+            while True:
+                now = table.now()
+                try:
+                    if scan and rounds:
+                        rescan(access)
+                    before, last = last, count_unfinished(table, now)
+                    _print_counts(access, last, before, now, screen)
+                except StoreUnavailable as silent:
+                    if rounds == 0:
+                        raise
+                    output.say(f"{stamp(now)}  no response: {silent.__cause__ or silent}")
+                rounds += 1
+                if rounds == count:
+                    break
+                table.clock.sleep(interval)
+    except KeyboardInterrupt:
+        return
+    if last is not None and (last.overdue or last.held):
+        raise click.exceptions.Exit(1)
+
+
+def _screen(access: Access) -> AbstractContextManager[Any]:
+    """Return what shows the rounds in one place; without a terminal a context of None: rounds are lines."""
+    from rich.live import Live
+
+    screen = console()
+    live = access.output.is_table and screen.is_terminal
+    return Live(console=screen, auto_refresh=False) if live else nullcontext()
+
+
+def _with_trend(counts: Counts, before: Counts | None) -> tuple[str, ...]:
+    """Return the numbers of `COUNTED`, each with its change since the last round, if there was one."""
+    changes = (0 if before is None else counts.of(status) - before.of(status) for status in COUNTED)
+    numbers = map(counts.of, COUNTED)
+    return tuple(
+        f"{number:,} ({change:+,})" if change else f"{number:,}"
+        for number, change in zip(numbers, changes, strict=True)
+    )
+
+
+def _print_counts(access: Access, counts: Counts, before: Counts | None, now: datetime, screen: Any) -> None:
+    busy, overdue, held, released = _with_trend(counts, before)
+    oldest = None if counts.oldest is None else now - counts.oldest
+    if screen is not None:
+        screen.update(_counts_table(counts, before, now), refresh=True)
+    elif access.output.is_table:
+        late = "" if oldest is None else f", the oldest by {duration_text(oldest)}"
+        stuck = f"{overdue} overdue{late}, {held} held, {released} released"
+        click.echo(f"{stamp(now)}  {busy} in progress, {stuck}")
+    else:
+        row = counts_json(counts, now)
+        access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
+    beyond, _ = counts.beyond(access.table.shards)
+    if beyond and access.shards_known:
+        access.output.say(
+            f"WARNING: {beyond:,} rows are in shards beyond the configured {access.table.shards}"
+        )
+
+
+def counts_json(counts: Counts, now: datetime) -> dict[str, Any]:
+    """Return *counts* as JSON values."""
+    return {
+        "at": stamp(now),
+        "inProgress": counts.of(Status.IN_PROGRESS),
+        "overdue": counts.of(Status.OVERDUE),
+        "held": counts.of(Status.HELD),
+        "released": counts.of(Status.RELEASED),
+        "oldestOverdueSeconds": None if counts.oldest is None else int((now - counts.oldest).total_seconds()),
+    }
+
+
+def _counts_table(counts: Counts, before: Counts | None, now: datetime) -> RenderableType:
+    busy, overdue, held, released = _with_trend(counts, before)
+    shown = [
+        ("at (UTC)", time_text(now, now), ""),
+        ("in progress", busy, ""),
+        ("overdue", overdue, "bold red" if counts.of(Status.OVERDUE) else ""),
+        ("held", held, "yellow" if counts.of(Status.HELD) else ""),
+        ("released", released, ""),
+    ]
+    if counts.oldest is not None:
+        shown.append(("oldest overdue", duration_text(now - counts.oldest), ""))
+    return labelled(shown)

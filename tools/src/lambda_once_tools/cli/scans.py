@@ -1,0 +1,83 @@
+"""Scans of the whole table: their price, and ``--scan``, which stands in for the status index."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from lambda_once.errors import Misconfigured
+from lambda_once.stores.row import INDEX
+from lambda_once_tools.cli.options import agreed
+from lambda_once_tools.search import ScannedIndex, TableSize, is_unindexed, table_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lambda_once_tools.cli.options import Access
+
+SCAN: Final = click.option(
+    "--scan", is_flag=True, help="Read the whole table instead of the index. Prints the price and asks."
+)
+YES: Final = click.option("--yes", is_flag=True, help="Do not ask before --scan.")
+_UNKNOWN: Final = "its size is unknown (dynamodb:DescribeTable is denied)"
+
+
+@contextmanager
+def searching(access: Access, *, scan: bool, yes: bool, again: str = "") -> Iterator[None]:
+    """
+    Let the block use the status index, or with *scan* one scan of the whole table in its place.
+
+    Prints the price and asks first; *again* says how often the scan is repeated. Exits with 1 if declined.
+    Raises `Misconfigured`, with what to do, if there is no index.
+    """
+    if scan:
+        announce_scan(access, table_size(access.table), sys.maxsize, again)
+        if not agreed("Read it?", yes=yes):
+            access.output.say("nothing was read")
+            raise click.exceptions.Exit(1)
+        index = rescan(access)
+        report_scan(access, index.pages, index.units)
+    try:
+        yield
+    except Misconfigured as error:
+        if not is_unindexed(access.table, error):
+            raise
+        size = table_size(access.table)
+        raise Misconfigured(
+            f"table {access.table.name} has no index {INDEX} (StatusIndex is false), so only a scan of the "
+            "whole table finds unfinished tokens: pass --scan, which prints the price and asks; "
+            f"{_UNKNOWN if size is None else describe_size(size)}"
+        ) from None
+
+
+def rescan(access: Access) -> ScannedIndex:
+    """Read the whole table in place of its index, as it is now."""
+    access.table.index = index = ScannedIndex(access.table)
+    return index
+
+
+def announce_scan(access: Access, size: TableSize | None, max_pages: int, again: str = "") -> None:
+    """Print the price of a scan of the whole table, or of at most *max_pages*."""
+    if size is None:
+        access.output.say(f"reading the whole table{again}; {_UNKNOWN}")
+        return
+    bound = f", at most {max_pages:,} pages" if size.pages > max_pages else ""
+    access.output.say(f"reading the whole table{again}: {describe_size(size)}{bound}")
+
+
+def describe_size(size: TableSize) -> str:
+    from rich.filesize import decimal
+
+    price = f"${size.dollars:,.2f}" if size.dollars >= CENT else "less than $0.01"
+    return f"about {size.rows:,} rows, {decimal(size.size)}, {size.units:,} read units, {price}"
+
+
+CENT: Final = 0.01
+
+
+def report_scan(access: Access, pages: int, units: float) -> None:
+    """Print the cost of a finished scan."""
+    access.output.say(f"read {pages:,} page{'' if pages == 1 else 's'} for {units:,.1f} read units")
