@@ -2,8 +2,8 @@
 Convert results to text and back, by the codec of a return annotation.
 
 There are three forms: pydantic's for a declared type, the developer's pair of ``codec=``, and plain JSON for
-the rest. All of them write JSON, for operators and other languages read the rows; what JSON lacks is an object
-whose only name begins with U+0000.
+the rest. All of them write JSON, for operators and other languages read the rows; what JSON lacks is an
+object whose only name begins with U+0000.
 
 What we are not happy with: `_IN_PYTHON` is a second text of the same model, for types whose own configuration
 writes bytes that JSON cannot hold.

@@ -1,9 +1,9 @@
 """
 Each event is logged, counted, shown to the hooks, and traced: loggers, and the embedded metric format.
 
-A report never decides an outcome: what a logger, a hook or the metrics raise is logged once, and the work goes
-on. Counts go out in documents of our own, not in your Powertools `Metrics`: that keeps its state on the class,
-and nobody may ever flush it.
+A report never decides an outcome: what a logger, a hook or the metrics raise is logged once, and the work
+goes on. Counts go out in documents of our own, not in your Powertools `Metrics`: that keeps its state on the
+class, and nobody may ever flush it.
 """
 
 from __future__ import annotations
