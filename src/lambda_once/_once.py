@@ -522,3 +522,8 @@ class Once:
         decorator.__doc__ = getattr(type(self), name).__doc__
         decorator.__signature__ = signature_of_options(where, *others)  # type: ignore[attr-defined]
         return decorator
+
+
+_NAMED: Final[Any] = (Once.begin, Once.execution, Once.outcome, Once.aoutcome)
+for _method in _NAMED:
+    _method.__kwdefaults__["name"] = None  # it is required: whoever forgets it gets our words, not Python's
