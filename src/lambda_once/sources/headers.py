@@ -129,6 +129,26 @@ def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
     return values
 
 
+def envelope_of(event: Mapping[str, object], headers: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:
+    """
+    Return *event* with header names in any case, which an expression of ``scope=`` sees.
+
+    It has `headers` even if only the multi-value ones came.
+    """
+    original = event.get("headers")
+    single = (
+        original
+        if isinstance(original, Mapping)
+        else {name: ", ".join(values) for name, values in headers.items()}
+    )
+    multi = event.get("multiValueHeaders")
+    return {
+        **event,
+        "headers": Headers(single),
+        **({"multiValueHeaders": Headers(multi)} if isinstance(multi, Mapping) else {}),
+    }
+
+
 def items_of(mapping: object) -> Iterable[tuple[str, object]]:
     """Return the items of *mapping*; none if it is no mapping."""
     return mapping.items() if isinstance(mapping, Mapping) else ()

@@ -10,14 +10,7 @@ from lambda_once.core.clock import Clock, Deadline
 from lambda_once.decorators.identify import Identifier
 from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.engine.invocation import Call, Invocation, current_invocation, invocation_of
-from lambda_once.engine.outcome import (
-    MAY_RUN,
-    Asker,
-    Outcome,
-    outcome_from,
-    outcome_in_history,
-    state_of,
-)
+from lambda_once.engine.outcome import MAY_RUN, Asker, Outcome, outcome_from, outcome_in_history, state_of
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.block import block_codec, unit_of_key
 

@@ -18,14 +18,7 @@ from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.errors import RetryLater
 from lambda_once.sources.envelopes import BadData, at, opened
-from lambda_once.sources.records import (
-    Raw,
-    Records,
-    RecordSource,
-    data_class,
-    failures,
-    pipe_response,
-)
+from lambda_once.sources.records import Raw, Records, RecordSource, data_class, failures, pipe_response
 from lambda_once.sources.source import Source
 
 if TYPE_CHECKING:
