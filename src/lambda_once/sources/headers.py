@@ -4,6 +4,9 @@ The headers of an HTTP event: every value by name, and the key in ``Idempotency-
 The key is an Item of RFC 9651 that is a string, in double quotes (IETF
 draft-ietf-httpapi-idempotency-key-header). Most clients send it without them. Both are read and mean the
 same. A key that can't be used is refused, never ignored: its client relies on it. No message shows the value.
+
+What we're not happy with: a proxy that joins two headers by a comma makes one key of two. Only the values
+that mean "no key" are looked for on both sides of it.
 """
 
 from __future__ import annotations

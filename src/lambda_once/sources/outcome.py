@@ -1,4 +1,9 @@
-"""`Once.outcome` and `Once.aoutcome`: the outcome of a key, without running anything."""
+"""
+`once.outcome` and `once.aoutcome`: what became of a key, without running anything.
+
+The key is identified as `block` does it, so the answer is about the row that the work would find. The row is
+read consistently; a result is read when it's asked for.
+"""
 
 from __future__ import annotations
 
