@@ -3,11 +3,10 @@
 
 Its shared reader and runner are in `records`: `Records.run` reads each message by `_placed` and `_filled`,
 identifies it (`decorators/identify.py`) and runs the batch (`engine/batch.py`, which also keeps the order of
-message groups and knows which attempt owns a lapsed token). The rule: a message is deleted unless the
-response names it, so the response names every message whose work isn't known to be done, and nothing else.
+message groups and stops before the deadline). The rule: SQS deletes a message unless the response names it, so
+the response names every message whose work isn't known to be done, and no other.
 
-What we're not happy with: whether a queue is FIFO is told by its name, ".fifo"; no field of a message says
-so.
+What we're not happy with: a queue counts as FIFO by its name, ".fifo"; no field of a message says so.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
         raise BadData("has no messageId")
     unit = opened(unit, raw, raw.get("body"), "body", raw.get("messageAttributes"))
     count = at(raw, "attributes", "ApproximateReceiveCount")
-    unit = unit._replace(redelivered=isinstance(count, str) and count != "1")
+    if isinstance(count, str) and count != "1":
+        unit = unit._replace(redelivered=True)
     if unit.group is None:
         return unit
     # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
@@ -68,7 +68,7 @@ def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     """
     Return the Lambda handler that runs *function* for each message, and returns the failed ones.
 
-    EventBridge Pipes, which sends a list, gets their ids, and never a `BatchProcessingError`.
+    EventBridge Pipes, which sends a list, gets their ids too, and no `BatchProcessingError` if all failed.
     """
     records = Records(SQS, runtime, function, settings)
 
