@@ -3,8 +3,8 @@
 
 Its shared reader and runner are in `records`: `Records.run` reads each message by `_placed` and `_filled`,
 identifies it (`decorators/identify.py`) and runs the batch (`engine/batch.py`, which also keeps the order of
-message groups and stops before the deadline). The rule: SQS deletes a message unless the response names it, so
-the response names every message whose work isn't known to be done, and no other.
+message groups and stops before the deadline). The rule: SQS deletes a message unless the response names it,
+so the response names every message whose work isn't known to be done, and no other.
 
 What we're not happy with: a queue counts as FIFO by its name, ".fifo"; no field of a message says so.
 """
