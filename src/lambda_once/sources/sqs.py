@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.errors import RetryLater
 from lambda_once.sources.envelopes import BadData, at, opened
-from lambda_once.sources.records import Raw, Records, RecordSource, data_class, failures, pipe_response
+from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
 from lambda_once.sources.source import Source
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
 
-_RECORD: Final = "sqs_event.SQSRecord"
-
 
 def _placed(raw: Raw) -> Unit:
     """Return *raw*, a message, with its id; in a FIFO queue its group is where order counts."""
@@ -35,7 +35,7 @@ def _placed(raw: Raw) -> Unit:
     id_ = found if isinstance(found, str) and found else None
     if str(raw.get("eventSourceARN")).endswith(".fifo"):
         group = str(at(raw, "attributes", "MessageGroupId") or "")
-    return Unit(NOTHING, raw, data_class(_RECORD)(raw), id_, id=id_, group=group)
+    return Unit(NOTHING, raw, SQSRecord(raw), id_, id=id_, group=group)
 
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
@@ -60,7 +60,6 @@ SQS: Final = RecordSource(
     "the body",
     "MessageGroupId and MessageDeduplicationId",
     piped_id="messageId",
-    needs=(_RECORD,),
 )
 
 
