@@ -297,7 +297,8 @@ def test_untyped_results_come_back(value: object) -> None:
 SCALARS = [
     (int, st.integers()),
     (str, st.text()),
-    (float, st.one_of(st.floats(), st.integers(-(2**53), 2**53))),
+    (float, st.floats()),
+    (float, st.integers(-(2**53), 2**53)),  # equal, of another text: a NaN beside it would be neither
     (bytes, st.binary()),
     (Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
     (datetime, st.datetimes(timezones=st.just(UTC))),

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import lambda_once_tools
 from lambda_once.core import variables
 from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, boolean, configured_shards, whole
 from lambda_once.errors import Misconfigured
 
-SOURCE = Path(variables.__file__).parents[1]
+SOURCES = (Path(variables.__file__).parents[1], Path(lambda_once_tools.__file__).parent)
 NAME = "LAMBDA_ONCE_WATCHDOG_SWEEP"
 ROWS = "LAMBDA_ONCE_WATCHDOG_ROWS"
 
@@ -59,7 +60,7 @@ def test_shards_of_an_empty_variable_are_those_of_none(monkeypatch: pytest.Monke
 def test_every_variable_that_is_read_is_known() -> None:
     """What the package reads has a parser here, and nothing else has one."""
     known = {*OF_FUNCTIONS, *OF_WATCHDOG, *OF_OTHERS}
-    texts = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")]
+    texts = [path.read_text(encoding="utf-8") for each in SOURCES for path in each.rglob("*.py")]
     named = {name for text in texts for name in re.findall(r"\bLAMBDA_ONCE_[A-Z_]*[A-Z]\b", text)}
     composed = {f"LAMBDA_ONCE_DOCUMENTS_{each}" for each in ("KEY", "SORT", "PREFIX")}
     assert named | composed == known

@@ -16,6 +16,9 @@ without it nothing proves the caller, and no response is returned. A client cert
 key join beside each rule: they name an application, not its user. An unverified name chooses a token and
 never unlocks a response: it is hashed together with its origin, so that a forged claim never equals a
 verified one. Pure: no I/O, no clock, and nothing here is logged.
+
+What we're not happy with: rule 3 reads claims that nobody has verified. They choose a token, so a forged one
+can occupy another caller's key, though it never gets the response.
 """
 
 from __future__ import annotations

@@ -14,9 +14,11 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
+
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.sources.envelopes import BadData, Parsed, at, decoded, parse, text_at
-from lambda_once.sources.records import Raw, RecordSource, data_class
+from lambda_once.sources.records import Raw, RecordSource
 from lambda_once.sources.source import Source
 from lambda_once.sources.streams import in_stream, stream_handler
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
 
-_RECORD: Final = "dynamo_db_stream_event.DynamoDBRecord"
 _CHANGES: Final = ("INSERT", "MODIFY", "REMOVE")
 _ITEMS: Final = ("Keys", "NewImage", "OldImage")
 
@@ -33,7 +34,7 @@ def _placed(raw: Raw) -> Unit:
     """Return *raw*, a change, with its sequence number; the changes of one item are a group."""
     number, keys = text_at(raw, "dynamodb", "SequenceNumber"), at(raw, "dynamodb", "Keys")
     item = json.dumps(keys, sort_keys=True) if isinstance(keys, Mapping) and keys else None
-    return Unit(NOTHING, raw, data_class(_RECORD)(raw), number, id=number, group=item)
+    return Unit(NOTHING, raw, DynamoDBRecord(raw), number, id=number, group=item)
 
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
@@ -54,7 +55,6 @@ DYNAMODB_STREAM: Final = RecordSource(
     "eventName, Keys, NewImage and OldImage in plain values",
     "the eventID, within the stream's ARN",
     piped_id="eventID",
-    needs=(_RECORD,),
 )
 
 

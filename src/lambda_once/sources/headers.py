@@ -4,6 +4,9 @@ The headers of an HTTP event: every value by name, and the key in ``Idempotency-
 The key is an Item of RFC 9651 that is a string, in double quotes (IETF
 draft-ietf-httpapi-idempotency-key-header). Most clients send it without them. Both are read and mean the
 same. A key that can't be used is refused, never ignored: its client relies on it. No message shows the value.
+
+What we're not happy with: a proxy that joins two headers by a comma makes one key of two. Only the values
+that mean "no key" are looked for on both sides of it.
 """
 
 from __future__ import annotations
@@ -127,6 +130,26 @@ def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
             several = value if isinstance(value, list) else [value]
             values[lower] = (*values.get(lower, ()), *map(str, several))
     return values
+
+
+def envelope_of(event: Mapping[str, object], headers: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:
+    """
+    Return *event* with header names in any case, which an expression of ``scope=`` sees.
+
+    It has `headers` even if only the multi-value ones came.
+    """
+    original = event.get("headers")
+    single = (
+        original
+        if isinstance(original, Mapping)
+        else {name: ", ".join(values) for name, values in headers.items()}
+    )
+    multi = event.get("multiValueHeaders")
+    return {
+        **event,
+        "headers": Headers(single),
+        **({"multiValueHeaders": Headers(multi)} if isinstance(multi, Mapping) else {}),
+    }
 
 
 def items_of(mapping: object) -> Iterable[tuple[str, object]]:

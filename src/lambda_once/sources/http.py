@@ -29,13 +29,7 @@ from lambda_once.core.fields import printable
 from lambda_once.core.keys import Selector, labels_of, select, select_from
 from lambda_once.core.results import Unavailable
 from lambda_once.core.unit import NOTHING, BadRequest, MalformedRequest, Unit
-from lambda_once.decorators.handlers import (
-    apply_on_replay,
-    execute,
-    handler_like,
-    unprotected,
-    with_context,
-)
+from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one
@@ -46,8 +40,15 @@ from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API
 from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, cookies_of, given
-from lambda_once.sources.envelopes import TooDeep, parse
-from lambda_once.sources.headers import HEADER_FIELDS, Headers, has_key, header_key, header_values, items_of
+from lambda_once.sources.envelopes import TooDeep, at, parse, parse_bytes, text_at
+from lambda_once.sources.headers import (
+    HEADER_FIELDS,
+    envelope_of,
+    has_key,
+    header_key,
+    header_values,
+    items_of,
+)
 from lambda_once.sources.problems import Problem, problem_for
 from lambda_once.sources.source import Source, misplaced, source_of
 
@@ -93,9 +94,6 @@ class HttpRequest(NamedTuple):
     """JSON if it parses, else the text, else (base64 of non-UTF-8) the bytes; None if there is none."""
 
 
-_LATTICE: Final = frozenset({Kind.LATTICE, Kind.LATTICE_V2})
-
-
 def kind_of(event: object) -> Kind:
     """Return the kind of *event*. Raises `Misconfigured` if it is not an HTTP request."""
     source = source_of(event)
@@ -116,12 +114,8 @@ def kind_of(event: object) -> Kind:
 
 def method_of(event: Mapping[str, Any]) -> str:
     """Return the method of *event*, an HTTP request, in upper case."""
-    match event:
-        case {"requestContext": {"http": {"method": found}}}:
-            of_context = found
-        case _:
-            of_context = None
-    return str(event.get("httpMethod") or of_context or event.get("method") or "").upper()
+    found = event.get("httpMethod") or at(event, "requestContext", "http", "method") or event.get("method")
+    return str(found or "").upper()
 
 
 def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str | None = None) -> HttpRequest:
@@ -131,15 +125,15 @@ def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str |
     Raises `Misconfigured` if it is not an HTTP request, `BadRequest` if its body cannot be decoded.
     """
     kind = kind_of(event) if kind is None else kind
-    path, _, query = _path(event).partition("?") if kind in _LATTICE else (_path(event), "", "")
-    return HttpRequest(
-        kind=kind,
-        method=method_of(event) if method is None else method,
-        path=path,
-        headers=header_values(event),
-        query=_query(event, query),
-        body=_body(event),
-    )
+    method = method_of(event) if method is None else method
+    # Not requestContext.path of v1: whether it begins with the stage depends on the endpoint, and a client
+    # that retries through the custom domain means the same work.
+    found = event.get("rawPath") or event.get("path") or event.get("raw_path")
+    path, query = found if isinstance(found, str) else "", ""
+    if kind in (Kind.LATTICE, Kind.LATTICE_V2):
+        path, _, query = path.partition("?")
+    values, body = _query(event, query), _body(event)
+    return HttpRequest(kind, method, path, header_values(event), values, body)
 
 
 def route_of(event: Mapping[str, Any]) -> str | None:
@@ -162,17 +156,12 @@ def unit_of(
     Query and body are hashed; method, path and the caller, if one is named, are its scope. *request_id* is
     Lambda's, for load balancers and VPC Lattice, which give a request none. *envelope*: see `envelope_of`.
     """
-    context = event.get("requestContext")
-    delivery = context.get("requestId") if isinstance(context, Mapping) else None
-    if key is not None:
-        delivery = None  # every retry of a client is a request of its own
-    elif not isinstance(delivery, str) or not delivery:
-        delivery = request_id
+    delivery = None if key is not None else text_at(event, "requestContext", "requestId") or request_id
     return Unit(
         payload=request.body,
         envelope=event if envelope is None else envelope,
         argument=event,
-        delivery=delivery,
+        delivery=delivery,  # with a key every retry of a client is a request of its own
         content=partial(_content, request.query),
         key=NOTHING if key is None else key,
         scope=(request.method, request.path, *caller.scope),
@@ -180,20 +169,8 @@ def unit_of(
     )
 
 
-def seen_for_caller(request: HttpRequest, event: Mapping[str, object]) -> Mapping[str, object]:
-    """Return what an expression of ``caller=`` sees: *event*, header names in any case, cookies by name."""
-    return {**envelope_of(event, request.headers), "cookies": dict(cookies_of(event, request.headers))}
-
-
 def _content(query: Mapping[str, list[str]], body: object) -> object:
     return {"query": query, "body": body}
-
-
-def _path(event: Mapping[str, object]) -> str:
-    # Not requestContext.path of v1: whether it begins with the stage depends on the endpoint, and a client
-    # that retries through the custom domain means the same work.
-    path = event.get("rawPath") or event.get("path") or event.get("raw_path")
-    return path if isinstance(path, str) else ""
 
 
 def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]:
@@ -224,39 +201,14 @@ def _body(event: Mapping[str, object]) -> object:
     body = event.get("body")
     if not isinstance(body, str):
         return body
+    is_base64 = True in (event.get("isBase64Encoded"), event.get("is_base64_encoded"))
     try:
-        if True not in (event.get("isBase64Encoded"), event.get("is_base64_encoded")):
-            return parse(body)
-        raw = base64.b64decode(body, validate=True)
-        try:
-            return parse(raw.decode())
-        except UnicodeDecodeError:
-            return raw
+        return parse_bytes(base64.b64decode(body, validate=True)) if is_base64 else parse(body)
     except TooDeep as error:
         message = f"The body of the request {error}."
     except (binascii.Error, ValueError):
         message = "The body of the request is marked as base64 but is not valid base64."
     raise MalformedRequest(message)
-
-
-def envelope_of(event: Mapping[str, object], headers: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:
-    """
-    Return *event* with header names in any case, which an expression of ``scope=`` sees.
-
-    It has `headers` even if only the multi-value ones came.
-    """
-    original = event.get("headers")
-    single = (
-        original
-        if isinstance(original, Mapping)
-        else {name: ", ".join(values) for name, values in headers.items()}
-    )
-    multi = event.get("multiValueHeaders")
-    return {
-        **event,
-        "headers": Headers(single),
-        **({"multiValueHeaders": Headers(multi)} if isinstance(multi, Mapping) else {}),
-    }
 
 
 # ------------------------------------------------------------------ identifying
@@ -359,14 +311,14 @@ class HttpIdentifier:
         """Report *event*, of a *method* that is not protected, if its client relies on a key."""
         if self._settings.key is not None or self.runtime.disabled or not has_key(event):
             return
-        known, at = _known(method), printable(route or route_of(event) or "(any path)")
+        known, where = _known(method), printable(route or route_of(event) or "(any path)")
         named = f'"{method}", …' if known == method else "…"
         reason = (
-            f"{known} {at}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
+            f"{known} {where}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
             f"protect the method with methods={{{named}}}, or let clients send no key"
         )
         name = self.of_kind(kind).name
-        self.runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, name, of=(self, known, at))
+        self.runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, name, of=(self, known, where))
 
     def _stored_of(
         self, identifier: Identifier, found: KeyedRequest, route: str | None, response: object
@@ -378,12 +330,12 @@ class HttpIdentifier:
         kept = stored_of(response, named=found.caller.joins_as_user)
         if kept is Unavailable.WITHHELD:
             method, path = found.unit.scope[:2]
-            at = f"{_known(str(method))} {self._place(str(path), route)}"
+            where = f"{_known(str(method))} {self._place(str(path), route)}"
             reason = (
-                f"{at}: the response sets a cookie or says no-store, and no user is named: it is "
+                f"{where}: the response sets a cookie or says no-store, and no user is named: it is "
                 'not stored, and duplicates get 409. Pass without_key="run", or exclude the route'
             )
-            self.runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, at))
+            self.runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, where))
         return kept
 
     def _place(self, path: str, route: str | None) -> str:
@@ -428,12 +380,7 @@ class HttpIdentifier:
             error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
             settings = replace(self._settings, keep=self._settings.keep or keep)
             identifier = Identifier(
-                self.runtime,
-                settings,
-                self._codec,
-                self._default_name,
-                error_in=error_in,
-                receiver=Receiver.LAMBDA,
+                self.runtime, settings, self._codec, self._default_name, error_in, Receiver.LAMBDA
             )
             self._identifiers[kind, keep] = identifier
         return identifier
@@ -458,7 +405,9 @@ def _selected(
         return NO_CALLER
     try:
         if isinstance(selector, str):
-            found = select(selector, seen_for_caller(request, event), "caller")
+            # Header names in any case, and the cookies by name.
+            cookies = dict(cookies_of(event, request.headers))
+            found = select(selector, {**envelope_of(event, request.headers), "cookies": cookies}, "caller")
             return given(found, are_parts=bool(labels_of(selector)))
         return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
     except BadRequest:
@@ -557,15 +506,14 @@ def _without_cookies(response: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _says_no_store(response: Mapping[str, object]) -> bool:
-    values = [
+    found = (
         each
         for field in HEADER_FIELDS
         for name, value in items_of(response.get(field))
         if str(name).lower() == "cache-control"
         for each in (value if isinstance(value, list | tuple) else [value])
-    ]
-    directives = {part.strip().lower() for value in values for part in str(value).split(",")}
-    return "no-store" in directives
+    )
+    return any(part.strip().lower() == "no-store" for each in found for part in str(each).split(","))
 
 
 def replayed(response: object, kind: Kind) -> object:
@@ -574,40 +522,29 @@ def replayed(response: object, kind: Kind) -> object:
 
     It is a copy. A response that *kind* would refuse is returned unchanged.
     """
+    field: str = "headers"
     if not isinstance(response, Mapping) or "statusCode" not in response:
-        return _with_header(_dressed(response), "headers", "true") if kind.shorthand else response
-    if kind is Kind.ALB_MULTI or (kind is Kind.REST and response.get("multiValueHeaders") is not None):
-        return _with_header(response, "multiValueHeaders", ["true"])
-    return _with_header(response, "headers", "true")
-
-
-def _dressed(body: object) -> dict[str, object]:
-    # AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is,
-    # all else its JSON.
-    try:
-        text = body if isinstance(body, str) else json.dumps(body)
-    except TypeError:  # a Decimal, which Lambda writes as a number
-        text = as_json(JSON.dump(body))
-    headers = {"content-type": "application/json"}
-    return {"statusCode": 200, "headers": headers, "body": text, "isBase64Encoded": False}
-
-
-def _with_header(response: Mapping[str, object], field: str, value: object) -> dict[str, object]:
+        if not kind.shorthand:
+            return response
+        # AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is, all else
+        # its JSON.
+        try:
+            body = response if isinstance(response, str) else json.dumps(response)
+        except TypeError:  # a Decimal, which Lambda writes as a number
+            body = as_json(JSON.dump(response))
+        headers = {"content-type": "application/json"}
+        response = {"statusCode": 200, "headers": headers, "body": body, "isBase64Encoded": False}
+    elif kind is Kind.ALB_MULTI or (kind is Kind.REST and response.get("multiValueHeaders") is not None):
+        field = "multiValueHeaders"
     present = response.get(field)
-    return {**response, field: {**(present if isinstance(present, Mapping) else {}), REPLAYED: value}}
+    mark = "true" if field == "headers" else ["true"]
+    return {**response, field: {**(present if isinstance(present, Mapping) else {}), REPLAYED: mark}}
 
 
 def respond(problem: Problem, kind: Kind) -> dict[str, object]:
     """Return *problem* as a response to *kind* of event."""
-    headers = problem.headers()
-    placed: dict[str, object] = (
-        {"multiValueHeaders": {name: [value] for name, value in headers.items()}}
-        if kind is Kind.ALB_MULTI
-        else {"headers": headers}
-    )
-    return {
-        "statusCode": problem.status,
-        **placed,
-        "body": json.dumps(problem.body()),
-        "isBase64Encoded": False,
-    }
+    headers: dict[str, object] = {"headers": problem.headers()}
+    if kind is Kind.ALB_MULTI:
+        headers = {"multiValueHeaders": {name: [value] for name, value in problem.headers().items()}}
+    body = json.dumps(problem.body())
+    return {"statusCode": problem.status, **headers, "body": body, "isBase64Encoded": False}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import BadData, at, decoded, read_data, text_at
-from lambda_once.sources.records import Raw, RecordSource, data_class, grouped
+from lambda_once.sources.records import Raw, RecordSource, grouped
 from lambda_once.sources.source import Source
 from lambda_once.sources.streams import stream_handler
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
 
-_RECORD: Final = "kafka_event.KafkaEventRecord"
 _MOST_OFFSET_DIGITS: Final = 19  # an offset is a signed integer of 64 bits
 
 
@@ -41,9 +40,9 @@ def _partitions(event: object) -> list[list[object]]:
     return grouped(event, Source.KAFKA, "records")
 
 
-def _placed(raw: Raw, record_of: Callable[[Raw], Any] | None = None) -> Unit:
+def _placed(record_of: Callable[[Raw], Any], raw: Raw) -> Unit:
     """Return *raw*, made a record by *record_of*, with the id of the AWS Lambda developer guide."""
-    record = (data_class(_RECORD) if record_of is None else record_of)(raw)
+    record = record_of(raw)
     topic, partition, offset = text_at(raw, "topic"), _whole(at(raw, "partition")), _whole(at(raw, "offset"))
     if topic is None or partition is None or offset is None:
         return Unit(NOTHING, raw, record)
@@ -84,11 +83,11 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
     """
     identity = "topic, partition and offset, within the cluster"
     if schema is None:
-        return RecordSource(
-            Source.KAFKA, _placed, _filled, "the value", identity, _partitions, needs=(_RECORD,)
-        )
-    placed = partial(_placed, record_of=_record_class(schema))
-    filled = partial(_filled, has_schema=True)
+        from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
+
+        placed = partial(_placed, KafkaEventRecord)
+        return RecordSource(Source.KAFKA, placed, _filled, "the value", identity, _partitions)
+    placed, filled = partial(_placed, _record_class(schema)), partial(_filled, has_schema=True)
     return RecordSource(Source.KAFKA, placed, filled, "the value, by its schema", identity, _partitions)
 
 

@@ -13,9 +13,11 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.sources.envelopes import BadData, read_data, text_at
-from lambda_once.sources.records import Raw, RecordSource, data_class, records_of
+from lambda_once.sources.records import Raw, RecordSource, records_of
 from lambda_once.sources.source import Source
 from lambda_once.sources.streams import in_stream, stream_handler
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
 
-_RECORD: Final = "kinesis_stream_event.KinesisStreamRecord"
 _KPL_MAGIC: Final = b"\xf3\x89\x9a\xc2"
 _KPL_DIGEST: Final = 16
 """Kinesis Producer Library, "KPL Aggregated Record Format": magic number, Protobuf message, its MD5."""
@@ -50,7 +51,7 @@ def _nested(raw: object) -> object:
 
 def _placed(raw: Raw) -> Unit:
     number, group = (text_at(raw, "kinesis", name) for name in ("sequenceNumber", "partitionKey"))
-    return Unit(NOTHING, raw, data_class(_RECORD)(raw), number, id=number, group=group)
+    return Unit(NOTHING, raw, KinesisStreamRecord(raw), number, id=number, group=group)
 
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
@@ -78,7 +79,6 @@ KINESIS: Final = RecordSource(
     "the eventID, within the stream's ARN",
     _shard,
     piped_id="eventID",
-    needs=(_RECORD,),
 )
 
 

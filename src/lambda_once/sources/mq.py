@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
+from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
+
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.sources.envelopes import BadData, at, read_data, text_at
-from lambda_once.sources.records import Raw, Records, RecordSource, data_class, grouped
+from lambda_once.sources.records import Raw, Records, RecordSource, grouped
 from lambda_once.sources.source import Source
 
 if TYPE_CHECKING:
@@ -24,9 +27,6 @@ if TYPE_CHECKING:
 
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
-
-_ACTIVE: Final = "active_mq_event.ActiveMQMessage"
-_RABBIT: Final = "rabbit_mq_event.RabbitMessage"
 
 
 def _is_rabbit(value: object) -> bool:
@@ -39,8 +39,8 @@ def _messages(event: object) -> list[list[object]]:
 
 def _placed(raw: Raw) -> Unit:
     if _is_rabbit(raw):
-        return Unit(NOTHING, raw, data_class(_RABBIT)(raw), text_at(raw, "basicProperties", "messageId"))
-    return Unit(NOTHING, raw, data_class(_ACTIVE)(raw), text_at(raw, "messageID"))
+        return Unit(NOTHING, raw, RabbitMessage(raw), text_at(raw, "basicProperties", "messageId"))
+    return Unit(NOTHING, raw, ActiveMQMessage(raw), text_at(raw, "messageID"))
 
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
@@ -68,7 +68,6 @@ MQ: Final = RecordSource(
     "the data",
     "the messageID; of RabbitMQ messageId, within the queue and virtual host",
     _messages,
-    needs=(_ACTIVE, _RABBIT),
 )
 
 

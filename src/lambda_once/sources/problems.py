@@ -1,4 +1,10 @@
-"""The problem documents (RFC 9457) of errors, and the HTTP responses with them."""
+"""
+What a client gets for an error: one table of problem documents (RFC 9457), the first match wins.
+
+The texts are fixed, as anybody may read them: what the log says of an error (tokens, names) isn't in them.
+Only what a client can retry with the same key has ``Retry-After``; a 5xx would make clients retry by
+themselves.
+"""
 
 from __future__ import annotations
 

@@ -6,14 +6,17 @@ Each source has its own file (sqs, sns, mq; kinesis, dynamodb_stream and kafka w
 be read, and *filled* its payload and key. So one bad record fails alone, in its turn. `Records` belongs to
 one decorated function: it makes a `Job` of each record and hands them to `engine/batch.py`, which runs them.
 
+A source's file imports Powertools' data class at its top, and is imported itself when a function is
+decorated: Powertools' modules import each other in circles, so threads that read their first records at once
+could deadlock.
+
 What we're not happy with: Powertools' data class is made of every record, also where ``model=`` replaces it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, cached_property
-from importlib import import_module
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
@@ -75,18 +78,6 @@ class RecordSource(NamedTuple):
 
     EventBridge user guide, "Amazon EventBridge Pipes batching and concurrency".
     """
-    needs: tuple[str, ...] = ()
-    """The data classes that `placed` makes (`data_class`)."""
-
-    def load(self) -> None:
-        """
-        Import what `read` needs: when a function is decorated, before any record.
-
-        Powertools' modules import each other in circles: threads that read their first records at once would
-        deadlock.
-        """
-        for each in self.needs:
-            data_class(each)
 
     @property
     def decorator(self) -> str:
@@ -185,14 +176,6 @@ def grouped(event: object, source: Source, field: str) -> list[list[object]]:
     ]
 
 
-@cache
-def data_class(path: str) -> Callable[[Raw], Any]:
-    """Return Powertools' data class *path*, such as ``sqs_event.SQSRecord``."""
-    module, _, name = path.partition(".")
-    found: Any = import_module(f"aws_lambda_powertools.utilities.data_classes.{module}")
-    return getattr(found, name)  # type: ignore[no-any-return]
-
-
 # ------------------------------------------------------------------ running
 
 
@@ -219,7 +202,6 @@ class Records:
     ) -> None:
         check_takes_record(source.decorator, function, settings.model)
         check_of_one(settings, "the record" if settings.model is None else "the model")
-        source.load()
         self.source = source
         self.runtime = runtime
         self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)

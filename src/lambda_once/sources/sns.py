@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
+
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.engine.invocation import Redelivery
 from lambda_once.sources.envelopes import at, opened, text_at
-from lambda_once.sources.records import Raw, Records, RecordSource, data_class
+from lambda_once.sources.records import Raw, Records, RecordSource
 from lambda_once.sources.source import Source
 
 if TYPE_CHECKING:
@@ -24,11 +26,9 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
 
-_RECORD: Final = "sns_event.SNSEventRecord"
-
 
 def _placed(raw: Raw) -> Unit:
-    return Unit(NOTHING, raw, data_class(_RECORD)(raw), text_at(raw, "Sns", "MessageId"))
+    return Unit(NOTHING, raw, SNSEventRecord(raw), text_at(raw, "Sns", "MessageId"))
 
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
@@ -36,7 +36,7 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
     return opened(unit, raw, at(raw, "Sns", "Message"), "Message", at(raw, "Sns", "MessageAttributes"))
 
 
-SNS: Final = RecordSource(Source.SNS, _placed, _filled, "the Message", needs=(_RECORD,))
+SNS: Final = RecordSource(Source.SNS, _placed, _filled, "the Message")
 
 
 def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:

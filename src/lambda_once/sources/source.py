@@ -1,4 +1,12 @@
-"""The source of an event, and the decorator for it."""
+"""
+Which source sent an event, and which decorator is for it: one table.
+
+Events are told apart by their fields; Lambda names the sender of none. An event at the wrong decorator is
+refused before anything runs, with the right decorator's name: read as what it isn't, it would be one payload
+with a receipt handle in it, which is new with every delivery.
+
+What we're not happy with: a model of a parser is recognised by the names of its fields (`as_sent`).
+"""
 
 from __future__ import annotations
 

@@ -3,29 +3,23 @@
 
 Its shared reader and runner are in `records`: `Records.run` reads each message by `_placed` and `_filled`,
 identifies it (`decorators/identify.py`) and runs the batch (`engine/batch.py`, which also keeps the order of
-message groups and knows which attempt owns a lapsed token). The rule: a message is deleted unless the
-response names it, so the response names every message whose work isn't known to be done, and nothing else.
+message groups and stops before the deadline). The rule: SQS deletes a message unless the response names it,
+so the response names every message whose work isn't known to be done, and no other.
 
-What we're not happy with: whether a queue is FIFO is told by its name, ".fifo"; no field of a message says
-so.
+What we're not happy with: a queue counts as FIFO by its name, ".fifo"; no field of a message says so.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.errors import RetryLater
 from lambda_once.sources.envelopes import BadData, at, opened
-from lambda_once.sources.records import (
-    Raw,
-    Records,
-    RecordSource,
-    data_class,
-    failures,
-    pipe_response,
-)
+from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
 from lambda_once.sources.source import Source
 
 if TYPE_CHECKING:
@@ -34,8 +28,6 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
 
-_RECORD: Final = "sqs_event.SQSRecord"
-
 
 def _placed(raw: Raw) -> Unit:
     """Return *raw*, a message, with its id; in a FIFO queue its group is where order counts."""
@@ -43,7 +35,7 @@ def _placed(raw: Raw) -> Unit:
     id_ = found if isinstance(found, str) and found else None
     if str(raw.get("eventSourceARN")).endswith(".fifo"):
         group = str(at(raw, "attributes", "MessageGroupId") or "")
-    return Unit(NOTHING, raw, data_class(_RECORD)(raw), id_, id=id_, group=group)
+    return Unit(NOTHING, raw, SQSRecord(raw), id_, id=id_, group=group)
 
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
@@ -52,7 +44,8 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
         raise BadData("has no messageId")
     unit = opened(unit, raw, raw.get("body"), "body", raw.get("messageAttributes"))
     count = at(raw, "attributes", "ApproximateReceiveCount")
-    unit = unit._replace(redelivered=isinstance(count, str) and count != "1")
+    if isinstance(count, str) and count != "1":
+        unit = unit._replace(redelivered=True)
     if unit.group is None:
         return unit
     # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
@@ -67,7 +60,6 @@ SQS: Final = RecordSource(
     "the body",
     "MessageGroupId and MessageDeduplicationId",
     piped_id="messageId",
-    needs=(_RECORD,),
 )
 
 
@@ -75,7 +67,7 @@ def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     """
     Return the Lambda handler that runs *function* for each message, and returns the failed ones.
 
-    EventBridge Pipes, which sends a list, gets their ids, and never a `BatchProcessingError`.
+    EventBridge Pipes, which sends a list, gets their ids too, and no `BatchProcessingError` if all failed.
     """
     records = Records(SQS, runtime, function, settings)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeVar, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Record, Resolve, State
@@ -28,7 +28,6 @@ INDEXED: Final = (TOKEN, "status", "expectedCompletion", "lockedBy", "created", 
 Item = dict[str, dict[str, Any]]
 """An item of the low-level client: ``{"lockToken": {"S": "…"}}``."""
 Attributes = Mapping[str, Mapping[str, Any]]
-V = TypeVar("V")
 
 
 class Entry(NamedTuple):
@@ -51,45 +50,17 @@ class MalformedRow(ValueError):
 # ---------------------------------------------------------------- types
 
 
-def _typed(item: Attributes, name: str, letter: str, kind: type | tuple[type, ...]) -> Any:
-    try:
-        found = item[name][letter]
-    except (KeyError, TypeError):
-        raise MalformedRow(name) from None
-    if not isinstance(found, kind):
-        raise MalformedRow(name)
-    return found
+def _identifier(text: str) -> str:
+    if not text:
+        raise ValueError
+    return text
 
 
-def _text(item: Attributes, name: str) -> str:
-    found: str = _typed(item, name, "S", str)
-    return found
-
-
-def _identifier(item: Attributes, name: str) -> str:
-    found = _text(item, name)
-    if not found:
-        raise MalformedRow(name)
-    return found
-
-
-def _mark(item: Attributes, name: str) -> str:
+def _mark(text: str) -> str:
     """Return the caller's mark (`Presented.mark`): an attempt id, a dot, and an HMAC or a word."""
-    mark = _text(item, name)
-    if not all(mark.partition(".")):
-        raise MalformedRow(name)
-    return mark
-
-
-def _bytes(item: Attributes, name: str) -> bytes:
-    return bytes(_typed(item, name, "B", (bytes, bytearray)))
-
-
-def _whole(item: Attributes, name: str) -> int:
-    try:
-        return int(item[name]["N"])
-    except (KeyError, TypeError, ValueError):
-        raise MalformedRow(name) from None
+    if not all(text.partition(".")):
+        raise ValueError
+    return text
 
 
 def parse_stamp(text: str) -> datetime:
@@ -97,28 +68,38 @@ def parse_stamp(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def _time(item: Attributes, name: str) -> datetime:
-    try:
-        return parse_stamp(_text(item, name))
-    except (ValueError, OverflowError):
-        raise MalformedRow(name) from None
-
-
 class Type(NamedTuple):
-    """How to write a value under DynamoDB's *letter* and in JSON (None: unchanged), and how to read it."""
+    """
+    A type of attributes: DynamoDB's *letter*, and how a value is written to it, shown as JSON, and read.
+
+    None: unchanged. *read* raises ValueError or OverflowError for what it cannot read.
+    """
 
     letter: str
-    write: Callable[[Any], str] | None
-    json: Callable[[Any], Any] | None
-    read: Callable[[Attributes, str], Any]
+    write: Callable[[Any], str] | None = None
+    json: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
 
 
-TEXT: Final = Type("S", None, None, _text)
-ID: Final = Type("S", None, None, _identifier)
-MARK: Final = Type("S", None, None, _mark)
-TIME: Final = Type("S", stamp, stamp, _time)
-WHOLE: Final = Type("N", str, None, _whole)
-BYTES: Final = Type("B", None, None, _bytes)
+TEXT: Final = Type("S")
+ID: Final = Type("S", read=_identifier)
+MARK: Final = Type("S", read=_mark)
+TIME: Final = Type("S", stamp, stamp, parse_stamp)
+WHOLE: Final = Type("N", str, read=int)
+BYTES: Final = Type("B", read=bytes)
+_KINDS: Final = {"S": str, "N": str, "B": (bytes, bytearray)}
+"""What the low-level client has under a letter."""
+
+
+def _read(item: Attributes, name: str, kind: Type) -> Any:
+    """Return the attribute *name* of *item*. Raises `MalformedRow` if it is missing or malformed."""
+    try:
+        found = item[name][kind.letter]
+        if isinstance(found, _KINDS[kind.letter]):  # type: ignore[arg-type]
+            return found if kind.read is None else kind.read(found)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        pass
+    raise MalformedRow(name)
 
 
 # ---------------------------------------------------------------- the table
@@ -172,10 +153,6 @@ LISTED: Final = (TOKEN, "status", "decisions", *(each.name for each in ROW if ea
 """What operators see of a row besides its result and error: all that TokenListing in tokens.yaml allows."""
 GIVEN: Final = tuple((each.name, each.field, *each.type[:2]) for each in ROW if each.field in BROUGHT)
 """Name, field, letter and writer of each attribute that an acquisition sets."""
-_REQUIRED: Final = tuple((each.name, each.field, each.type.read) for each in ROW if each.when is When.ALWAYS)
-_OTHERS: Final = tuple(
-    (each.name, each.field, each.type.read) for each in ROW if each.when is not When.ALWAYS
-)
 
 
 # ---------------------------------------------------------------- writing
@@ -229,16 +206,17 @@ def _decision_map(decision: Decision) -> Item:
 def record_of(item: Attributes) -> Record:
     """Return the record of a row. Raises `Misconfigured` for a row that this package did not write."""
     try:
-        plain: dict[str, Any] = {field: read(item, name) for name, field, read in _REQUIRED}
-        for name, field, read in _OTHERS:
-            if name in item:
-                plain[field] = read(item, name)
+        plain: dict[str, Any] = {
+            field: _read(item, name, kind)
+            for name, field, kind, when, _ in ROW
+            if when is When.ALWAYS or name in item
+        }
         return Record(
-            token=_text(item, "lockToken"),
+            token=_read(item, TOKEN, TEXT),
             state=_state(item),
             stored=_stored(item),
-            error=_optional(_failure, item, "error"),
-            decisions=_optional(_decisions, item, "decisions") or (),
+            error=_failure(item) if "error" in item else None,
+            decisions=_decisions(item) if "decisions" in item else (),
             **plain,
         )
     except MalformedRow as malformed:
@@ -264,13 +242,13 @@ def indexed(item: Attributes) -> Entry:
     """Return an entry of the sparse index. Raises `Misconfigured`."""
     try:
         record = Record(
-            token=_text(item, "lockToken"),
+            token=_read(item, TOKEN, TEXT),
             state=_state(item),
-            attempt_id=_text(item, "attempt"),
+            attempt_id=_read(item, "attempt", TEXT),
             fence=0,
-            locked_by=_text(item, "lockedBy"),
-            created=_time(item, "created"),
-            expected_completion=_time(item, "expectedCompletion"),
+            locked_by=_read(item, "lockedBy", TEXT),
+            created=_read(item, "created", TIME),
+            expected_completion=_read(item, "expectedCompletion", TIME),
         )
         return Entry(record, _shard(item))
     except MalformedRow as malformed:
@@ -285,35 +263,32 @@ def indexed(item: Attributes) -> Entry:
 def part_of(item: Attributes) -> bytes:
     """Return the bytes of a part row. Raises `Misconfigured`."""
     try:
-        return _bytes(item, "data")
+        return bytes(_read(item, "data", BYTES))
     except MalformedRow as malformed:
         token = _name_of(item)
         message = f"the part {token} of a result was not written by lambda-once: {malformed} is malformed"
         raise Misconfigured(message, token=token) from malformed
 
 
-def _optional(read: Callable[[Attributes, str], V], item: Attributes, name: str) -> V | None:
-    return read(item, name) if name in item else None
-
-
 def _name_of(item: Attributes) -> str | None:
     try:
-        return _text(item, "lockToken")
+        name: str = _read(item, TOKEN, TEXT)
     except MalformedRow:
         return None
+    return name
 
 
 def _state(item: Attributes) -> State:
     if "status" not in item:
         return State.COMPLETE if "actualCompletion" in item else State.RELEASED
     try:
-        return State(_text(item, "status").partition("_")[0])
+        return State(_read(item, "status", TEXT).partition("_")[0])
     except ValueError:
         raise MalformedRow("status") from None
 
 
 def _shard(item: Attributes) -> int | None:
-    suffix = _text(item, "status").partition("_")[2]
+    suffix = _read(item, "status", TEXT).partition("_")[2]
     if not suffix:
         return None
     if not (suffix.isascii() and suffix.isdigit()):
@@ -324,48 +299,47 @@ def _shard(item: Attributes) -> int | None:
 def _stored(item: Attributes) -> Stored:
     if "result" in item:
         try:
-            return Inline(_text(item, "result"))
+            return Inline(_read(item, "result", TEXT))
         except MalformedRow:
-            return Inline(_bytes(item, "result"))
-    if "parts" not in item:
-        return _optional(_unavailable, item, "resultUnavailable")
-    count = _whole(item, "parts")
-    if not 0 < count <= PARTS_LIMIT:
-        raise MalformedRow("parts")
-    return Parts(count)
-
-
-def _unavailable(item: Attributes, name: str) -> Unavailable:
+            return Inline(_read(item, "result", BYTES))
+    if "parts" in item:
+        count = _read(item, "parts", WHOLE)
+        if not 0 < count <= PARTS_LIMIT:
+            raise MalformedRow("parts")
+        return Parts(count)
+    if "resultUnavailable" not in item:
+        return None
     try:
-        return Unavailable(_text(item, name))
+        return Unavailable(_read(item, "resultUnavailable", TEXT))
     except ValueError:
-        raise MalformedRow(name) from None
+        raise MalformedRow("resultUnavailable") from None
 
 
-def _failure(item: Attributes, name: str) -> Failure:
+def _failure(item: Attributes) -> Failure:
     try:
-        error = item[name]["M"]
-        return Failure(_text(error, "kind"), _text(error, "message"), _optional(_bytes, error, "sealed"))
+        error = item["error"]["M"]
+        sealed = _read(error, "sealed", BYTES) if "sealed" in error else None
+        return Failure(_read(error, "kind", TEXT), _read(error, "message", TEXT), sealed)
     except (KeyError, TypeError, MalformedRow):
-        raise MalformedRow(name) from None
+        raise MalformedRow("error") from None
 
 
-def _decisions(item: Attributes, name: str) -> tuple[Decision, ...]:
+def _decisions(item: Attributes) -> tuple[Decision, ...]:
     try:
-        return tuple(_decision(each["M"]) for each in item[name]["L"])
+        return tuple(_decision(each["M"]) for each in item["decisions"]["L"])
     except (KeyError, TypeError, ValueError):  # MalformedRow, too
-        raise MalformedRow(name) from None
+        raise MalformedRow("decisions") from None
 
 
 def _decision(found: Attributes) -> Decision:
     return Decision(
-        at=_time(found, "at"),
-        kind=Decider(_text(found, "kind")),
-        by=_text(found, "by"),
-        because=_text(found, "because"),
-        before=State(_text(found, "before")),
-        how=Resolve(_text(found, "how")),
-        attempt_id=_text(found, "attempt"),
-        caller=_optional(_text, found, "caller"),
-        times=_whole(found, "times"),
+        at=_read(found, "at", TIME),
+        kind=Decider(_read(found, "kind", TEXT)),
+        by=_read(found, "by", TEXT),
+        because=_read(found, "because", TEXT),
+        before=State(_read(found, "before", TEXT)),
+        how=Resolve(_read(found, "how", TEXT)),
+        attempt_id=_read(found, "attempt", TEXT),
+        caller=_read(found, "caller", TEXT) if "caller" in found else None,
+        times=_read(found, "times", WHOLE),
     )
