@@ -28,7 +28,7 @@ from benchmarks.transport import answered
 from benchmarks.world import function_environment, reaching
 from lambda_once.decorators.identify import Identifier
 from lambda_once.observability import reporter
-from lambda_once.sources import api_gateway
+from lambda_once.sources import http
 from lambda_once.sources.records import RecordSource
 from lambda_once.stores import batches, requests, store
 from lambda_once.testing import lambda_context
@@ -47,7 +47,7 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     ),
     "log lines: the rest": ((reporter, "_write"),),
     "key, scope, fingerprint": ((Identifier, "identify"),),
-    "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (RecordSource, "records")),
+    "reading the event": ((http, "request_of"), (http, "unit_of"), (RecordSource, "records")),
     "metrics": ((reporter, "write_metrics"),),
     "requests as values, rows": (
         (requests, "acquire"),

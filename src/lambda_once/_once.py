@@ -9,8 +9,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Never, Unpack, overload
 
-from lambda_once.core.arguments import checked_flag
+from lambda_once.core.checks import checked_flag
 from lambda_once.core.signatures import title
+from lambda_once.core.unit import NOTHING
 from lambda_once.decorators.names import check_shared
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (
@@ -24,7 +25,6 @@ from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.reporter import Reporter, load
 from lambda_once.settings import Settings, Where, settings_of
-from lambda_once.sources.unit import NOTHING
 
 if TYPE_CHECKING:
     from types import UnionType
@@ -64,13 +64,12 @@ if TYPE_CHECKING:
         TypeForm,
     )
     from lambda_once.core.clock import Clock
-    from lambda_once.decorators.function import Begun
-    from lambda_once.decorators.outcome import Question
     from lambda_once.engine.outcome import Outcome
     from lambda_once.integrations.durable import Execution
     from lambda_once.observability.reporter import AnyLogger, Hook, Namespaced
     from lambda_once.observability.traces import AnyTracer
-    from lambda_once.sources.records import RecordSource
+    from lambda_once.sources.block import Begun
+    from lambda_once.sources.outcome import Question
     from lambda_once.stores.contract import Store
 
 
@@ -187,16 +186,16 @@ class Once:
         ReportBatchItemFailures. If every record fails, it raises Powertools' ``BatchProcessingError``, unless
         ``raise_on_entire_batch_failure=False``. With ``model=`` the function gets the payload as that type.
         """
-        from lambda_once.decorators.batches import sqs_handler
+        from lambda_once.sources.sqs import sqs_handler
 
         return self._decorator("once.sqs", sqs_handler, Where.QUEUE, f, options)
 
     @property
     def sns(self) -> MessageDecorator[SNSEventRecord]:
         """Turn a function of one notification into a handler of SNS events; it raises the first error."""
-        from lambda_once.sources.records import SNS
+        from lambda_once.sources.sns import sns_handler
 
-        return self._messages(SNS)
+        return self._messages("once.sns", sns_handler)
 
     @property
     def kinesis(self) -> StreamDecorator[KinesisStreamRecord]:
@@ -208,16 +207,16 @@ class Once:
         ``on_give_up`` is called with a record that can never succeed and its error; if it returns, the shard
         continues.
         """
-        from lambda_once.sources.ordered import KINESIS
+        from lambda_once.sources.kinesis import kinesis_handler
 
-        return self._stream(KINESIS)
+        return self._stream("once.kinesis", kinesis_handler)
 
     @property
     def dynamodb_stream(self) -> StreamDecorator[DynamoDBRecord]:
         """Turn a function of one change into a handler of DynamoDB Streams, as `kinesis` does."""
-        from lambda_once.sources.ordered import DYNAMODB_STREAM
+        from lambda_once.sources.dynamodb_stream import dynamodb_stream_handler
 
-        return self._stream(DYNAMODB_STREAM)
+        return self._stream("once.dynamodb_stream", dynamodb_stream_handler)
 
     @property
     def kafka(self) -> KafkaDecorator:
@@ -227,19 +226,19 @@ class Once:
         A failure stops only its partition. ``schema`` is Powertools' ``SchemaConfig``, for values in Avro,
         Protobuf or JSON with a schema; the function then gets Powertools' ``ConsumerRecordRecords``.
         """
-        from lambda_once.sources.ordered import kafka_source
+        from lambda_once.sources.kafka import kafka_handler
 
         def decorator(f: Any = None, /, *, schema: Any = None, **options: Any) -> Any:
-            return self._stream(kafka_source(schema))(f, **options)
+            return self._stream("once.kafka", kafka_handler(schema))(f, **options)
 
         return decorator
 
     @property
     def mq(self) -> MessageDecorator[ActiveMQMessage | RabbitMessage]:
         """Turn a function of one message into a handler of Amazon MQ batches; it raises the first error."""
-        from lambda_once.sources.ordered import MQ
+        from lambda_once.sources.mq import mq_handler
 
-        return self._messages(MQ)
+        return self._messages("once.mq", mq_handler)
 
     @overload
     def event(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -260,7 +259,7 @@ class Once:
     ) -> OfEvents: ...
     def event(self, f: Any = None, /, **options: Any) -> Any:
         """Make a handler of EventBridge, S3, Step Functions or direct events take effect once per event."""
-        from lambda_once.decorators.events import event_handler
+        from lambda_once.sources.event import event_handler
 
         return self._decorator("once.event", event_handler, Where.CALL, f, options)
 
@@ -295,7 +294,7 @@ class Once:
         * ``store_status``: statuses of 400 and above that are stored like a success.
         * ``problem``: a function from `Problem` to `Problem` that changes the text of errors.
         """
-        from lambda_once.decorators.http import api_handler
+        from lambda_once.sources.http import api_handler
 
         return self._decorator("once.api_gateway", api_handler, Where.API, f, options)
 
@@ -340,7 +339,7 @@ class Once:
     ) -> OfFunctions: ...
     def function(self, f: Any = None, /, **options: Any) -> Any:
         """Make a function or method, plain or async, take effect once per key of its arguments."""
-        from lambda_once.decorators.function import protected_function
+        from lambda_once.sources.function import protected_function
 
         return self._decorator("once.function", protected_function, Where.CALL, f, options)
 
@@ -355,7 +354,7 @@ class Once:
         *scope* are values. With *payload*, the same key with another payload raises `KeyReused`. ``name`` is
         required: two blocks of one name and key are one piece of work, wherever they are.
         """
-        from lambda_once.decorators.function import begun
+        from lambda_once.sources.block import begun
 
         given = dict(options) | ({"fingerprint": False} if payload is NOTHING else {})
         settings = self._settings(given, Where.BLOCK)
@@ -395,7 +394,7 @@ class Once:
         or the stored one. *name* is the second part of the token. Raises `Misconfigured` if it is no text,
         and for arguments in another order.
         """
-        from lambda_once.decorators.function import protected_function
+        from lambda_once.sources.function import protected_function
 
         if not (isinstance(name, str) and name and callable(function)) or callable(key):  # type: ignore[redundant-expr]
             kinds = ", ".join(type(each).__name__ for each in (name, key, function))
@@ -478,7 +477,7 @@ class Once:
         return self._runtime.using(store, clock)
 
     def _question(self, key: object, scope: object, options: Mapping[str, Any]) -> Question:
-        from lambda_once.decorators.outcome import Question
+        from lambda_once.sources.outcome import Question
 
         settings = settings_of(self._defaults, options, Where.OUTCOME)
         caller = sys._getframe(2)  # noqa: SLF001  (text in returns= is evaluated there)
@@ -489,19 +488,11 @@ class Once:
         check_shared(settings.name, self._runtime)
         return settings
 
-    def _messages(self, source: RecordSource) -> MessageDecorator[Any]:
-        from lambda_once.decorators.batches import message_handler
+    def _messages(self, name: str, make: Callable[..., Any]) -> MessageDecorator[Any]:
+        return lambda f=None, /, **options: self._decorator(name, make, Where.MESSAGES, f, options)
 
-        make = partial(message_handler, source)
-        return lambda f=None, /, **options: self._decorator(
-            source.decorator, make, Where.MESSAGES, f, options
-        )
-
-    def _stream(self, source: RecordSource) -> StreamDecorator[Any]:
-        from lambda_once.decorators.streams import stream_handler
-
-        make = partial(stream_handler, source)
-        return lambda f=None, /, **options: self._decorator(source.decorator, make, Where.STREAM, f, options)
+    def _stream(self, name: str, make: Callable[..., Any]) -> StreamDecorator[Any]:
+        return lambda f=None, /, **options: self._decorator(name, make, Where.STREAM, f, options)
 
     def _decorator(
         self,

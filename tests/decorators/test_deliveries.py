@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.decorators import streams
-from lambda_once.decorators.batches import pipe_response
+from lambda_once.sources import streams
+from lambda_once.sources.records import pipe_response
 from lambda_once.testing import kafka_event, kinesis_event, pipes_event, sqs_event
 from tests.decorators.rig import Rig
 

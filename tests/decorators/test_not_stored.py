@@ -21,7 +21,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Unavailable
 from lambda_once.core.writes import Write
-from lambda_once.decorators.http import MOST_PATHS
+from lambda_once.sources.http import MOST_PATHS
 from lambda_once.stores.contract import Unanswered, WriteAnswer
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.kit.frail import FrailStore

@@ -17,7 +17,7 @@ from aws_lambda_powertools.event_handler import (
 )
 
 from lambda_once import Misconfigured, Once
-from lambda_once.sources.unit import MalformedRequest
+from lambda_once.core.unit import MalformedRequest
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import Json, alb, http, rest
 from tests.sources.test_caller import (

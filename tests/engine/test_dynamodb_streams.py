@@ -15,9 +15,8 @@ from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import 
 from boto3.dynamodb.types import TypeSerializer
 
 from lambda_once.core.canonical import canonical
+from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import at
-from lambda_once.sources.ordered import DYNAMODB_STREAM
-from lambda_once.sources.unit import Unit
 from lambda_once.testing import dynamodb_stream_event
 from tests.decorators.rig import Rig
 from tests.kit import tables
@@ -219,5 +218,5 @@ def test_values_are_read_as_they_were_written(stream: Stream) -> None:
 
 def _payloads(event: dict[str, Any]) -> Iterator[object]:
     for record in DYNAMODB_STREAM.records(event):
-        assert isinstance(record.unit, Unit)
-        yield record.unit.payload
+        assert record.bad is None
+        yield record.payload

@@ -14,11 +14,12 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.core.clock import Deadline
-from lambda_once.decorators import batches, streams
 from lambda_once.engine import batch as batching
 from lambda_once.engine import pipeline
 from lambda_once.engine.batch import Job
 from lambda_once.engine.pipeline import Pipeline
+from lambda_once.sources import records as reading
+from lambda_once.sources import streams
 from lambda_once.testing import kafka_event
 from tests.decorators.counted import records
 from tests.decorators.rig import Rig
@@ -27,7 +28,7 @@ from tests.sources.samples import batch, fifo_record
 FEW, MANY = 20, 200
 MOST = 1.5
 """How many times as many steps a record of many may cost: quadratic code takes up to ten times as many."""
-COUNTED = frozenset([*(module.__file__ for module in (batching, pipeline, batches, streams)), __file__])
+COUNTED = frozenset([*(module.__file__ for module in (batching, pipeline, reading, streams)), __file__])
 
 
 def _steps(work: Callable[[], object]) -> int:

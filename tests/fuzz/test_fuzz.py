@@ -24,11 +24,15 @@ from lambda_once.core.fields import printed
 from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.sources import api_gateway, event
-from lambda_once.sources.api_gateway import header_key
+from lambda_once.sources import event, http
+from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
-from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS, MQ, kafka_source
-from lambda_once.sources.records import SNS, SQS
+from lambda_once.sources.headers import header_key
+from lambda_once.sources.kafka import kafka_source
+from lambda_once.sources.kinesis import KINESIS
+from lambda_once.sources.mq import MQ
+from lambda_once.sources.sns import SNS
+from lambda_once.sources.sqs import SQS
 from lambda_once.stores.row import indexed, part_of, record_of
 from lambda_once.testing import (
     activemq_event,
@@ -179,7 +183,7 @@ def test_json_has_the_canonical_form_of_what_it_says(value: object) -> None:
 @fuzz
 @given(altered(EVENTS) | json_like)
 def test_events(given_event: Any) -> None:
-    """An event of any shape is read, or refused as Misconfigured; a bad record is Malformed, no exception."""
+    """An event of any shape is read, or refused as Misconfigured; a bad record is a unit, no exception."""
     readers: tuple[Callable[[Any], Any], ...] = (
         SQS.records,
         SNS.records,
@@ -206,7 +210,7 @@ def test_requests(given_event: Any, key: str) -> None:
         samples.http(headers={"Idempotency-Key": key}),
     ):
         with suppress(OnceError):
-            found = header_key(api_gateway.request_of(request).headers)
+            found = header_key(http.request_of(request).headers)
             assert found is None or (0 < len(found) <= 255 and found.isascii() and found.isprintable())
 
 

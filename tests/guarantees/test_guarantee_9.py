@@ -14,10 +14,8 @@ from lambda_once.core import lifecycle
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, decide
 from lambda_once.core.writes import Acquire, Unclaimed
-from lambda_once.decorators import http as api
-from lambda_once.sources import api_gateway as responses
-from lambda_once.sources import authorizer
 from lambda_once.sources import caller as rules
+from lambda_once.sources import http as api
 from lambda_once.sources.caller import Caller
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Won
@@ -390,7 +388,7 @@ def test_twin_that_returns_an_outcome_without_proof(
 
 def test_twin_that_takes_a_constant_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     """All users of an authorizer like AWS' samples would be one."""
-    monkeypatch.setattr(authorizer, "CONSTANTS", frozenset())
+    monkeypatch.setattr(rules, "CONSTANTS", frozenset())
     with pytest.raises(AssertionError):
         _unnamed(MemoryStore())
 
@@ -451,7 +449,7 @@ def test_twin_that_stores_whole_responses(
     monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
 ) -> None:
     """Whoever sends the same within five minutes gets the session."""
-    monkeypatch.setattr(responses, "stored_of", lambda response, **_: response)
+    monkeypatch.setattr(api, "stored_of", lambda response, **_: response)
     with pytest.raises(AssertionError):
         scenario(MemoryStore())
 

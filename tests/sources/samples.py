@@ -6,9 +6,10 @@ import base64
 import json
 from typing import Any
 
-from lambda_once.sources.api_gateway import envelope_of, request_of, unit_of
+from lambda_once.core.unit import Unit
 from lambda_once.sources.caller import caller_of
-from lambda_once.sources.unit import Unit
+from lambda_once.sources.headers import envelope_of
+from lambda_once.sources.http import request_of, unit_of
 
 Json = dict[str, Any]
 

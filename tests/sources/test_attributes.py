@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from lambda_once.core.unit import Unit
 from lambda_once.sources.attributes import counted
-from lambda_once.sources.records import SNS, SQS, RecordSource
-from lambda_once.sources.unit import Unit
+from lambda_once.sources.records import RecordSource
+from lambda_once.sources.sns import SNS
+from lambda_once.sources.sqs import SQS
 from tests.sources import samples
 
 Attributes = dict[str, tuple[str, str]]
@@ -136,8 +138,8 @@ def _of_sns(attributes: Attributes) -> dict[str, Any]:
 
 
 def _unit(source: RecordSource, record: Any) -> Unit:
-    found = source.read(record).unit
-    assert isinstance(found, Unit)
+    found = source.read(record)
+    assert found.bad is None
     return found
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lambda_once.core.lifecycle import Presented
+from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.api_gateway import request_of
 from lambda_once.sources.caller import LONGEST_JWT, NO_CALLER, Caller, Origin, caller_of, cookies_of, given
-from lambda_once.sources.unit import MalformedRequest
+from lambda_once.sources.http import request_of
 from tests.sources.samples import Json, alb, base64_of, http, lattice, lattice_v2, rest
 
 ARN = "arn:aws:sts::123456789012:assumed-role/shop/session"

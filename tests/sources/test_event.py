@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.event import is_asynchronous, units
-from lambda_once.sources.unit import NOTHING, Unit
 from tests.sources import samples
 
 

@@ -5,14 +5,14 @@ import json
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
-from lambda_once.sources.records import SNS
-from lambda_once.sources.unit import NOTHING, Malformed, Unit
+from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.sources.sns import SNS
 from tests.sources import samples
 
 
 def _only(event: object) -> Unit:
-    (found,) = (each.unit for each in SNS.records(event))
-    assert isinstance(found, Unit)
+    (found,) = SNS.records(event)
+    assert found.bad is None
     return found
 
 
@@ -58,7 +58,7 @@ def test_a_notification_of_s3_is_opened() -> None:
 )
 def test_a_bad_message_is_named(message: object, what: str) -> None:
     """A record that cannot be processed is named by its id."""
-    (found,) = (each.unit for each in SNS.records(samples.sns_event(message)))
-    assert isinstance(found, Malformed)
-    assert what in found.message
-    assert found.id == "95df01b4-ee98-5cb9-9903-4c221d41eb5e"
+    (found,) = SNS.records(samples.sns_event(message))
+    assert found.bad is not None
+    assert what in found.bad
+    assert found.delivery == "95df01b4-ee98-5cb9-9903-4c221d41eb5e"

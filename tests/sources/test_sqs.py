@@ -6,19 +6,20 @@ from copy import deepcopy
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once.sources.records import SQS, EventRecord, failures
-from lambda_once.sources.unit import NOTHING, Malformed, Unit
+from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.sources.records import failures
+from lambda_once.sources.sqs import SQS
 from tests.sources import samples
 
 
-def _only(record: object) -> EventRecord:
+def _only(record: object) -> Unit:
     (message,) = SQS.records(samples.batch(record))
     return message
 
 
 def _unit(record: object) -> Unit:
-    found = _only(record).unit
-    assert isinstance(found, Unit)
+    found = _only(record)
+    assert found.bad is None
     return found
 
 
@@ -212,12 +213,12 @@ def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
 def test_a_bad_record_fails_alone(record: object, id_: str | None, what: str) -> None:
     """A record that cannot be processed is named, with what to do; the rest of its batch is processed."""
     bad, good = SQS.records(samples.batch(record, samples.sqs_record({"orderId": 5})))
-    assert isinstance(bad.unit, Malformed)
-    assert (bad.id, bad.unit.id) == (id_, id_)
-    assert what in bad.unit.message
-    assert "Fix the producer" in bad.unit.message
-    assert "secret" not in bad.unit.message
-    assert isinstance(good.unit, Unit)
+    assert bad.bad is not None
+    assert (bad.id, bad.delivery) == (id_, id_)
+    assert what in bad.bad
+    assert "Fix the producer" in bad.bad
+    assert "secret" not in bad.bad
+    assert good.bad is None
 
 
 def test_a_bad_fifo_record_keeps_its_group() -> None:

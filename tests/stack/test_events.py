@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.sources.api_gateway import header_values
+from lambda_once.sources.headers import header_values
 from tests.kit.recorded import FILES, load
 
 RECEIVED_AGAIN = {"receiptHandle", "attributes.ApproximateReceiveCount"}

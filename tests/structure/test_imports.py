@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SOURCE, TOOLS = ROOT / "src", ROOT / "tools" / "src"
 PACKAGES = (SOURCE / "lambda_once", TOOLS / "lambda_once_tools")
@@ -22,7 +24,6 @@ REACHES = {
     "settings": {"core", "engine", "errors", "policies"},  # of engine a type alone
     "dynamodb": {"core", "errors"},
     "stores": {"core", "dynamodb", "errors"},
-    "sources": {"core", "errors"},
     "patterns": {"core", "dynamodb", "engine", "errors", "observability"},
     "observability": {"core", "errors"},
     "engine": {"core", "dynamodb", "errors", "observability", "policies", "settings", "stores"},
@@ -34,8 +35,17 @@ REACHES = {
         "observability",
         "policies",
         "settings",
-        "sources",
         "stores",
+    },
+    "sources": {
+        "core",
+        "decorators",
+        "dynamodb",
+        "engine",
+        "errors",
+        "observability",
+        "policies",
+        "settings",
     },
     "operations": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
     "explain": {"core", "decorators", "errors", "integrations", "sources"},
@@ -61,14 +71,24 @@ OF_TOOLS = {"check", "cli", "explain", "search", "store_suite"}
 """The parts of `lambda_once_tools`."""
 SHARED = {
     "lambda_once._once.Once",
-    "lambda_once.decorators.batches.Records",
-    "lambda_once.decorators.function.FunctionIdentifier",
-    "lambda_once.decorators.http.HttpIdentifier",
     "lambda_once.decorators.identify.Identifier",
     "lambda_once.integrations.event_handler.Route",
+    "lambda_once.sources.caller.Caller",
+    "lambda_once.sources.caller.Origin",
+    "lambda_once.sources.envelopes",
+    "lambda_once.sources.envelopes.TooDeep",
+    "lambda_once.sources.envelopes.parse",
+    "lambda_once.sources.event",
+    "lambda_once.sources.function.FunctionIdentifier",
+    "lambda_once.sources.headers.KEY_HEADER",
+    "lambda_once.sources.http",
+    "lambda_once.sources.http.HttpIdentifier",
+    "lambda_once.sources.records.Records",
+    "lambda_once.sources.source.Source",
+    "lambda_once.sources.source.source_of",
     "lambda_once.testing.clock.FakeClock",
 }
-"""What the tools may import beside core, dynamodb, stores, operations, patterns and sources."""
+"""What the tools may import beside core, dynamodb, stores, operations and patterns."""
 
 ON_TOP = {"__init__", "_once", "_signatures", "integrations", "testing"}
 ONLY_AT_FIRST_USE = ("aws_xray_sdk", "boto3", "botocore", "moto", "pydantic")
@@ -159,7 +179,7 @@ def test_an_import_of_the_tools_is_seen() -> None:
 
 def test_the_tools_share_few_names_of_the_engine() -> None:
     """Of what is neither core, stores, dynamodb, operations nor patterns only these: no more, no fewer."""
-    free = {"core", "dynamodb", "errors", "operations", "patterns", "sources", "stores"} | OF_TOOLS
+    free = {"core", "dynamodb", "errors", "operations", "patterns", "stores"} | OF_TOOLS
     names = {name for module in MODULES if _part(module) in OF_TOOLS for name in _imports_of(module)}
     assert {name for name in names if _parts_of(frozenset({name})) - free} == SHARED
 
@@ -249,9 +269,9 @@ def test_a_cycle_is_seen() -> None:
         assert {"p.a", "p.b", "p.c"} <= set(_cycle(_graph(sources | {"p.c": back})))
 
 
-def _loaded_after(statements: str) -> set[str]:
-    """Return the top-level modules that a new interpreter has loaded after *statements*."""
-    program = f"import sys\n{statements}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+def _modules_after(statements: str) -> set[str]:
+    """Return the modules that a new interpreter has loaded after *statements*."""
+    program = f"import sys\n{statements}\nprint(*sys.modules)"
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SOURCE)})
     return set(ran.stdout.split())
@@ -259,7 +279,7 @@ def _loaded_after(statements: str) -> set[str]:
 
 def test_a_cold_start_loads_no_sdk() -> None:
     """Importing the package and making a Once loads neither boto3 nor pydantic nor the X-Ray SDK."""
-    loaded = _loaded_after("from lambda_once import Once\nOnce(table='tokens')")
+    loaded = _modules_after("from lambda_once import Once\nOnce(table='tokens')")
     assert "lambda_once" in loaded
     assert not loaded & set(ONLY_AT_FIRST_USE)
 
@@ -267,9 +287,38 @@ def test_a_cold_start_loads_no_sdk() -> None:
 def test_tests_of_handlers_need_no_sdk() -> None:
     """`lambda_once.testing` is imported where boto3 and pytest are not installed."""
     without = "sys.modules.update(dict.fromkeys(('boto3', 'botocore', 'pytest')))"
-    assert "lambda_once" in _loaded_after(f"{without}\nimport lambda_once.testing")
+    assert "lambda_once" in _modules_after(f"{without}\nimport lambda_once.testing")
 
 
 def test_a_loaded_sdk_is_seen() -> None:
     """The check above would notice boto3."""
-    assert {"boto3", "botocore"} <= _loaded_after("import boto3")
+    assert {"boto3", "botocore"} <= _modules_after("import boto3")
+
+
+_OF_ONE = {"sqs", "sns", "mq", "kinesis", "dynamodb_stream", "kafka", "event", "http", "function", "block"}
+"""The files of `sources` that are each of one source."""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "loads"),
+    [
+        ("sqs", {"sqs"}),
+        ("sns", {"sns"}),
+        ("mq", {"mq"}),
+        ("kinesis", {"kinesis"}),
+        ("dynamodb_stream", {"dynamodb_stream"}),
+        ("kafka", {"kafka"}),
+        ("event", {"event"}),
+        ("api_gateway", {"http"}),
+        ("function", {"function", "event"}),  # an argument may be an event
+    ],
+)
+def test_a_decorator_loads_its_own_source_alone(decorator: str, loads: set[str]) -> None:
+    """So that the cold start of a queue's function doesn't pay for HTTP."""
+    program = f"from lambda_once import Once\n@Once(table='tokens').{decorator}\ndef f(a, b=1): pass"
+    loaded = _modules_after(program)
+    prefix = "lambda_once.sources."
+    found = {name.removeprefix(prefix) for name in loaded if name.startswith(prefix)}
+    assert found & _OF_ONE == loads
+    if decorator in {"event", "api_gateway", "function"}:
+        assert not loaded & {"lambda_once.engine.batch", "lambda_once.engine.pipeline"}

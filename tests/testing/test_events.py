@@ -16,7 +16,7 @@ from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitM
 from aws_lambda_powertools.utilities.parser.models import KafkaMskEventModel, KafkaSelfManagedEventModel
 
 from lambda_once import Once
-from lambda_once.sources.api_gateway import Kind, kind_of, request_of
+from lambda_once.sources.http import Kind, kind_of, request_of
 from lambda_once.testing import (
     activemq_event,
     alb_event,

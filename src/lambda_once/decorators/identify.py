@@ -12,6 +12,7 @@ from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
+from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.decorators.names import token_name
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
@@ -19,7 +20,6 @@ from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.settings import FOR_QUEUES
-from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -36,7 +36,6 @@ from lambda_once.core.clock import through
 from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Unclaimed
-from lambda_once.decorators.function import block_identifier, unit_of_key
 from lambda_once.engine.acquire import acquisition_by
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import PreparedFinish, stored_result
@@ -56,6 +55,7 @@ from lambda_once.errors import (
 )
 from lambda_once.observability.events import Event
 from lambda_once.policies import RELEASE, OnError, OnLapseOption
+from lambda_once.sources.block import block_identifier, unit_of_key
 from lambda_once.stores.contract import Refused, Unanswered, Won, WriteAnswer
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ if TYPE_CHECKING:
 
     from aws_durable_execution_sdk_python import types
 
+    from lambda_once.core.unit import Unit
     from lambda_once.decorators.identify import Identifier
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.engine import Engine
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.settings import Settings
-    from lambda_once.sources.unit import Unit
 
 LONGEST_PAUSE: Final = 60
 """Most seconds between two runs of a step, unless the error's ``retry_after`` is longer."""

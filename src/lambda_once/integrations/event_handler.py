@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeGuard
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
 from lambda_once.decorators.handlers import apply_on_replay
-from lambda_once.decorators.http import STORED_BELOW, HttpIdentifier, problem_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
@@ -25,8 +24,8 @@ from lambda_once.integrations.event_handler_chain import (
     watched_async,
 )
 from lambda_once.policies import ErrorResponse
-from lambda_once.sources import api_gateway as source
-from lambda_once.sources.api_gateway import REPLAYED
+from lambda_once.sources import http as source
+from lambda_once.sources.http import REPLAYED, STORED_BELOW, HttpIdentifier, problem_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler import Response

@@ -30,7 +30,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyValidationError,
 )
 
-from lambda_once.core.arguments import checked_flag, checked_text
+from lambda_once.core.checks import checked_flag, checked_text
 from lambda_once.core.signatures import accepts, is_async
 from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient, only_dynamodb
 from lambda_once.engine.history import Busy, Earlier, HistoryAnswer, Vacant

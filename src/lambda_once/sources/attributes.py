@@ -5,6 +5,9 @@ A message is its payload and what the sender wrote beside it, so attributes coun
 name, type and value, in one form whether SQS, SNS, or SNS through SQS delivers them. Left out is what another
 hand stamps anew on each send, by the tables below, in any case of letters; nothing else goes by a pattern. An
 SNS subject doesn't count: raw delivery loses it.
+
+What we're not happy with: the tables are names that others chose, and a tracer that isn't listed makes every
+delivery of a message new. `lambda-once explain` shows what counts.
 """
 
 from __future__ import annotations

@@ -16,6 +16,9 @@ without it nothing proves the caller, and no response is returned. A client cert
 key join beside each rule: they name an application, not its user. An unverified name chooses a token and
 never unlocks a response: it is hashed together with its origin, so that a forged claim never equals a
 verified one. Pure: no I/O, no clock, and nothing here is logged.
+
+What we're not happy with: rule 3 reads claims that nobody has verified. They choose a token, so a forged one
+can occupy another caller's key, though it never gets the response.
 """
 
 from __future__ import annotations
@@ -31,12 +34,12 @@ from math import isnan
 from typing import Final, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
+from lambda_once.core.fields import LONGEST_NAME, printable
 from lambda_once.core.keys import is_nothing
 from lambda_once.core.lifecycle import Presented
+from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import CallerMissing, Misconfigured
-from lambda_once.sources.authorizer import AuthorizerContext, context_of
 from lambda_once.sources.envelopes import at_each
-from lambda_once.sources.unit import MalformedRequest
 
 Values = Mapping[str, tuple[str, ...]]
 """Every value of each header, by its name in lower case."""
@@ -514,3 +517,80 @@ def _user(text: str) -> str | None:
     except binascii.Error:
         return None
     return user.decode("utf-8", "backslashreplace") if colon else None
+
+
+# ------------------------------------------------------------------ Lambda authorizers
+
+CONSTANTS: Final = frozenset({"user", "me", "user|a1b2c3d4"})
+"""Principals of AWS' sample authorizers, which are the same for everybody."""
+
+_OF_GATEWAY: Final = frozenset({"principalId", "integrationLatency"})
+_LISTED: Final = 10
+"""Most names of a context that a log line lists."""
+_UNQUOTED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""A name that JMESPath reads without quotes."""
+
+
+class AuthorizerContext(NamedTuple):
+    """
+    The context that a Lambda authorizer adds to events, the expression that selects it, and advice.
+
+    API Gateway writes it, a client cannot. A REST API has its context beside `principalId`, which the
+    authorizer must return; in an HTTP API the context is all there is, and a simple response may have none.
+    """
+
+    path: str
+    found: Mapping[str, object]
+
+    @property
+    def principal(self) -> str | None:
+        """Its `principalId`; None for a constant one, which does not identify a caller."""
+        principal = self.found.get("principalId")
+        named = isinstance(principal, str) and principal and principal not in CONSTANTS
+        return str(principal) if named else None
+
+    def presented(self, credential: str | None) -> Presented:
+        """Return what a request presents that it has let pass: *credential*, or nothing that counts."""
+        if credential is None:
+            return Presented(None, proof=False, advice=f"cannot be replayed: {self._unnamed()}")
+        if self.principal is None:
+            advice = self._unnamed()
+        else:
+            advice = (
+                f'if principalId is a person\'s id and no constant, pass caller="{self.path}.principalId"'
+            )
+        return Presented(credential, advice=f"was acquired with other credentials: {advice}")
+
+    def _unnamed(self) -> str:
+        names = [str(name) for name in self.found if name not in _OF_GATEWAY]
+        listed = ", ".join(printable(name) for name in names[:_LISTED]) or "nothing"
+        likely = [name for name in names if name.lower() == "sub" or "user" in name.lower()]
+        name = next((name for name in (*likely, *names) if len(name) <= LONGEST_NAME), None)
+        way = (
+            "Let it return the user's id as userId, and pass"
+            if name is None
+            else "Pass the one that is the user's id, such as"
+        )
+        write = _as_caller(self.path, name or "userId")
+        return f"the Lambda authorizer names no user; its context has {listed}. {way} {write}"
+
+
+def _as_caller(path: str, name: str) -> str:
+    """Return ``caller=`` with the expression that selects *name* below *path*, as it is written in Python."""
+    if _UNQUOTED.fullmatch(name):
+        return f'caller="{path}.{name}"'
+    return f"caller={f'{path}.{json.dumps(name)}'!r}"
+
+
+def context_of(context: object) -> AuthorizerContext | None:
+    """Return the authorizer's part of *context*, that of a request; None if no Lambda authorizer ran."""
+    path = "requestContext.authorizer"
+    found = context.get("authorizer") if isinstance(context, Mapping) else None
+    if not isinstance(found, Mapping) or not found:
+        return None
+    if "lambda" in found:  # payload format 2.0
+        inner = found["lambda"]
+        return AuthorizerContext(f"{path}.lambda", inner if isinstance(inner, Mapping) else {})
+    others = (found.get(name, "") for name in ("claims", "jwt", "iam"))
+    of_another = any(each is None or isinstance(each, Mapping) for each in others)
+    return None if of_another and not found.get("principalId") else AuthorizerContext(path, found)

@@ -1,19 +1,26 @@
-"""Message bodies: parsed as JSON, and their SNS, EventBridge and S3 envelopes opened."""
+"""
+What's in a message: its body parsed as JSON, and the SNS, EventBridge and S3 envelopes in it opened.
+
+An envelope has an id and a time of its own for each send, so what counts is inside. Numbers keep every digit,
+and what isn't JSON is text: two bodies that a parser would make equal by losing something stay two.
+
+What we're not happy with: an envelope is recognised by its looks, so a payload of yours with the fields of a
+notification is opened, too.
+"""
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from math import inf, isinf
-from types import MappingProxyType
-from typing import Final, NamedTuple, NoReturn, TypeGuard
+from typing import Any, Final, NoReturn, TypeGuard
 
 from lambda_once.core.canonical import is_shortest
+from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.sources.attributes import counted
-from lambda_once.sources.unit import NOTHING, itself
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
 _LEAST_NORMAL: Final = 2.2250738585072014e-308
@@ -96,22 +103,48 @@ _DECODER: Final = json.JSONDecoder(
 # are fed from topics. What lies deeper is payload.
 MOST_ENVELOPES: Final = 4
 
+EMPTY: Final = Unit(None)
+"""A unit before it is read."""
 _MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
 
 
-class Body(NamedTuple):
-    """A message body, all envelopes opened."""
-
-    payload: object
-    content: Callable[[object], object] = itself
-    key: object = NOTHING
-    attributes: Mapping[str, object] = MappingProxyType({})
-    """What counts of the attributes in its envelopes (`counted`)."""
+class Parsed(dict[str, Any]):
+    """A record or event as the model shows that a parser made of it: its body may be parsed."""
 
 
-def open_body(body: object, most: int = MOST_ENVELOPES) -> Body:
+def opened(unit: Unit, raw: object, body: object, name: str, attributes: object) -> Unit:
     """
-    Open *body*, of a message: its text, or what a parser made of it.
+    Return *unit* with *body*, the field *name* of *raw*, its envelopes opened, and what counts of attributes.
+
+    *attributes* are those beside it. Raises `BadData`.
+    """
+    if not isinstance(body, str) and (body is None or not isinstance(raw, Parsed)):
+        raise BadData(f"has no text {name}")
+    if attributes:
+        unit = unit._replace(attributes=counted(attributes))
+    try:
+        return open_body(body, unit)
+    except BadData as error:
+        raise BadData(f"has a {name} that {error}") from None
+
+
+def read_data(data: object, name: str = "data", raw: object = None) -> object:
+    """
+    Return *data*, base64, as JSON, text or bytes; that of *raw*, which was parsed, may be read already.
+
+    Raises `BadData` with the *name* of the field.
+    """
+    if isinstance(raw, Parsed) and not isinstance(data, str | bytes | None):
+        return data
+    try:
+        return parse_bytes(data if isinstance(data, bytes) else decoded(data))
+    except BadData as error:
+        raise BadData(f"has {name} that {error}") from None
+
+
+def open_body(body: object, unit: Unit = EMPTY, most: int = MOST_ENVELOPES) -> Unit:
+    """
+    Return *unit* with what is in *body*, of a message: its text, or what a parser made of it.
 
     The payload of an SNS notification is its Message, of an EventBridge event its detail, of anything else
     the text as `parse` returns it. Raises `TooDeep`.
@@ -119,14 +152,16 @@ def open_body(body: object, most: int = MOST_ENVELOPES) -> Body:
     is_text = isinstance(body, str)
     value = parse(body) if is_text else body  # type: ignore[arg-type]  # a text
     if most > 0 and is_notification(value, str if is_text else object):
-        inner = open_body(value["Message"], most - 1)
         attributes = counted(value.get("MessageAttributes"))
-        return inner._replace(attributes={**attributes, **inner.attributes}) if attributes else inner
+        if attributes:
+            unit = unit._replace(attributes={**unit.attributes, **attributes})
+        return open_body(value["Message"], unit, most - 1)
     if is_eventbridge(value):
-        return Body(value["detail"], partial(detail_content, value), eventbridge_key(value))
+        content = partial(detail_content, value)
+        return unit._replace(payload=value["detail"], content=content, key=eventbridge_key(value))
     if is_s3(value):
-        return Body(value, s3_content)
-    return Body(value)
+        return unit._replace(payload=value, content=s3_content)
+    return unit._replace(payload=value)
 
 
 def is_notification(value: object, message: type = str) -> TypeGuard[Mapping[str, object]]:
@@ -208,6 +243,12 @@ def at(value: object, *path: str) -> object:
             return None
         value = value.get(name)
     return value
+
+
+def text_at(value: object, *path: str) -> str | None:
+    """Return the text in *value* under *path*; None if there is none, or an empty one."""
+    found = at(value, *path)
+    return found if isinstance(found, str) and found else None
 
 
 def at_each(value: object, paths: Iterable[Sequence[str]]) -> list[object]:

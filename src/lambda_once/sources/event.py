@@ -1,11 +1,28 @@
-"""EventBridge, S3, direct and Step Functions invocations: the event as it came is the payload."""
+"""
+`once.event`: what happens to an event of EventBridge or S3, of Step Functions, or of your own.
+
+The event as it came is the payload; what counts of it is up to its source (`envelopes`, `services`). Each
+record of an S3 event is a unit of its own. One unit's failure doesn't keep the others from running; then the
+first error is raised, and the whole event comes again.
+
+What we're not happy with: a direct invocation may be synchronous or not, and its event doesn't show which. It
+counts as asynchronous, as it's retried under the same request id then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.unit import Unit, itself
+from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, with_context
+from lambda_once.decorators.identify import Identifier, codec_of
+from lambda_once.decorators.names import name_of
+from lambda_once.decorators.validation import check_of_one
+from lambda_once.engine.invocation import Receiver, Redelivery
+from lambda_once.errors import InProgress, Misconfigured
 from lambda_once.sources.envelopes import (
+    Parsed,
     at,
     eventbridge_content,
     eventbridge_key,
@@ -13,8 +30,13 @@ from lambda_once.sources.envelopes import (
     s3_content,
 )
 from lambda_once.sources.services import service_of
-from lambda_once.sources.source import Parsed, Source, as_sent, misplaced, source_of
-from lambda_once.sources.unit import Unit, itself
+from lambda_once.sources.source import Source, as_sent, misplaced, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.settings import Settings
 
 _ASYNC: Final = frozenset({Source.SNS, Source.EVENTBRIDGE, Source.S3})
 _OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
@@ -120,3 +142,44 @@ def _is_json(event: object) -> bool:
     if isinstance(event, list):
         return all(each is None or isinstance(each, Mapping | list | str | int | float) for each in event)
     return event is None or isinstance(event, Mapping | str | int | float)
+
+
+def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that runs *function* once for each unit of its event."""
+    work = with_context(function)
+    check_of_one(settings, "the event")
+    identifier = Identifier(
+        runtime, settings, codec_of(function, settings), name_of(function), receiver=Receiver.LAMBDA
+    )
+
+    def handle(event: Any, context: Any) -> Any:
+        results: dict[int, Any] = {}
+        failures: dict[int, Exception] = {}
+        with runtime.invocation(context) as invocation:
+            redelivery = Redelivery.SAME_REQUEST if is_asynchronous(event) else Redelivery.ANY
+            parts = units(event, invocation.request_id)
+            if settings.history is not None and len(parts) > 1:
+                raise Misconfigured(
+                    f"history= expects one record an event, as Powertools has keyed it; this has {len(parts)}"
+                )
+
+            def run(n: int, *, may_wait: bool) -> None:
+                unit, part = parts[n]
+                failures.pop(n, None)
+                try:
+                    call = identifier.call(unit, invocation, arguments=(part,), redelivery=redelivery)
+                    outcome = execute(runtime, work, call, part, context, may_wait=may_wait)
+                    results[n] = apply_on_replay(settings, outcome)
+                except Exception as error:  # noqa: BLE001  (one bad record must not fail the others)
+                    failures[n] = error
+
+            for n in range(len(parts)):
+                run(n, may_wait=len(parts) == 1)
+            # Those that must wait for another attempt do so after all that need not have run.
+            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(parts) > 1):
+                run(n, may_wait=True)
+        for n in sorted(failures):
+            raise failures[n]
+        return results[0] if len(results) == 1 else [results[n] for n in sorted(results)]
+
+    return handler_like(function, handle, identifier)

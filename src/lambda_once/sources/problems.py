@@ -1,13 +1,19 @@
-"""The problem documents (RFC 9457) of errors, and the HTTP responses with them."""
+"""
+What a client gets for an error: one table of problem documents (RFC 9457), the first match wins.
+
+The texts are fixed, as anybody may read them: what the log says of an error (tokens, names) isn't in them.
+Only what a client can retry with the same key has ``Retry-After``; a 5xx would make clients retry by
+themselves.
+"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from typing import Final, NamedTuple
 
+from lambda_once.core.unit import BadRequest, MalformedRequest
 from lambda_once.errors import (
     CallerMissing,
     Held,
@@ -22,8 +28,6 @@ from lambda_once.errors import (
     StoredError,
     StoreUnavailable,
 )
-from lambda_once.sources.api_gateway import Kind
-from lambda_once.sources.unit import BadRequest, MalformedRequest
 
 _TYPE: Final = "urn:lambda-once:"
 
@@ -171,19 +175,3 @@ def problem_for(error: Exception) -> Problem:
         detail = f"{detail} Fields that differ: {', '.join(error.fields)}."
     wait = max(1, ceil(error.retry_after or 0)) if isinstance(error, RetryLater) else None
     return Problem(row.status.value, row.title, detail, _TYPE + row.name, wait)
-
-
-def respond(problem: Problem, kind: Kind) -> dict[str, object]:
-    """Return *problem* as a response to *kind* of event."""
-    headers = problem.headers()
-    placed: dict[str, object] = (
-        {"multiValueHeaders": {name: [value] for name, value in headers.items()}}
-        if kind is Kind.ALB_MULTI
-        else {"headers": headers}
-    )
-    return {
-        "statusCode": problem.status,
-        **placed,
-        "body": json.dumps(problem.body()),
-        "isBase64Encoded": False,
-    }

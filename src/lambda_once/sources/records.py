@@ -1,48 +1,67 @@
 """
-Sources of records, such as a queue or a stream: how an event is read record by record, and what it gets back.
+What all sources of records share: how an event is read record by record, and how its batch is run.
 
-Each is one `RecordSource` and one row of `Source`. SQS and SNS are at the end, the ordered ones in `ordered`.
+Each source has its own file (sqs, sns, mq; kinesis, dynamodb_stream and kafka with `streams`), which makes a
+`RecordSource` of two functions: *placed* finds a record's id and group, which count even if nothing else can
+be read, and *filled* its payload and key. So one bad record fails alone, in its turn. `Records` belongs to
+one decorated function: it makes a `Job` of each record and hands them to `engine/batch.py`, which runs them.
+
+A source's file imports Powertools' data class at its top, and is imported itself when a function is
+decorated: Powertools' modules import each other in circles, so threads that read their first records at once
+could deadlock.
+
+What we're not happy with: Powertools' data class is made of every record, also where ``model=`` replaces it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
-from importlib import import_module
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.sources.attributes import counted
-from lambda_once.sources.envelopes import BadData, Body, at, open_body
+from lambda_once.core.codec import BUILDING, JSON, invalid_fields
+from lambda_once.core.signatures import is_async
+from lambda_once.core.unit import NOTHING, RecordId, Unit
+from lambda_once.decorators.handlers import with_context
+from lambda_once.decorators.identify import Identifier
+from lambda_once.decorators.names import name_of
+from lambda_once.decorators.validation import check_of_one, check_takes_record
+from lambda_once.engine.batch import Batch, Job, Left
+from lambda_once.engine.invocation import Receiver, Redelivery
+from lambda_once.engine.waiting import run_coroutine
+from lambda_once.errors import KeyMissing, Misconfigured
+from lambda_once.observability.events import Event
+from lambda_once.sources.envelopes import BadData, at, text_at
 from lambda_once.sources.services import is_tumbling_window
-from lambda_once.sources.source import PIPED, Parsed, Source, misplaced, named_source, source_of
-from lambda_once.sources.unit import Malformed, Unit
+from lambda_once.sources.source import PIPED, Source, misplaced, named_source, source_of
 
-RecordId = str | Mapping[str, object] | None
-"""What a partial batch response names a record by; None if it has none."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.engine.invocation import Invocation
+    from lambda_once.errors import GiveUp
+    from lambda_once.settings import Settings
+
+Raw = dict[str, Any]
+"""A record as it came."""
 
 
-class EventRecord(NamedTuple):
-    """One record of an event."""
+class BadRecord(KeyMissing):
+    """The record cannot be processed. The rest of its batch can."""
 
-    id: RecordId
-    """The id to return to the source if the record failed; None if it has none, and for SNS."""
-    group: str | None
-    """
-    Where order counts: records of one group run one after the other, whether or not they can be processed.
 
-    A message group, a partition key, the key of an item.
-    """
-    unit: Unit | Malformed
-    record: object = None
-    """The record as the function gets it without ``model=``: Powertools' data class."""
+# ------------------------------------------------------------------ reading
 
 
 class RecordSource(NamedTuple):
     """A source of records."""
 
     source: Source
-    read: Callable[[object], EventRecord]
-    """Return the unit of a raw record; `Malformed`, never an exception, if it cannot be processed."""
+    placed: Callable[[Raw], Unit]
+    """Return a record as a unit with its ids, group and argument; never an exception."""
+    filled: Callable[[Unit, Raw], Unit]
+    """Return that unit with payload and key. Raises `BadData` if the record cannot be processed."""
     payload: str
     """Describes what ``key=`` selects from."""
     identity: str = ""
@@ -60,21 +79,6 @@ class RecordSource(NamedTuple):
     EventBridge user guide, "Amazon EventBridge Pipes batching and concurrency".
     """
 
-    asynchronous: bool = False
-    """Whether it invokes asynchronously, so that Lambda retries under the same request id."""
-    needs: tuple[str, ...] = ()
-    """The data classes that `read` makes (`data_class`)."""
-
-    def load(self) -> None:
-        """
-        Import what `read` needs: when a function is decorated, before any record.
-
-        Powertools' modules import each other in circles: threads that read their first records at once would
-        deadlock.
-        """
-        for each in self.needs:
-            data_class(each)
-
     @property
     def decorator(self) -> str:
         """The name of its decorator."""
@@ -88,9 +92,24 @@ class RecordSource(NamedTuple):
         """
         return [records_of(event, self.source)] if self.split is None else self.split(event)
 
-    def records(self, event: object) -> list[EventRecord]:
+    def records(self, event: object) -> list[Unit]:
         """Return all records of *event*, sequence by sequence. Raises as `split`."""
         return [self.read(raw) for sequence in self.sequences(event) for raw in sequence]
+
+    def read(self, raw: object) -> Unit:
+        """Return *raw*, a record, as a unit. One that can't be read has `Unit.bad`; nothing is raised."""
+        if not isinstance(raw, dict):
+            return _bad(Unit(NOTHING, argument=raw), "is not a JSON object")
+        unit = self.placed(raw)
+        try:
+            return self.filled(unit, raw)
+        except BadData as error:
+            return _bad(unit, str(error))
+
+
+def _bad(unit: Unit, lacks: str) -> Unit:
+    named = "A record of the batch" if unit.delivery is None else f"Record {unit.delivery}"
+    return unit._replace(bad=f"{named} {lacks}; not processed. Fix the producer.")
 
 
 def records_of(event: object, source: Source) -> list[object]:
@@ -101,7 +120,7 @@ def records_of(event: object, source: Source) -> list[object]:
     response is its state.
     """
     if isinstance(event, list) and source in PIPED:
-        return piped(event, source)
+        return _piped(event, source)
     decorator = str(source.decorator)
     given = event if isinstance(event, Mapping) else {}
     found = given.get("Records")
@@ -114,7 +133,7 @@ def records_of(event: object, source: Source) -> list[object]:
     return found
 
 
-def piped(event: list[object], source: Source) -> list[object]:
+def _piped(event: list[object], source: Source) -> list[object]:
     """
     Return *event*, the records that EventBridge Pipes sends of *source*.
 
@@ -127,19 +146,207 @@ def piped(event: list[object], source: Source) -> list[object]:
     return event
 
 
-def malformed(label: str | None, lacks: str) -> Malformed:
-    """Return a record that *lacks* something, such as "has no data"."""
-    named = "A record of the batch" if label is None else f"Record {label}"
-    return Malformed(f"{named} {lacks}; not processed. Fix the producer.", label)
+def grouped(event: object, source: Source, field: str) -> list[list[object]]:
+    """
+    Return the records of *event*, of MQ or Kafka, which has them under *field*: a list, or lists by a name.
+
+    Each is as EventBridge Pipes sends it, with what the event says of all, and the name of its list as
+    eventSourceKey. Raises `Misconfigured` for an event of another source.
+    """
+    if isinstance(event, list):
+        groups: dict[object, list[object]] = {}
+        for record in _piped(event, source):
+            groups.setdefault(text_at(record, "eventSourceKey"), []).append(record)
+        return [*groups.values()]
+    found = at(event, field) if at(event, "eventSource") in source.of_event else None
+    lists = {None: found} if isinstance(found, list) else found
+    if not isinstance(event, Mapping) or not isinstance(lists, Mapping):
+        raise misplaced(str(source.decorator), source_of(event), event)
+    if not all(isinstance(each, list) for each in lists.values()):
+        raise misplaced(str(source.decorator), source, event)
+    shared = {name: value for name, value in event.items() if name != field}
+    return [
+        [
+            {**shared, **({} if name is None else {"eventSourceKey": name}), **record}
+            if isinstance(record, dict)
+            else record
+            for record in records
+        ]
+        for name, records in lists.items()
+    ]
 
 
-def text_at(value: object, *path: str) -> str | None:
-    """Return the text in *value* under *path*; None if there is none, or an empty one."""
-    return _text(at(value, *path))
+# ------------------------------------------------------------------ running
 
 
-def _text(found: object) -> str | None:
-    return found if isinstance(found, str) and found else None
+class Failed(NamedTuple):
+    """What failed of a batch."""
+
+    ids: list[RecordId]
+    errors: list[BaseException]
+    """Why, in the order of *ids*. Equal records share an error."""
+    whole: bool
+    """Whether that is every record."""
+
+
+class Records:
+    """The records of one decorated function: reads, identifies and runs them."""
+
+    def __init__(
+        self,
+        source: RecordSource,
+        runtime: Runtime,
+        function: Callable[..., Any],
+        settings: Settings,
+        redelivery: Redelivery = Redelivery.ANY,
+    ) -> None:
+        check_takes_record(source.decorator, function, settings.model)
+        check_of_one(settings, "the record" if settings.model is None else "the model")
+        self.source = source
+        self.runtime = runtime
+        self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)
+        self._function = with_context(function)
+        self.is_async = is_async(function)
+        self._settings = settings
+        self._redelivery = redelivery
+        if settings.model is not None:
+            _pydantic()
+
+    @property
+    def name(self) -> str:
+        return self.identifier.name
+
+    def run(self, event: Any, context: Any) -> Failed:
+        """Run the function for each record of *event*; return what failed."""
+        with self.runtime.invocation(context) as invocation:
+            records = self.source.records(event)
+            jobs = self.work(records, [record.group for record in records], invocation, context)
+        errors = [job.error for job in jobs if job.error is not None]
+        if not errors:
+            return Failed([], [], whole=False)
+        ids = [record.id for record, job in zip(records, jobs, strict=True) if job.error is not None]
+        return Failed(ids, errors, whole=len(errors) == len(jobs))
+
+    def work(
+        self,
+        records: list[Unit],
+        sequences: Sequence[str | None],
+        invocation: Invocation,
+        context: Any,
+        on_give_up: Callable[[Unit, Job, GiveUp], object] | None = None,
+    ) -> list[Job]:
+        """
+        Run the function for *records*, each piece of work once, as `Batch` does; return the job of each.
+
+        *sequences*: the sequence that the failure of each record stops; None if it stops none. *on_give_up*
+        also gets the first record of the job.
+        """
+        jobs = self._jobs(records, sequences, invocation)
+        give_up = None
+        if on_give_up is not None:
+            firsts = {id(job): record for job, record in zip(reversed(jobs), reversed(records), strict=True)}
+            give_up = lambda job, error: on_give_up(firsts[id(job)], job, error)  # noqa: E731
+        batch = Batch(self.runtime.engine, self._function, context, give_up)
+        unique = [*dict.fromkeys(jobs)]
+        if not self.is_async:
+            batch.run(unique)
+            return jobs
+        try:
+            run_coroutine(batch.run_async(unique, self._settings.concurrency))
+        except Left as left:
+            raise left.error from None
+        return jobs
+
+    def _jobs(
+        self, records: list[Unit], sequences: Sequence[str | None], invocation: Invocation
+    ) -> list[Job]:
+        """
+        Return the job of each of *records*: equal ones share one, bad ones fail by themselves.
+
+        Why a record is bad is logged here.
+        """
+        jobs: list[Job] = []
+        known: dict[tuple[str, str | None], Job] = {}
+        tokens: set[str] = set()
+        for record, sequence in zip(records, sequences, strict=True):
+            try:
+                unit = self.validated(record)
+                call = self.identifier.call(
+                    unit,
+                    invocation,
+                    arguments=(unit.argument,),
+                    seen=unit.envelope,
+                    redelivery=self._redelivery,
+                )
+            except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
+                self._report(error, invocation, record.delivery)
+                bad = Job(record.id, record.group, sequence)
+                bad.bad = error
+                jobs.append(bad)
+                continue
+            job = Job(record.id, record.group, sequence, call, unit.argument)
+            job.follows = call.token in tokens
+            tokens.add(call.token)
+            twin = known.setdefault((call.token, call.identity.fingerprint), job)
+            if twin is not job and not self.runtime.disabled:
+                twin.fold(record.group, sequence)
+                job = twin
+            jobs.append(job)
+        return jobs
+
+    def validated(self, unit: Unit) -> Unit:
+        """
+        Return *unit* with the argument that the function gets: the record, or its payload as ``model=``.
+
+        Raises `BadRecord` for a bad record, and if the payload does not fit the model: it names the fields,
+        never their content.
+        """
+        model = self._settings.model
+        if unit.bad is not None:
+            raise BadRecord(unit.bad)
+        if model is None:
+            return unit
+        adapter, invalid = self._adapter
+        try:
+            return unit._replace(argument=adapter.validate_python(unit.payload))
+        except invalid as error:
+            name = getattr(model, "__name__", None) or error.title
+            wrong = invalid_fields(error, "the payload")
+            if isinstance(unit.payload, str):
+                wrong = f"{self.source.payload} is not a JSON object"
+            raise BadRecord(f"the payload is not a valid {name}: {wrong}; fix the producer") from None
+
+    @cached_property
+    def _adapter(self) -> tuple[Any, Any]:
+        adapter, invalid = _pydantic()
+        model = self._settings.model
+        if isinstance(model, adapter):
+            return model, invalid
+        with BUILDING:
+            return adapter(model), invalid
+
+    def _report(self, error: Exception, invocation: Invocation, delivery: str | None) -> None:
+        """Report, in one line, that a record has no token because of *error*; count what it is besides."""
+        event, besides = Event.BAD_RECORD, None
+        if isinstance(error, Misconfigured):
+            event, besides = Event.MISCONFIGURED, Event.BAD_RECORD
+        elif isinstance(error, KeyMissing) and not isinstance(error, BadRecord):
+            besides = Event.KEY_MISSING
+        if besides is not None:
+            self.runtime.reporter.count(besides, invocation.tally)
+        self.identifier.report(event, error, invocation, delivery)
+
+
+def _pydantic() -> tuple[Any, Any]:
+    """Return pydantic's TypeAdapter and ValidationError. Raises `Misconfigured` without pydantic."""
+    try:
+        from pydantic import TypeAdapter, ValidationError
+    except ImportError as error:
+        raise Misconfigured("model= needs pydantic: install lambda-once[pydantic]") from error
+    return TypeAdapter, ValidationError
+
+
+# ------------------------------------------------------------------ responses
 
 
 def failures(ids: Iterable[RecordId]) -> dict[str, list[dict[str, RecordId]]]:
@@ -155,139 +362,14 @@ def failures(ids: Iterable[RecordId]) -> dict[str, list[dict[str, RecordId]]]:
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
 
 
-# -- reading
-
-
-Raw = dict[str, Any]
-"""A record as it came."""
-
-
-class RecordIds(NamedTuple):
-    """The ids of a record, as far as it has any: for messages, and those of `EventRecord`."""
-
-    label: str | None = None
-    id: RecordId = None
-    group: str | None = None
-
-
-def reader(
-    ids_of: Callable[[Raw], RecordIds],
-    unit_of: Callable[[Raw, RecordIds, Any], Unit],
-    wrap: Callable[[Raw], Any],
-) -> Callable[[object], EventRecord]:
+def pipe_response(
+    unfinished: Sequence[tuple[RecordId, BaseException | None]],
+) -> dict[str, list[dict[str, RecordId]]]:
     """
-    Return `RecordSource.read` of a source: the same for each, but for what these functions get of a record.
+    Return the response for EventBridge Pipes to retry *unfinished*: record ids, each with its error or None.
 
-    *unit_of* gets the raw record, its ids, and what *wrap* made of it, Powertools' data class. It raises
-    `BadData` for a record that cannot be processed.
+    Raises the first error, for all to be retried, if one has no id.
     """
-
-    def read(raw: object) -> EventRecord:
-        if not isinstance(raw, dict):
-            return EventRecord(None, None, malformed(None, "is not a JSON object"), raw)
-        ids, record = ids_of(raw), wrap(raw)
-        unit: Unit | Malformed
-        try:
-            unit = unit_of(raw, ids, record)
-        except BadData as error:
-            unit = malformed(ids.label, str(error))
-        return EventRecord(ids.id, ids.group, unit, record)
-
-    return read
-
-
-@cache
-def data_class(path: str) -> Callable[[Raw], Any]:
-    """Return Powertools' data class *path*, such as ``sqs_event.SQSRecord``."""
-    module, _, name = path.partition(".")
-    found: Any = import_module(f"aws_lambda_powertools.utilities.data_classes.{module}")
-    return getattr(found, name)  # type: ignore[no-any-return]
-
-
-def wrapped(path: str, raw: Raw) -> Any:
-    """Return *raw* as the data class *path*."""
-    return data_class(path)(raw)
-
-
-# -- queues and topics
-
-_SQS_RECORD: Final = "sqs_event.SQSRecord"
-_SNS_RECORD: Final = "sns_event.SNSEventRecord"
-
-
-def _sqs_ids(raw: Raw) -> RecordIds:
-    id_ = _text(raw.get("messageId"))
-    is_fifo = str(raw.get("eventSourceARN")).endswith(".fifo")
-    return RecordIds(id_, id_, str(_attributes(raw).get("MessageGroupId") or "") if is_fifo else None)
-
-
-def _attributes(raw: Raw) -> Mapping[str, object]:
-    found = raw.get("attributes")
-    return found if isinstance(found, dict) else {}
-
-
-def _sqs_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
-    if ids.label is None:
-        raise BadData("has no messageId")
-    attributes, fifo_key = _attributes(raw), None
-    count = attributes.get("ApproximateReceiveCount")
-    if ids.group is not None:
-        # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
-        known = [attributes.get(name) for name in ("MessageGroupId", "MessageDeduplicationId")]
-        fifo_key = known if all(isinstance(each, str) for each in known) else None
-    opened = _opened(raw, raw.get("body"), "body", raw.get("messageAttributes"))
-    return Unit(
-        opened.payload,
-        raw,
-        record,
-        ids.label,
-        opened.content,
-        opened.key if fifo_key is None else fifo_key,
-        redelivered=isinstance(count, str) and count != "1",
-        attributes=opened.attributes,
-    )
-
-
-def _sns_ids(raw: Raw) -> RecordIds:
-    return RecordIds(text_at(raw, "Sns", "MessageId"))
-
-
-def _sns_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
-    opened = _opened(raw, at(raw, "Sns", "Message"), "Message", at(raw, "Sns", "MessageAttributes"))
-    return Unit(
-        opened.payload, raw, record, ids.label, opened.content, opened.key, attributes=opened.attributes
-    )
-
-
-def _opened(raw: Raw, body: object, name: str, attributes: object) -> Body:
-    """
-    Return *body*, the field *name* of *raw*, with its envelopes opened, and what counts of all attributes.
-
-    Raises `BadData`.
-    """
-    if not isinstance(body, str) and (body is None or not isinstance(raw, Parsed)):
-        raise BadData(f"has no text {name}")
-    try:
-        opened = open_body(body)
-    except BadData as error:
-        raise BadData(f"has a {name} that {error}") from None
-    if not attributes:
-        return opened
-    return opened._replace(attributes={**counted(attributes), **opened.attributes})
-
-
-SQS: Final = RecordSource(
-    Source.SQS,
-    reader(_sqs_ids, _sqs_unit, partial(wrapped, _SQS_RECORD)),
-    "the body",
-    "MessageGroupId and MessageDeduplicationId",
-    piped_id="messageId",
-    needs=(_SQS_RECORD,),
-)
-SNS: Final = RecordSource(
-    Source.SNS,
-    reader(_sns_ids, _sns_unit, partial(wrapped, _SNS_RECORD)),
-    "the Message",
-    asynchronous=True,
-    needs=(_SNS_RECORD,),
-)
+    if all(id_ is not None for id_, _ in unfinished):
+        return failures(id_ for id_, _ in unfinished)
+    raise next(error for _, error in unfinished if error is not None)

@@ -3,6 +3,9 @@ Other AWS services that invoke a function by themselves: one table of how each i
 
 Their events are not direct invocations: they have fields that belong to one delivery (a token, a timestamp, a
 trace id), or nothing that distinguishes one occasion from the next. Shapes are from the developer guides.
+
+What we're not happy with: the table ends with a guess, "an AWS service that lambda-once does not know"; what
+AWS adds next is a direct invocation unless it says ``aws:`` or ``aws.``.
 """
 
 from __future__ import annotations

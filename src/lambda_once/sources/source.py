@@ -1,4 +1,12 @@
-"""The source of an event, and the decorator for it."""
+"""
+Which source sent an event, and which decorator is for it: one table.
+
+Events are told apart by their fields; Lambda names the sender of none. An event at the wrong decorator is
+refused before anything runs, with the right decorator's name: read as what it isn't, it would be one payload
+with a receipt handle in it, which is new with every delivery.
+
+What we're not happy with: a model of a parser is recognised by the names of its fields (`as_sent`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.envelopes import at, is_eventbridge
+from lambda_once.sources.envelopes import Parsed, at, is_eventbridge
 from lambda_once.sources.services import NAMES, service_of
 
 
@@ -64,10 +72,6 @@ PIPED: Final = frozenset({Source.SQS, Source.KINESIS, Source.DYNAMODB, Source.KA
 """The sources of EventBridge Pipes (EventBridge user guide, "Amazon EventBridge Pipes sources")."""
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 """Sources that a row of the table of services may name more precisely."""
-
-
-class Parsed(dict[str, Any]):
-    """A record or event as the model shows that a parser made of it: its body may be parsed."""
 
 
 def as_sent(value: object) -> dict[str, Any] | None:

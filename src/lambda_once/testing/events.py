@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Literal
 from urllib.parse import quote, quote_plus, urlencode
 
-from lambda_once.core.arguments import checked_flag
+from lambda_once.core.checks import checked_flag
 
 Event = dict[str, Any]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from lambda_once.core.arguments import checked_flag
+from lambda_once.core.checks import checked_flag
 from lambda_once.patterns.items import typed_item
 from lambda_once.testing.events import ACCOUNT, AT_MS, REGION, Event, text_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.arguments import checked_flag
+from lambda_once.core.checks import checked_flag
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.dynamodb.client import forget_in_child, low_level
 from lambda_once.dynamodb.retry import TRIES, Tries

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from lambda_once.core.arguments import checked_flag
+from lambda_once.core.checks import checked_flag
 from lambda_once.core.clock import Clock, epoch_seconds
 from lambda_once.dynamodb.retry import TRIES, batch_get
 from lambda_once.errors import Misconfigured, StoreUnavailable

@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
 from lambda_once.core.identification import Identification, KeyFrom
-from lambda_once.decorators.batches import Records
-from lambda_once.decorators.function import FunctionIdentifier
-from lambda_once.decorators.http import HttpIdentifier
+from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.identify import Identifier
 from lambda_once.errors import Misconfigured, OnceError
-from lambda_once.sources import api_gateway, envelopes, event
-from lambda_once.sources.api_gateway import KEY_HEADER
+from lambda_once.sources import envelopes, event, http
 from lambda_once.sources.caller import Caller, Origin
 from lambda_once.sources.envelopes import TooDeep, parse
+from lambda_once.sources.function import FunctionIdentifier
+from lambda_once.sources.headers import KEY_HEADER
+from lambda_once.sources.http import HttpIdentifier
+from lambda_once.sources.records import Records
 from lambda_once.sources.source import Source, source_of
-from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 if TYPE_CHECKING:
     from inspect import BoundArguments
 
     from lambda_once.core.fields import Printed
-    from lambda_once.sources.records import EventRecord
 
 NOBODY: Final = "nothing"
 """Stands for the caller if there is neither a name nor a credential."""
@@ -129,7 +128,7 @@ def explain(protected: Protected, given: Any) -> list[Explanation]:
 
 def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanation:
     decorator = identifier.decorator
-    kind, method = api_gateway.kind_of(given), api_gateway.method_of(given)
+    kind, method = http.kind_of(given), http.method_of(given)
     bare = identifier.of_kind(kind)
     source = f"{kind.value}: {method}"
     body = f"the body of the request, {_shape(given.get('body'))}"
@@ -227,18 +226,18 @@ def _plain(selected: object) -> object:
 # ---------------------------------------------------------------- descriptions
 
 
-def _record(records: Records, record: EventRecord) -> Explanation:
-    unit, kind = record.unit, records.source.source
+def _record(records: Records, unit: Unit) -> Explanation:
+    kind = records.source.source
     decorator, source, default = records.source.decorator, kind.title, records.source.identity
     if kind is Source.SQS:
-        source += ", standard queue" if record.group is None else ", FIFO queue"
-    if isinstance(unit, Malformed):
-        return _bare(records.identifier, decorator, source, "none", delivery=unit.id, problem=unit.message)
+        source += ", standard queue" if unit.group is None else ", FIFO queue"
+    if unit.bad is not None:
+        return _bare(records.identifier, decorator, source, "none", delivery=unit.delivery, problem=unit.bad)
     content = _named(unit.payload)
     if kind in (Source.SQS, Source.SNS):
         text = envelopes.at(unit.envelope, "body") or envelopes.at(unit.envelope, "Sns", "Message")
         content = _layers(str(text))
-        default = _EVENT_ID if record.group is None else default
+        default = _EVENT_ID if unit.group is None else default
     payload = f"{records.source.payload}, {content}"
     try:
         unit = records.validated(unit)

@@ -1,33 +1,51 @@
 """
-`once.kinesis`, `once.dynamodb_stream` and `once.kafka`: handlers of ordered records.
+What the ordered sources share: kinesis, dynamodb_stream and kafka.
 
-A few records are acquired ahead, for a failure releases them all, and the whole batch is delivered again.
+The rule: nothing behind a failure is started, in its sequence (a shard, a partition). So the batch goes
+through `records.Records` in windows of `MOST_AHEAD` records, taken from the sequences in turn: a failure
+releases all that was acquired ahead, and the whole batch is delivered again. Within a sequence records run
+one after the other; async work with ``concurrency=`` keeps the order of each group alone (`Unit.group`).
+
+What we're not happy with: under ``report_failures`` the response names one record a sequence, and Lambda
+delivers all behind it again, also those that are done. They answer from their tokens.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.decorators.batches import Records, pipe_response
 from lambda_once.decorators.handlers import handler_like
-from lambda_once.decorators.runtime import Runtime
-from lambda_once.engine.invocation import Invocation, Redelivery
+from lambda_once.engine.invocation import Redelivery
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.sources.records import EventRecord, RecordId, RecordSource, failures, text_at
-from lambda_once.sources.unit import Malformed
+from lambda_once.sources.envelopes import BadData, text_at
+from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lambda_once.core.unit import RecordId, Unit
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.batch import Job
+    from lambda_once.engine.invocation import Invocation
     from lambda_once.errors import GiveUp
     from lambda_once.settings import Settings
 
 MOST_AHEAD: Final = 25
 """Records that are acquired ahead: what one BatchExecuteStatement takes."""
+
+
+def in_stream(unit: Unit, raw: Raw) -> tuple[str, str]:
+    """Return the eventID of *raw*, a record of a stream, and the ARN that it is unique within."""
+    if unit.id is None:
+        raise BadData("has no sequence number")
+    event_id, arn = text_at(raw, "eventID"), text_at(raw, "eventSourceARN")
+    if event_id is None or arn is None:
+        raise BadData("has no eventID or no eventSourceARN")
+    return event_id, arn
 
 
 class Remaining(NamedTuple):
@@ -94,9 +112,13 @@ class Stream:
     ) -> list[Remaining]:
         """Run the function for *window*, pairs of a sequence and a raw record; return what is remaining."""
         sequences = [str(sequence) for sequence, _ in window]
-        records = [self._placed(str(sequence), self.records.source.read(raw)) for sequence, raw in window]
-        jobs = self.records.jobs(records, invocation, sequences)
-        self.records.work(jobs, context, self._parking(records, jobs, invocation))
+        records = []
+        for sequence, (_, raw) in zip(sequences, window, strict=True):
+            record = self.records.source.read(raw)
+            in_own_group = self._is_concurrent and record.group is not None
+            records.append(record if in_own_group else record._replace(group=sequence))
+        park = None if self._on_give_up is None else partial(self._parked, self._on_give_up, invocation)
+        jobs = self.records.work(records, sequences, invocation, context, park)
         return [
             self._remaining(sequence, record.id, raw, job.error)
             for (sequence, raw), record, job in zip(window, records, jobs, strict=True)
@@ -109,38 +131,30 @@ class Stream:
         field = self.records.source.piped_id
         return Remaining(sequence, id_, None if field is None else text_at(raw, field), error)
 
-    def _placed(self, sequence: str, record: EventRecord) -> EventRecord:
-        """Return *record* in the group that runs one after the other: its own if work is concurrent."""
-        own = self._is_concurrent and record.group is not None
-        return record if own else record._replace(group=sequence)
-
-    def _parking(
-        self, records: list[EventRecord], jobs: list[Job], invocation: Invocation
-    ) -> Callable[[Job, GiveUp], object] | None:
-        """Return what calls ``on_give_up`` with the record of a job; None without that option."""
-        park, reporter = self._on_give_up, invocation.reporter
-        if park is None:
-            return None
-        firsts = {id(job): record for job, record in zip(reversed(jobs), reversed(records), strict=True)}
-
-        def given_up(job: Job, error: GiveUp) -> None:
-            record = firsts[id(job)]
-            known = Details(
-                Event.GIVEN_UP,
-                None if job.call is None else job.call.token,
-                name=self.records.identifier.name,
-                delivery=record.unit.id if isinstance(record.unit, Malformed) else record.unit.delivery,
-                error=type(error).__name__,
-            )
-            try:
-                park(record.record, error)
-            except Exception as raised:
-                failed = known._replace(event=Event.RAISED, reason="on_give_up raised")
-                reporter.report(failed._replace(error=type(raised).__name__), invocation.tally, raised)
-                raise
-            reporter.report(known, invocation.tally)
-
-        return given_up
+    def _parked(
+        self,
+        on_give_up: Callable[[Any, GiveUp], object],
+        invocation: Invocation,
+        record: Unit,
+        job: Job,
+        error: GiveUp,
+    ) -> None:
+        """Call *on_give_up* with *record*, the first of *job*; if it returns, the sequence goes on."""
+        reporter = invocation.reporter
+        known = Details(
+            Event.GIVEN_UP,
+            None if job.call is None else job.call.token,
+            name=self.records.identifier.name,
+            delivery=record.delivery,
+            error=type(error).__name__,
+        )
+        try:
+            on_give_up(record.argument, error)
+        except Exception as raised:
+            failed = known._replace(event=Event.RAISED, reason="on_give_up raised")
+            reporter.report(failed._replace(error=type(raised).__name__), invocation.tally, raised)
+            raise
+        reporter.report(known, invocation.tally)
 
 
 def _next(waiting: OrderedDict[int, deque[object]]) -> list[tuple[int, object]]:

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from lambda_once.core.unit import BadRequest
 from lambda_once.errors import KeyMissing
-from lambda_once.sources.api_gateway import header_key, request_of
-from lambda_once.sources.unit import BadRequest
+from lambda_once.sources.headers import header_key
+from lambda_once.sources.http import request_of
 from tests.sources import samples
 
 

@@ -1,4 +1,11 @@
-"""Units of work, malformed records and bad requests: the results of reading an event."""
+"""
+A unit of work: what a source has read, and all that the rest of the package knows of an event.
+
+Every source makes one value of one type, so that `decorators.identify` and the engine know no source. A
+record that can't be read is a unit, too (`Unit.bad`): its id, its group and its turn count like any other's.
+What we're not happy with: 22 fields, of which a source sets seven; some (`unread`, `is_malformed`, `refused`)
+are for records among the arguments of a function alone.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +30,32 @@ NOTHING: Final = Nothing.NOTHING
 """Nothing there: distinct from every payload and key, `None` included. Compare it by `is`."""
 
 
+RecordId = str | Mapping[str, object] | None
+"""What a partial batch response names a record by; None if it has none."""
+
+
+def itself(payload: object) -> object:
+    """Return *payload*, the content of most sources."""
+    return payload
+
+
 class Unit(NamedTuple):
     """
     One piece of work, as its source delivered it.
 
-    Only *delivery*, *envelope*, *argument* and *redelivered* differ between deliveries of the same work; they
-    never enter a default key.
+    Only *delivery*, *envelope*, *argument*, *redelivered* and *id* differ between deliveries of the same
+    work; they never enter a default key.
     """
 
     payload: object
     """The payload for key, fingerprint and ignore: parsed, with envelopes opened."""
-    envelope: Mapping[str, object]
+    envelope: Mapping[str, object] = MappingProxyType({})
     """The raw record or event, for scope."""
-    argument: object
+    argument: object = None
     """The argument of the function and of a callable key."""
-    delivery: str | None
+    delivery: str | None = None
     """The id of the delivery; None if the source gave none."""
-    content: Callable[[object], object]
+    content: Callable[[object], object] = itself
     """From a payload without ignored fields to what is hashed if there is no key."""
     key: object = NOTHING
     """The default key of the source; `NOTHING`: hash the content."""
@@ -73,15 +89,16 @@ class Unit(NamedTuple):
     """Whether *key* is the developer's word, as under ``key=``, not the source's."""
     refused: str | None = None
     """Why it can't be identified at all: the message of the error."""
+    id: RecordId = None
+    """Of a record: the id to return to its source if it failed; None if it has none, and for SNS and MQ."""
+    group: str | None = None
+    """
+    Of a record: where order counts. Records of one group run one after the other, bad ones, too.
 
-
-class Malformed(NamedTuple):
-    """A record that cannot be processed. The rest of its batch can."""
-
-    message: str
-    """What is wrong, with which record, and what to do; never its content."""
-    id: str | None
-    """The id of the record, if it has one."""
+    A message group, a partition key, the key of an item.
+    """
+    bad: str | None = None
+    """Why it can't be processed, a record without payload and key. The rest of its batch can."""
 
 
 class BadRequest(KeyMissing):
@@ -90,8 +107,3 @@ class BadRequest(KeyMissing):
 
 class MalformedRequest(BadRequest):
     """The request is malformed beside its key: its body cannot be decoded, or it names two callers."""
-
-
-def itself(payload: object) -> object:
-    """Return *payload*, the content of most sources."""
-    return payload

@@ -11,17 +11,10 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLatticeEventV2
 
 from lambda_once.core.canonical import fingerprint
+from lambda_once.core.unit import NOTHING, MalformedRequest
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.api_gateway import (
-    Headers,
-    HttpRequest,
-    Kind,
-    header_key,
-    kind_of,
-    method_of,
-    request_of,
-)
-from lambda_once.sources.unit import NOTHING, MalformedRequest
+from lambda_once.sources.headers import Headers, header_key
+from lambda_once.sources.http import HttpRequest, Kind, kind_of, method_of, request_of
 from tests.sources import samples
 from tests.sources.samples import Json, request_unit
 from tests.sources.services import ASKING

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lambda_once import errors
+from lambda_once.core.unit import BadRequest, MalformedRequest
 from lambda_once.sources.problems import Problem, problem_for
-from lambda_once.sources.unit import BadRequest, MalformedRequest
 
 
 @pytest.mark.parametrize(

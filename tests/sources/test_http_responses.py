@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_once.core.results import Unavailable
-from lambda_once.sources.api_gateway import REPLAYED, Kind, replayed, response_status, stored_of
-from lambda_once.sources.problems import Problem, respond
+from lambda_once.sources.http import REPLAYED, Kind, replayed, respond, response_status, stored_of
+from lambda_once.sources.problems import Problem
 
 SHORTHAND = (Kind.HTTP, Kind.FUNCTION_URL)
 FULL = (Kind.REST, Kind.ALB, Kind.ALB_MULTI)

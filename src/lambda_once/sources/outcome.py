@@ -1,4 +1,9 @@
-"""`Once.outcome` and `Once.aoutcome`: the outcome of a key, without running anything."""
+"""
+`once.outcome` and `once.aoutcome`: what became of a key, without running anything.
+
+The key is identified as `block` does it, so the answer is about the row that the work would find. The row is
+read consistently; a result is read when it's asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline
-from lambda_once.decorators.function import block_codec, unit_of_key
 from lambda_once.decorators.identify import Identifier
 from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.engine.invocation import Call, Invocation, current_invocation, invocation_of
-from lambda_once.engine.outcome import (
-    MAY_RUN,
-    Asker,
-    Outcome,
-    outcome_from,
-    outcome_in_history,
-    state_of,
-)
+from lambda_once.engine.outcome import MAY_RUN, Asker, Outcome, outcome_from, outcome_in_history, state_of
 from lambda_once.errors import Misconfigured
+from lambda_once.sources.block import block_codec, unit_of_key
 
 if TYPE_CHECKING:
     from types import FrameType

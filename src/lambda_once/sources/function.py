@@ -1,0 +1,269 @@
+"""
+`once.function` and `once.run`: what happens to a call of a function.
+
+The arguments by name are the payload, without a Lambda context and the object of a method. A record or an
+event among them counts as under the decorator of its source, and an event as under `once.event`, whether the
+function gets it as a dict, as Powertools' data class or as a model of its parser: receipt handle, receive
+count, timestamps and signatures belong to one delivery. Anything else is itself.
+
+What we're not happy with: an argument is a record by its looks. A dict of your own with ``eventSource`` and
+``receiptHandle`` is taken for a message.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from dataclasses import replace
+from importlib import import_module
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lambda_once.core.durable import SDK, check_arguments, check_function
+from lambda_once.core.signatures import is_async, signature_of, title
+from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.decorators.handlers import apply_on_replay, marked
+from lambda_once.decorators.identify import Identifier, codec_of
+from lambda_once.decorators.names import Receivers, name_of
+from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
+from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, check_of_call, is_self
+from lambda_once.errors import Misconfigured
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
+from lambda_once.sources.envelopes import s3_record_content
+from lambda_once.sources.event import unit_of
+from lambda_once.sources.source import Source, as_sent, named_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.settings import Settings
+
+# ------------------------------------------------------------------ reading
+
+_PLAIN: Final = frozenset({str, int, float, bool, NoneType})
+_RECORDS: Final = {
+    Source.SQS: ("sqs", "SQS", "receiptHandle"),
+    Source.SNS: ("sns", "SNS", "Sns"),
+    Source.KINESIS: ("kinesis", "KINESIS", "kinesis"),
+    Source.DYNAMODB: ("dynamodb_stream", "DYNAMODB_STREAM", "dynamodb"),
+}
+"""Where the source of a record is, read at the first one, and a field that each of its records has."""
+
+
+def argument_of(value: object) -> Unit | None:
+    """Return *value*, an argument, as a unit; None if it is neither a record nor an event."""
+    if type(value) in _PLAIN:
+        return None
+    if isinstance(value, list | tuple):
+        return _batch(value)
+    sent = as_sent(value)
+    if sent is None:
+        return None
+    is_data_class = not isinstance(value, dict) and sent is getattr(value, "raw_event", None)
+    unit = _record(sent, is_data_class=is_data_class)
+    if unit is not None and unit.bad is not None:
+        is_of_stream = named_source(sent) in (Source.KINESIS, Source.DYNAMODB)  # every delivery is equal
+        return Unit(sent, unread=unit.bad, is_malformed=not is_of_stream)
+    if unit is not None:
+        key = unit.key if NOTHING in (unit.key, unit.within) else [unit.within, unit.key]
+        return unit._replace(key=key, view=NOTHING if is_data_class else value)
+    view = NOTHING if is_data_class or sent is value else value
+    match named_source(sent):
+        case Source.S3 if "s3" in sent:
+            return Unit(s3_record_content(sent), view=sent if view is NOTHING else view)
+        case Source.KAFKA if "offset" in sent:  # its position is that of every delivery
+            return Unit(sent, view=view)
+    try:
+        return unit_of(sent, None, "once.function")._replace(view=view)
+    except Misconfigured as error:
+        refused = f"{error} Or pass once.function key= and fingerprint=."
+        return Unit(sent, view=view, refused=refused)
+
+
+def _batch(value: Any) -> Unit | None:
+    """Return the error for *value* if it is a list of records, as a loop over a batch would group them."""
+    first = as_sent(next(iter(value), None))
+    if first is None or _record(first, is_data_class=False) is None:
+        return None
+    return Unit(
+        value,
+        refused=(
+            "once.function received a list of records, which the next delivery groups in another way. "
+            "Nothing ran. Call it with one record at a time, or pass key= and fingerprint=."
+        ),
+    )
+
+
+def _record(sent: dict[str, Any], *, is_data_class: bool) -> Unit | None:
+    """Return *sent*, a record, as a unit; None if it is none."""
+    if "redelivered" in sent and "data" in sent:  # a message of Amazon MQ: the event names source and queue
+        broker = "aws:rmq" if "basicProperties" in sent else "aws:amq"
+        module, name = "mq", "MQ"
+        sent = {"eventSource": broker, "eventSourceKey": "?", **sent}
+    else:
+        module, name, field = _RECORDS.get(named_source(sent), ("", "", ""))
+        if not module or not (is_data_class or field in sent):
+            return None
+    found: Unit = getattr(import_module(f"lambda_once.sources.{module}"), name).read(sent)
+    return found
+
+
+def _unit_of(named: Mapping[str, object], arguments: object, *, guarded: bool) -> Unit:
+    """
+    Return the unit of a call with all *arguments*; *named* are those that count.
+
+    *guarded*: nothing says what identifies a batch or a request, so it is refused.
+    """
+    special = {name: found for name, each in named.items() if (found := argument_of(each)) is not None}
+    if not special:
+        return Unit(named, named, arguments, parsed=False)
+    payload = {name: special[name].payload if name in special else each for name, each in named.items()}
+    seen = {
+        name: each if name not in special or special[name].view is NOTHING else special[name].view
+        for name, each in payload.items()
+    }
+    attributes = {
+        text if len(special) == 1 else f"{name}.{text}": form
+        for name, each in special.items()
+        for text, form in each.attributes.items()
+    }
+    return Unit(
+        payload,
+        seen,
+        arguments,
+        content=functools.partial(_content, special),
+        within={name: each.key for name, each in special.items() if each.key is not NOTHING} or NOTHING,
+        parsed=False,
+        unread=next(filter(None, (each.unread for each in special.values())), None),
+        is_malformed=any(each.is_malformed for each in special.values()),
+        attributes=attributes,
+        view=seen,
+        refused=next(filter(None, (each.refused for each in special.values() if guarded)), None),
+    )
+
+
+def _content(special: Mapping[str, Unit], payload: object) -> object:
+    """Return what counts of *payload*, the arguments without ignored fields, of which some are *special*."""
+    return {
+        name: special[name].content(each) if name in special else each
+        for name, each in dict(payload).items()  # type: ignore[call-overload]  # by name
+    }
+
+
+# ------------------------------------------------------------------ the function
+
+
+class FunctionIdentifier(NamedTuple):
+    """Identifies calls of a function by their arguments."""
+
+    identifier: Identifier
+    signature: inspect.Signature
+    is_method: bool
+    """Whether the first argument is the object, which is not part of the key."""
+    receivers: Receivers | None = None
+    """What notes the objects of a method's calls, if its name may be shared by accident."""
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.identifier.runtime
+
+    @property
+    def name(self) -> str:
+        return self.identifier.name
+
+    def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, inspect.BoundArguments]:
+        """Return the unit of a call, and its bound arguments. A Lambda context is not part of the payload."""
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        named = arguments_by_name(bound)
+        if SDK in sys.modules:
+            check_arguments(self.identifier.default_name, named)
+        if self.is_method:
+            receiver = named.pop(next(iter(named)))
+            if self.receivers is not None:
+                self.receivers.called_on(receiver)
+        counting = {name: each for name, each in named.items() if not is_lambda_context(name, each)}
+        settings = self.identifier.settings
+        guarded = settings.key is None or settings.fingerprint is None
+        return _unit_of(counting, named, guarded=guarded), bound
+
+
+def is_lambda_context(name: str, value: object) -> bool:
+    """
+    Return whether *value*, the argument *name*, is a Lambda context, or None in the place of one.
+
+    Only attributes of its own count: an object that answers any name is none.
+    """
+    marks = {each for each in _MARKS if inspect.getattr_static(value, each, None) is not None}
+    if name in CONTEXT_NAMES:
+        return value is None or _REQUEST_ID in marks
+    return len(marks) == len(_MARKS)
+
+
+_REQUEST_ID: Final = "aws_request_id"
+_MARKS: Final = (_REQUEST_ID, "get_remaining_time_in_millis")
+
+
+def protected_function(
+    runtime: Runtime, function: Callable[..., Any], settings: Settings
+) -> Callable[..., Any]:
+    """Return *function*, plain or async, as one that takes effect once per key of its arguments."""
+    _check(function, settings)
+    settings = replace(
+        settings,
+        key=selector_of_call(settings.key, function, "key"),
+        scope=selector_of_call(settings.scope, function, "scope"),
+    )
+    codec = codec_of(function, settings)
+    identifier = Identifier(runtime, settings, codec, name_of(function))
+    receivers = None
+    if is_method(function) and settings.name is None and not callable(settings.scope):
+        receivers = Receivers(
+            title(function),
+            lambda reason: runtime.reporter.log(
+                Details(Event.SHARED_NAME, name=identifier.name, reason=reason)
+            ),
+        )
+    found = FunctionIdentifier(identifier, signature_of(function), is_method(function), receivers)
+
+    if is_async(function):
+
+        @functools.wraps(function)
+        async def protected_async(*args: Any, **kwargs: Any) -> Any:
+            with runtime.invocation() as invocation:
+                unit, bound = found.unit(args, kwargs)
+                call = identifier.call(unit, invocation, bound, arguments=bound.args)
+                outcome = await runtime.engine.execute_async(call, lambda: function(*args, **kwargs))
+                return apply_on_replay(settings, outcome)
+
+        return marked(protected_async, found)
+
+    @functools.wraps(function)
+    def protected(*args: Any, **kwargs: Any) -> Any:
+        with runtime.invocation() as invocation:
+            unit, bound = found.unit(args, kwargs)
+            call = identifier.call(unit, invocation, bound, arguments=bound.args)
+            return apply_on_replay(settings, runtime.engine.execute(call, lambda: function(*args, **kwargs)))
+
+    return marked(protected, found)
+
+
+def is_method(function: Callable[..., Any]) -> bool:
+    """Whether *function* looks like a method: its first parameter is self or cls."""
+    return is_self(next(iter(signature_of(function).parameters), None))
+
+
+def _check(function: Callable[..., Any], settings: Settings) -> None:
+    check_function(title(function), function)
+    check_not_generator(function)
+    check_of_call(settings, function)
+    if settings.history is not None:
+        settings.history.check([name for name in signature_of(function).parameters if not is_self(name)])
+    if is_method(function) and settings.key is None and settings.scope is None:
+        raise Misconfigured(
+            f"{title(function)} is a method, and self is not part of the key: "
+            "objects of two tenants would share tokens. Pass key= or scope="
+        )

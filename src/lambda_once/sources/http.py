@@ -1,0 +1,550 @@
+"""
+`once.api_gateway`: what happens to a request of API Gateway, VPC Lattice, a Function URL or a load balancer.
+
+The event is the unit, its scope method, path and caller. The key and all other headers are read by `headers`,
+the caller by `caller` (which names join the token, and what a duplicate must present again), errors become
+the documents of `problems`. A duplicate is answered before any check that the handler makes: so a stored
+response goes only to the caller that it was made for. `once.route` (integrations/event_handler.py) identifies
+its requests by `HttpIdentifier`, too.
+
+What we're not happy with: seven kinds of event, told apart by their fields, and three forms of response.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum
+from functools import partial
+from http import HTTPMethod, HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from urllib.parse import parse_qsl
+
+from lambda_once.core.codec import JSON, Codec, as_json, codec_for
+from lambda_once.core.fields import printable
+from lambda_once.core.keys import Selector, labels_of, select, select_from
+from lambda_once.core.results import Unavailable
+from lambda_once.core.unit import NOTHING, BadRequest, MalformedRequest, Unit
+from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
+from lambda_once.decorators.identify import Identifier
+from lambda_once.decorators.names import name_of
+from lambda_once.decorators.validation import check_of_one
+from lambda_once.engine.invocation import Receiver
+from lambda_once.engine.replay import Replayed
+from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
+from lambda_once.observability.events import Event
+from lambda_once.policies import ErrorResponse
+from lambda_once.settings import FOR_API, FOR_HASHED_API
+from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, cookies_of, given
+from lambda_once.sources.envelopes import TooDeep, at, parse, parse_bytes, text_at
+from lambda_once.sources.headers import (
+    HEADER_FIELDS,
+    envelope_of,
+    has_key,
+    header_key,
+    header_values,
+    items_of,
+)
+from lambda_once.sources.problems import Problem, problem_for
+from lambda_once.sources.source import Source, misplaced, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.engine.invocation import Call, Invocation
+    from lambda_once.settings import Settings
+
+# ------------------------------------------------------------------ reading
+
+
+class Kind(Enum):
+    """The sender of a request, which decides the form of the response."""
+
+    REST = "API Gateway, payload format 1.0"
+    HTTP = "API Gateway, payload format 2.0"
+    FUNCTION_URL = "Function URL"
+    ALB = "load balancer"
+    ALB_MULTI = "load balancer with multi-value headers"
+    LATTICE = "VPC Lattice, event structure 1"
+    LATTICE_V2 = "VPC Lattice, event structure 2"
+
+    @property
+    def shorthand(self) -> bool:
+        """Whether a response without statusCode is the body of a 200 (payload format 2.0)."""
+        return self in {Kind.HTTP, Kind.FUNCTION_URL}
+
+
+class HttpRequest(NamedTuple):
+    """One HTTP request, whatever kind of event it came in."""
+
+    kind: Kind
+    method: str
+    path: str
+    """As requested, never the route: `/orders/5/pay` and `/orders/6/pay` are two pieces of work."""
+    headers: Mapping[str, tuple[str, ...]]
+    """By lower-case name, every value as it came."""
+    query: Mapping[str, list[str]]
+    body: object
+    """JSON if it parses, else the text, else (base64 of non-UTF-8) the bytes; None if there is none."""
+
+
+def kind_of(event: object) -> Kind:
+    """Return the kind of *event*. Raises `Misconfigured` if it is not an HTTP request."""
+    source = source_of(event)
+    if source is not Source.HTTP:
+        raise misplaced("once.api_gateway", source, event)
+    match event:
+        case {"requestContext": {"elb": elb}, **others} if elb is not None:
+            return Kind.ALB if others.get("multiValueHeaders") is None else Kind.ALB_MULTI
+        case {"raw_path": path} if path is not None:
+            return Kind.LATTICE
+        case {"requestContext": {"serviceArn": arn}} if arn is not None:
+            return Kind.LATTICE_V2
+        case {"requestContext": {"http": http, **context}} if http is not None:
+            return Kind.FUNCTION_URL if ".lambda-url." in str(context.get("domainName")) else Kind.HTTP
+        case _:
+            return Kind.REST
+
+
+def method_of(event: Mapping[str, Any]) -> str:
+    """Return the method of *event*, an HTTP request, in upper case."""
+    found = event.get("httpMethod") or at(event, "requestContext", "http", "method") or event.get("method")
+    return str(found or "").upper()
+
+
+def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str | None = None) -> HttpRequest:
+    """
+    Read *event*, whose *kind* and *method* may be known.
+
+    Raises `Misconfigured` if it is not an HTTP request, `BadRequest` if its body cannot be decoded.
+    """
+    kind = kind_of(event) if kind is None else kind
+    method = method_of(event) if method is None else method
+    # Not requestContext.path of v1: whether it begins with the stage depends on the endpoint, and a client
+    # that retries through the custom domain means the same work.
+    found = event.get("rawPath") or event.get("path") or event.get("raw_path")
+    path, query = found if isinstance(found, str) else "", ""
+    if kind in (Kind.LATTICE, Kind.LATTICE_V2):
+        path, _, query = path.partition("?")
+    values, body = _query(event, query), _body(event)
+    return HttpRequest(kind, method, path, header_values(event), values, body)
+
+
+def route_of(event: Mapping[str, Any]) -> str | None:
+    """Return the path template of *event*, ``/orders/{id}``; None where the gateway knows no routes."""
+    found = event.get("routeKey") or event.get("resource")
+    return found.rpartition(" ")[2] if isinstance(found, str) and found else None
+
+
+def unit_of(
+    request: HttpRequest,
+    event: Mapping[str, Any],
+    request_id: str | None,
+    caller: Caller,
+    key: str | None = None,
+    envelope: Mapping[str, object] | None = None,
+) -> Unit:
+    """
+    Return *event*, read as *request* of *caller*, as a unit, whose Idempotency-Key is *key*.
+
+    Query and body are hashed; method, path and the caller, if one is named, are its scope. *request_id* is
+    Lambda's, for load balancers and VPC Lattice, which give a request none. *envelope*: see `envelope_of`.
+    """
+    delivery = None if key is not None else text_at(event, "requestContext", "requestId") or request_id
+    return Unit(
+        payload=request.body,
+        envelope=event if envelope is None else envelope,
+        argument=event,
+        delivery=delivery,  # with a key every retry of a client is a request of its own
+        content=partial(_content, request.query),
+        key=NOTHING if key is None else key,
+        scope=(request.method, request.path, *caller.scope),
+        presented=caller.presented,
+    )
+
+
+def _content(query: Mapping[str, list[str]], body: object) -> object:
+    return {"query": query, "body": body}
+
+
+def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]:
+    """
+    Return every value of every parameter: v2 joins them by commas, so there the raw string is read.
+
+    VPC Lattice's is a part of its path, and *of_path*.
+    """
+    raw = of_path or event.get("rawQueryString")
+    if isinstance(raw, str):
+        found: dict[str, list[str]] = {}
+        # Bytes that are not UTF-8 stay what they are: under errors="replace" %ff and %fe would be one value.
+        for name, value in parse_qsl(raw, keep_blank_values=True, errors="surrogateescape"):
+            found.setdefault(name, []).append(value)
+        return found
+    single = event.get("queryStringParameters") or event.get("query_string_parameters")
+    multi = event.get("multiValueQueryStringParameters")
+    merged = {
+        name: [str(each) for each in (value if isinstance(value, list) else [value])]
+        for name, value in items_of(single)
+    }
+    return merged | {
+        name: [str(value) for value in values] for name, values in items_of(multi) if isinstance(values, list)
+    }
+
+
+def _body(event: Mapping[str, object]) -> object:
+    body = event.get("body")
+    if not isinstance(body, str):
+        return body
+    is_base64 = True in (event.get("isBase64Encoded"), event.get("is_base64_encoded"))
+    try:
+        return parse_bytes(base64.b64decode(body, validate=True)) if is_base64 else parse(body)
+    except TooDeep as error:
+        message = f"The body of the request {error}."
+    except (binascii.Error, ValueError):
+        message = "The body of the request is marked as base64 but is not valid base64."
+    raise MalformedRequest(message)
+
+
+# ------------------------------------------------------------------ identifying
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing (RFC 9110, 9.2.1): protected only if ``methods=`` names them."""
+STORED_BELOW = 400
+MOST_PATHS = 32
+"""Paths that are named in the log for each decorator, where routes take any path."""
+_ANY_PATH: Final = re.compile(r"\+}|\.[+*]")
+"""In the route of a gateway `{proxy+}`, in one of an Event Handler an expression."""
+
+
+class KeyedRequest(NamedTuple):
+    """A request as a unit, and the caller it comes from."""
+
+    unit: Unit
+    hashed: bool
+    """Whether its key is its hash: the client has not said that two equal requests are one."""
+    caller: Caller
+
+    @property
+    def keep(self) -> timedelta:
+        """How long its outcome is kept by default."""
+        return FOR_HASHED_API if self.hashed else FOR_API
+
+
+class HttpIdentifier:
+    """
+    Identifies HTTP requests of a handler or route: which are protected, and by which call.
+
+    *error_in* returns the error that a returned value means; by default the HTTP status decides.
+    """
+
+    def __init__(
+        self,
+        decorator: str,
+        runtime: Runtime,
+        settings: Settings,
+        default_name: str,
+        error_in: Callable[[Any], BaseException | None] | None = None,
+        codec: Codec | None = None,
+    ) -> None:
+        self.decorator = decorator
+        self._settings = settings
+        self._error_in = error_in
+        self._codec = codec_for(Any) if codec is None else codec
+        self.runtime = runtime
+        self._default_name = default_name
+        self._identifiers: dict[tuple[Kind, timedelta], Identifier] = {}
+        self._paths: set[str] = set()
+        """Of requests whose route takes any path, as `_place` has named them."""
+
+    @property
+    def name(self) -> str:
+        """The name in the token."""
+        return Identifier(self.runtime, self._settings, self._codec, self._default_name).name
+
+    @property
+    def caller_selector(self) -> Selector | Literal[False]:
+        """``caller=``; None: the rules of `sources.caller`."""
+        return self._settings.caller
+
+    def covers(self, method: str) -> bool:
+        methods = self._settings.methods
+        return method not in SAFE if methods is None else method in methods
+
+    def call(
+        self, event: Mapping[str, Any], kind: Kind, invocation: Invocation, route: str | None = None
+    ) -> Call | None:
+        """
+        Return the call of *event*; None: its method is not protected, or ``without_key="run"`` lets it run.
+
+        *route*: its path template, where an Event Handler knows it.
+        Raises `KeyMissing` for a key that is malformed, or missing although required, and `CallerMissing`.
+        """
+        method = method_of(event)
+        if not self.covers(method):
+            self._warn_if_keyed(event, kind, method, route)
+            return None
+        try:
+            found = self.read(event, kind, method, invocation.request_id)
+        except OnceError as error:
+            self.of_kind(kind).refused(error, invocation, invocation.request_id)
+            raise
+        if found is None:
+            return None
+        warning = found.caller.warning
+        identifier = self.of_kind(kind, found.keep)
+        if warning is not None:
+            self.runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier.name)
+        call = identifier.call(found.unit, invocation, arguments=(event,))
+        separate = warning is None and found.caller is not NO_CALLER
+        if not found.hashed:
+            return call if separate else call._replace(separate=False)
+        kept = partial(self._stored_of, identifier, found, route or route_of(event))
+        return call._replace(separate=separate, stored_of=kept)
+
+    def _warn_if_keyed(self, event: Mapping[str, Any], kind: Kind, method: str, route: str | None) -> None:
+        """Report *event*, of a *method* that is not protected, if its client relies on a key."""
+        if self._settings.key is not None or self.runtime.disabled or not has_key(event):
+            return
+        known, where = _known(method), printable(route or route_of(event) or "(any path)")
+        named = f'"{method}", …' if known == method else "…"
+        reason = (
+            f"{known} {where}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
+            f"protect the method with methods={{{named}}}, or let clients send no key"
+        )
+        name = self.of_kind(kind).name
+        self.runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, name, of=(self, known, where))
+
+    def _stored_of(
+        self, identifier: Identifier, found: KeyedRequest, route: str | None, response: object
+    ) -> object:
+        """Return what is stored of *response* to the request *found*, which has no key, by its *route*."""
+        is_body = self._error_in is None and not (isinstance(response, dict) and "statusCode" in response)
+        if is_body:  # the shorthand of payload 2.0: it has no headers
+            return response
+        kept = stored_of(response, named=found.caller.joins_as_user)
+        if kept is Unavailable.WITHHELD:
+            method, path = found.unit.scope[:2]
+            where = f"{_known(str(method))} {self._place(str(path), route)}"
+            reason = (
+                f"{where}: the response sets a cookie or says no-store, and no user is named: it is "
+                'not stored, and duplicates get 409. Pass without_key="run", or exclude the route'
+            )
+            self.runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, where))
+        return kept
+
+    def _place(self, path: str, route: str | None) -> str:
+        """
+        Return where a request belongs, for the log: its *route*, or *path* if the route takes any path.
+
+        Clients invent paths, so only the first `MOST_PATHS` are distinguished.
+        """
+        if route is not None and route != "$default" and not _ANY_PATH.search(route):
+            return printable(route)
+        place = printable(path)
+        if len(self._paths) < MOST_PATHS:
+            self._paths.add(place)
+        return place if place in self._paths else "(other paths)"
+
+    def read(
+        self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
+    ) -> KeyedRequest | None:
+        """Return *event* as a unit, and its caller. Returns None and raises as `call` does."""
+        settings = self._settings
+        request = request_of(event, kind, method)
+        key = header_key(request.headers) if settings.key is None else None
+        hashed = settings.key is None and key is None
+        if hashed and settings.without_key == "run":
+            return None
+        if hashed and settings.without_key == "reject":
+            raise KeyMissing("the request has no Idempotency-Key: send one")
+        if settings.caller is None:
+            caller = caller_of(event, request.headers, hashed=hashed)
+        else:
+            caller = _selected(settings.caller, request, event)
+        if settings.unscoped == "refuse" and caller.is_nobody:
+            raise CallerMissing(caller.refusal)
+        envelope = envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
+        unit = unit_of(request, event, request_id, caller, key, envelope)
+        return KeyedRequest(unit, hashed, caller)
+
+    def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Identifier:
+        """Return the identifier of requests of *kind* whose outcomes are kept for *keep* by default."""
+        identifier = self._identifiers.get((kind, keep))
+        if identifier is None:
+            error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
+            settings = replace(self._settings, keep=self._settings.keep or keep)
+            identifier = Identifier(
+                self.runtime, settings, self._codec, self._default_name, error_in, Receiver.LAMBDA
+            )
+            self._identifiers[kind, keep] = identifier
+        return identifier
+
+    def _error_by_status(self, kind: Kind, response: object) -> ErrorResponse | None:
+        status = response_status(response, kind)
+        if status < STORED_BELOW or status in self._settings.store_status:
+            return None
+        return ErrorResponse(status, response)
+
+
+def _known(method: str) -> str:
+    """Return *method*, or a text in place of one that a client has invented."""
+    return method if method in HTTPMethod.__members__ else "(any method)"
+
+
+def _selected(
+    selector: str | Callable[..., object] | Literal[False], request: HttpRequest, event: Mapping[str, Any]
+) -> Caller:
+    """Return the caller of *event* by ``caller=``. Raises `CallerMissing` if that selects nothing."""
+    if selector is False:
+        return NO_CALLER
+    try:
+        if isinstance(selector, str):
+            # Header names in any case, and the cookies by name.
+            cookies = dict(cookies_of(event, request.headers))
+            found = select(selector, {**envelope_of(event, request.headers), "cookies": cookies}, "caller")
+            return given(found, are_parts=bool(labels_of(selector)))
+        return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
+    except BadRequest:
+        raise
+    except KeyMissing as error:
+        raise CallerMissing(str(error)) from None
+
+
+# ------------------------------------------------------------------ the handler
+
+
+def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that answers a duplicate request with the stored response."""
+    work = with_context(function)
+    check_of_one(settings, "the event", of_requests=True)
+    identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
+
+    def handle(event: Any, context: Any) -> Any:
+        kind = kind_of(event)
+        with runtime.invocation(context) as invocation:
+            try:
+                call = identifier.call(event, kind, invocation)
+                if call is None:
+                    return unprotected(work, event, context)
+                outcome = execute(runtime, work, call, event, context)
+            except Misconfigured:
+                raise  # not the fault of the client: the Errors metric of the function must alarm
+            except OnceError as error:
+                return respond(problem_of(settings, error), kind)
+        if isinstance(outcome, Replayed):
+            return replayed(apply_on_replay(settings, outcome), kind)
+        return outcome
+
+    return handler_like(function, handle, identifier)
+
+
+def problem_of(settings: Settings, error: OnceError) -> Problem:
+    """Return the problem document for *error*, passed through ``problem=``."""
+    problem = problem_for(error)
+    return problem if settings.problem is None else settings.problem(problem)
+
+
+# ------------------------------------------------------------------ responses
+
+REPLAYED: Final = "Idempotent-Replayed"
+"""The header that marks a stored response for the client."""
+
+_LOWEST, _HIGHEST = 100, 599
+
+
+def response_status(response: object, kind: Kind) -> int:
+    """
+    Return the status that the client gets for *response*.
+
+    Payload format 2.0 takes a response without statusCode for the body of a 200. The other kinds answer 502,
+    as for an invalid statusCode (API Gateway developer guide, "Lambda proxy integrations": malformed Lambda
+    proxy response).
+    """
+    if not isinstance(response, Mapping) or "statusCode" not in response:
+        return HTTPStatus.OK.value if kind.shorthand else HTTPStatus.BAD_GATEWAY.value
+    raw = response["statusCode"]
+    status = int(raw) if isinstance(raw, str) and raw.isascii() and raw.isdigit() else raw
+    if isinstance(status, int) and not isinstance(status, bool) and _LOWEST <= status <= _HIGHEST:
+        return status
+    return HTTPStatus.BAD_GATEWAY.value
+
+
+def stored_of(response: object, *, named: bool) -> object:
+    """
+    Return what is stored of *response* to a request without a key, which others may send as well.
+
+    It is an event's response or the form of an Event Handler's. One that sets a cookie or says ``no-store``
+    is for its own caller alone: if one is *named*, it is stored without its cookies; else it is withheld.
+    """
+    if not isinstance(response, Mapping):
+        return response
+    bare = _without_cookies(response)
+    if bare is response and not _says_no_store(response):
+        return response
+    return bare if named else Unavailable.WITHHELD
+
+
+def _without_cookies(response: Mapping[str, object]) -> Mapping[str, object]:
+    """Return *response* itself if it sets no cookie, else a copy that sets none."""
+    changed: dict[str, object] = {}
+    cookies = {"cookies"} if response.get("cookies") else set()
+    for field in HEADER_FIELDS:
+        headers = response.get(field)
+        if isinstance(headers, Mapping):
+            others = {name: value for name, value in headers.items() if str(name).lower() != "set-cookie"}
+            if len(others) < len(headers):
+                changed[field] = others
+    if not (changed or cookies):
+        return response
+    return {name: value for name, value in {**response, **changed}.items() if name not in cookies}
+
+
+def _says_no_store(response: Mapping[str, object]) -> bool:
+    found = (
+        each
+        for field in HEADER_FIELDS
+        for name, value in items_of(response.get(field))
+        if str(name).lower() == "cache-control"
+        for each in (value if isinstance(value, list | tuple) else [value])
+    )
+    return any(part.strip().lower() == "no-store" for each in found for part in str(each).split(","))
+
+
+def replayed(response: object, kind: Kind) -> object:
+    """
+    Return *response*, a stored one, with the header `Idempotent-Replayed: true`.
+
+    It is a copy. A response that *kind* would refuse is returned unchanged.
+    """
+    field: str = "headers"
+    if not isinstance(response, Mapping) or "statusCode" not in response:
+        if not kind.shorthand:
+            return response
+        # AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is, all else
+        # its JSON.
+        try:
+            body = response if isinstance(response, str) else json.dumps(response)
+        except TypeError:  # a Decimal, which Lambda writes as a number
+            body = as_json(JSON.dump(response))
+        headers = {"content-type": "application/json"}
+        response = {"statusCode": 200, "headers": headers, "body": body, "isBase64Encoded": False}
+    elif kind is Kind.ALB_MULTI or (kind is Kind.REST and response.get("multiValueHeaders") is not None):
+        field = "multiValueHeaders"
+    present = response.get(field)
+    mark = "true" if field == "headers" else ["true"]
+    return {**response, field: {**(present if isinstance(present, Mapping) else {}), REPLAYED: mark}}
+
+
+def respond(problem: Problem, kind: Kind) -> dict[str, object]:
+    """Return *problem* as a response to *kind* of event."""
+    headers: dict[str, object] = {"headers": problem.headers()}
+    if kind is Kind.ALB_MULTI:
+        headers = {"multiValueHeaders": {name: [value] for name, value in problem.headers().items()}}
+    body = json.dumps(problem.body())
+    return {"statusCode": problem.status, **headers, "body": body, "isBase64Encoded": False}

@@ -1,0 +1,139 @@
+"""
+`once.kafka`: what happens to a record of a topic, of Amazon MSK or a Kafka of your own.
+
+Its shared reader is in `records`; `streams` runs the batch in the order of each partition and makes the
+response, so a failure stops its partition alone. The value of a record is the payload, its position (topic,
+partition, offset, within the cluster) the key. A topic that is made again begins at offset 0 with other
+records, so the fingerprint is of timestamp and value.
+
+What we're not happy with: `_schema_value` uses Powertools' consumer, whose class decodes in a property.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.errors import Misconfigured
+from lambda_once.sources.envelopes import BadData, at, decoded, read_data, text_at
+from lambda_once.sources.records import Raw, RecordSource, grouped
+from lambda_once.sources.source import Source
+from lambda_once.sources.streams import stream_handler
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.kafka.schema_config import SchemaConfig
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.settings import Settings
+
+_MOST_OFFSET_DIGITS: Final = 19  # an offset is a signed integer of 64 bits
+
+
+def _partitions(event: object) -> list[list[object]]:
+    if getattr(event, "schema_config", None) is not None:
+        raise Misconfigured(
+            "once.kafka received the records of Powertools' kafka_consumer. Nothing ran. "
+            "Remove that decorator and pass its schema_config to once.kafka as schema="
+        )
+    return grouped(event, Source.KAFKA, "records")
+
+
+def _placed(record_of: Callable[[Raw], Any], raw: Raw) -> Unit:
+    """Return *raw*, made a record by *record_of*, with the id of the AWS Lambda developer guide."""
+    record = record_of(raw)
+    topic, partition, offset = text_at(raw, "topic"), _whole(at(raw, "partition")), _whole(at(raw, "offset"))
+    if topic is None or partition is None or offset is None:
+        return Unit(NOTHING, raw, record)
+    id_ = {"partition": f"{topic}-{partition}", "offset": offset}  # Kafka, "Partial batch response"
+    return Unit(NOTHING, raw, record, f"{topic}-{partition}/{offset}", id=id_)
+
+
+def _filled(unit: Unit, raw: Raw, *, has_schema: bool = False) -> Unit:
+    """Return *unit* with the value of *raw*: JSON, text or bytes, unless a schema says otherwise."""
+    if unit.delivery is None:
+        raise BadData("has no topic, partition or offset")
+    cluster, servers = text_at(raw, "eventSourceArn"), text_at(raw, "bootstrapServers")
+    if cluster is None and servers is None:
+        raise BadData("has no eventSourceArn and no bootstrapServers")
+    payload, value = None, raw.get("value")
+    if value is not None:  # None: a tombstone, the key's value is deleted
+        payload = _schema_value(unit.argument) if has_schema else read_data(value, "a value")
+    return unit._replace(
+        payload=payload,
+        key=f"{cluster or ','.join(sorted(str(servers).split(',')))}/{unit.delivery}",
+        stamp={"timestamp": raw.get("timestamp"), "value": value},
+        parsed=not (has_schema or isinstance(payload, bytes)),
+    )
+
+
+def _whole(number: object) -> int | None:
+    """Return *number*, which EventBridge Pipes writes as text for some; None if it is none."""
+    if isinstance(number, str) and number.isdecimal() and len(number) <= _MOST_OFFSET_DIGITS:
+        return int(number)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
+    """
+    Return the source of records whose values have *schema*; None: of text, JSON where it is JSON, or bytes.
+
+    Raises `Misconfigured` if *schema* is none, or cannot be read.
+    """
+    identity = "topic, partition and offset, within the cluster"
+    if schema is None:
+        from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
+
+        placed = partial(_placed, KafkaEventRecord)
+        return RecordSource(Source.KAFKA, placed, _filled, "the value", identity, _partitions)
+    placed, filled = partial(_placed, _record_class(schema)), partial(_filled, has_schema=True)
+    return RecordSource(Source.KAFKA, placed, filled, "the value, by its schema", identity, _partitions)
+
+
+def kafka_handler(
+    schema: SchemaConfig | None = None,
+) -> Callable[[Runtime, Callable[..., Any], Settings], Callable[..., Any]]:
+    """
+    Return what makes the Lambda handler that runs a function for each record, partition by partition.
+
+    Raises as `kafka_source` does.
+    """
+    return partial(stream_handler, kafka_source(schema))
+
+
+# ------------------------------------------------------------------ values by a schema
+
+
+def _record_class(schema: SchemaConfig) -> Callable[[dict[str, Any]], Any]:
+    """Return a function that decodes records by *schema*. Raises `Misconfigured` if the schema is invalid."""
+    try:
+        from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
+        from aws_lambda_powertools.utilities.kafka.deserializer.deserializer import get_deserializer
+        from aws_lambda_powertools.utilities.kafka.schema_config import SchemaConfig as Schema
+
+        if isinstance(schema, Schema):
+            get_deserializer(schema.value_schema_type, schema.value_schema, None)
+    except ImportError as error:
+        raise Misconfigured(
+            f"schema= needs {error.name}: install aws-lambda-powertools[kafka-consumer-avro] or "
+            "aws-lambda-powertools[kafka-consumer-protobuf]"
+        ) from error
+    except Exception as error:
+        raise Misconfigured(f"schema= cannot be read: {type(error).__name__}") from error
+    if not isinstance(schema, Schema):
+        raise Misconfigured(f"schema= must be Powertools' SchemaConfig, not a {type(schema).__name__}")
+    return lambda raw: ConsumerRecordRecords(raw, schema)
+
+
+def _schema_value(record: Any) -> object:
+    """Return the value of *record*, of such a class. Raises `BadData` if it does not fit its schema."""
+    try:
+        decoded(record.original_value)
+    except BadData as error:
+        raise BadData(f"has a value that {error}") from None
+    try:
+        return record.value
+    except Exception as error:  # noqa: BLE001  (the codecs, and a serializer of the user's, may raise anything)
+        # Not chained: messages of the codecs repeat the value.
+        raise BadData(f"has a value that does not fit its schema ({type(error).__name__})") from None

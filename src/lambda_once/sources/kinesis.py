@@ -1,0 +1,87 @@
+"""
+`once.kinesis`: what happens to a record of a Kinesis data stream.
+
+Its shared reader is in `records`; `streams` runs the batch in the order of its shard and makes the response.
+The data of a record is the payload, its eventID the key: one record is one piece of work, however often it is
+delivered. A producer's retry is another record, so work that a producer may repeat needs ``key=``.
+
+What we're not happy with: records that the Producer Library has aggregated are refused, not opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+
+from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.sources.envelopes import BadData, read_data, text_at
+from lambda_once.sources.records import Raw, RecordSource, records_of
+from lambda_once.sources.source import Source
+from lambda_once.sources.streams import in_stream, stream_handler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.settings import Settings
+
+_KPL_MAGIC: Final = b"\xf3\x89\x9a\xc2"
+_KPL_DIGEST: Final = 16
+"""Kinesis Producer Library, "KPL Aggregated Record Format": magic number, Protobuf message, its MD5."""
+_NESTED: Final = (
+    *("kinesisSchemaVersion", "partitionKey", "sequenceNumber", "data"),
+    "approximateArrivalTimestamp",
+)
+
+
+def _shard(event: object) -> list[list[object]]:
+    """Return the records of *event*, all of one shard."""
+    return [[_nested(raw) for raw in records_of(event, Source.KINESIS)]]
+
+
+def _nested(raw: object) -> object:
+    """Return *raw* as Lambda sends it: EventBridge Pipes has the fields of ``kinesis`` beside the others."""
+    if not isinstance(raw, dict) or "kinesis" in raw:
+        return raw
+    inner = {name: raw[name] for name in _NESTED if name in raw}
+    return {**{name: value for name, value in raw.items() if name not in inner}, "kinesis": inner}
+
+
+def _placed(raw: Raw) -> Unit:
+    number, group = (text_at(raw, "kinesis", name) for name in ("sequenceNumber", "partitionKey"))
+    return Unit(NOTHING, raw, KinesisStreamRecord(raw), number, id=number, group=group)
+
+
+def _filled(unit: Unit, raw: Raw) -> Unit:
+    event_id, arn = in_stream(unit, raw)
+    payload = read_data(raw["kinesis"].get("data"), raw=raw)
+    parsed, unread = not isinstance(payload, bytes), None
+    if isinstance(payload, bytes) and payload.startswith(_KPL_MAGIC):  # which is no UTF-8
+        message, digest = payload[len(_KPL_MAGIC) : -_KPL_DIGEST], payload[-_KPL_DIGEST:]
+        if hashlib.md5(message, usedforsecurity=False).digest() == digest:
+            raise BadData(
+                "is aggregated by the Kinesis Producer Library, so it holds several records; turn off "
+                "AggregationEnabled, or split it in a handler of your own with once.run for each"
+            )
+        unread = f"Record {event_id} begins like one of the Kinesis Producer Library, without its checksum."
+    # A consumer with enhanced fan-out has an ARN of its own, below the stream's.
+    key = f"{arn.partition('/consumer/')[0]}/{event_id}"
+    return unit._replace(payload=payload, delivery=event_id, key=key, parsed=parsed, unread=unread)
+
+
+KINESIS: Final = RecordSource(
+    Source.KINESIS,
+    _placed,
+    _filled,
+    "the data",
+    "the eventID, within the stream's ARN",
+    _shard,
+    piped_id="eventID",
+)
+
+
+def kinesis_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that runs *function* for each record of a shard, in order."""
+    return stream_handler(KINESIS, runtime, function, settings)

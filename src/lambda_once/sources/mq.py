@@ -1,0 +1,82 @@
+"""
+`once.mq`: what happens to a message of Amazon MQ, ActiveMQ or RabbitMQ.
+
+Its shared reader and runner are in `records`. The data of a message is the payload. An event source mapping
+of MQ knows no partial response: the handler tries all messages, raises the first error, and the whole batch
+is delivered again; what is done answers from its token.
+
+What we're not happy with: a message of RabbitMQ has the id that its sender gives, or none. Without one the
+payload's hash is the key, within the queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
+from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
+
+from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.decorators.handlers import handler_like
+from lambda_once.sources.envelopes import BadData, at, read_data, text_at
+from lambda_once.sources.records import Raw, Records, RecordSource, grouped
+from lambda_once.sources.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.settings import Settings
+
+
+def _is_rabbit(value: object) -> bool:
+    return at(value, "eventSource") == "aws:rmq"
+
+
+def _messages(event: object) -> list[list[object]]:
+    return grouped(event, Source.MQ, "rmqMessagesByQueue" if _is_rabbit(event) else "messages")
+
+
+def _placed(raw: Raw) -> Unit:
+    if _is_rabbit(raw):
+        return Unit(NOTHING, raw, RabbitMessage(raw), text_at(raw, "basicProperties", "messageId"))
+    return Unit(NOTHING, raw, ActiveMQMessage(raw), text_at(raw, "messageID"))
+
+
+def _filled(unit: Unit, raw: Raw) -> Unit:
+    queue: object = NOTHING  # what a sender's id counts in
+    if _is_rabbit(raw):
+        queue = text_at(raw, "eventSourceKey")
+        if queue is None:
+            raise BadData("has no queue")
+    elif unit.delivery is None:
+        raise BadData("has no messageID")
+    payload = read_data(raw.get("data"))
+    return unit._replace(
+        payload=payload,
+        key=NOTHING if unit.delivery is None else unit.delivery,
+        within=queue,
+        parsed=not isinstance(payload, bytes),
+        redelivered=raw.get("redelivered") is True,
+    )
+
+
+MQ: Final = RecordSource(
+    Source.MQ,
+    _placed,
+    _filled,
+    "the data",
+    "the messageID; of RabbitMQ messageId, within the queue and virtual host",
+    _messages,
+)
+
+
+def mq_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that runs *function* for each message, and raises the first error."""
+    records = Records(MQ, runtime, function, settings)
+
+    def handle(event: Any, context: Any) -> None:
+        for error in records.run(event, context).errors:
+            raise error
+
+    return handler_like(function, handle, records)

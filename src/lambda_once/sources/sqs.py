@@ -1,0 +1,98 @@
+"""
+`once.sqs`: what happens to a message of a queue, standard or FIFO.
+
+Its shared reader and runner are in `records`: `Records.run` reads each message by `_placed` and `_filled`,
+identifies it (`decorators/identify.py`) and runs the batch (`engine/batch.py`, which also keeps the order of
+message groups and stops before the deadline). The rule: SQS deletes a message unless the response names it,
+so the response names every message whose work isn't known to be done, and no other.
+
+What we're not happy with: a queue counts as FIFO by its name, ".fifo"; no field of a message says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.decorators.handlers import handler_like
+from lambda_once.errors import RetryLater
+from lambda_once.sources.envelopes import BadData, at, opened
+from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
+from lambda_once.sources.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.settings import Settings
+
+
+def _placed(raw: Raw) -> Unit:
+    """Return *raw*, a message, with its id; in a FIFO queue its group is where order counts."""
+    found, group = raw.get("messageId"), None
+    id_ = found if isinstance(found, str) and found else None
+    if str(raw.get("eventSourceARN")).endswith(".fifo"):
+        group = str(at(raw, "attributes", "MessageGroupId") or "")
+    return Unit(NOTHING, raw, SQSRecord(raw), id_, id=id_, group=group)
+
+
+def _filled(unit: Unit, raw: Raw) -> Unit:
+    """Return *unit* with what is in the body of *raw*; its key is that of an event in it, or of the queue."""
+    if unit.delivery is None:
+        raise BadData("has no messageId")
+    unit = opened(unit, raw, raw.get("body"), "body", raw.get("messageAttributes"))
+    count = at(raw, "attributes", "ApproximateReceiveCount")
+    if isinstance(count, str) and count != "1":
+        unit = unit._replace(redelivered=True)
+    if unit.group is None:
+        return unit
+    # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
+    key = [at(raw, "attributes", name) for name in ("MessageGroupId", "MessageDeduplicationId")]
+    return unit._replace(key=key) if all(isinstance(each, str) for each in key) else unit
+
+
+SQS: Final = RecordSource(
+    Source.SQS,
+    _placed,
+    _filled,
+    "the body",
+    "MessageGroupId and MessageDeduplicationId",
+    piped_id="messageId",
+)
+
+
+def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """
+    Return the Lambda handler that runs *function* for each message, and returns the failed ones.
+
+    EventBridge Pipes, which sends a list, gets their ids too, and no `BatchProcessingError` if all failed.
+    """
+    records = Records(SQS, runtime, function, settings)
+
+    def handle(event: Any, context: Any) -> Any:
+        failed = records.run(event, context)
+        if isinstance(event, list):
+            return pipe_response([*zip(failed.ids, failed.errors, strict=True)])
+        if failed.whole and settings.raise_on_entire_batch_failure:
+            _raise_unless_retried(failed.errors)
+        return failures(failed.ids)
+
+    return handler_like(function, handle, records)
+
+
+def _raise_unless_retried(errors: list[BaseException]) -> None:
+    """
+    Raise `BatchProcessingError`, as Powertools does if all records failed, those of *errors*.
+
+    The Errors metric alarms, and a mapping without ReportBatchItemFailures, which would take the response for
+    success and delete every message, is safe. A batch that only waits for other attempts is no failure.
+    """
+    if all(isinstance(error, RetryLater) for error in errors):
+        return
+    # The package first: threads that begin with its module `exceptions` could deadlock.
+    from aws_lambda_powertools.utilities import batch
+
+    children: list[Any] = [(type(error), error, error.__traceback__) for error in dict.fromkeys(errors)]
+    raise batch.exceptions.BatchProcessingError(f"all {len(errors)} records of the batch failed", children)
