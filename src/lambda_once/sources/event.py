@@ -157,14 +157,14 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
             redelivery = Redelivery.SAME_REQUEST if is_asynchronous(event) else Redelivery.ANY
-            pieces = units(event, invocation.request_id)
-            if settings.history is not None and len(pieces) > 1:
+            parts = units(event, invocation.request_id)
+            if settings.history is not None and len(parts) > 1:
                 raise Misconfigured(
-                    f"history= expects one record an event, as Powertools has keyed it; this has {len(pieces)}"
+                    f"history= expects one record an event, as Powertools has keyed it; this has {len(parts)}"
                 )
 
             def run(n: int, *, may_wait: bool) -> None:
-                unit, part = pieces[n]
+                unit, part = parts[n]
                 failures.pop(n, None)
                 try:
                     call = identifier.call(unit, invocation, arguments=(part,), redelivery=redelivery)
@@ -173,10 +173,10 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
                 except Exception as error:  # noqa: BLE001  (one bad record must not fail the others)
                     failures[n] = error
 
-            for n in range(len(pieces)):
-                run(n, may_wait=len(pieces) == 1)
+            for n in range(len(parts)):
+                run(n, may_wait=len(parts) == 1)
             # Those that must wait for another attempt do so after all that need not have run.
-            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(pieces) > 1):
+            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(parts) > 1):
                 run(n, may_wait=True)
         for n in sorted(failures):
             raise failures[n]
