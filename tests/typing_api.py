@@ -290,7 +290,7 @@ once.api_gateway(without_key="ignore")  # type: ignore[call-overload]
 once.api_gateway(unscoped="refuse")
 once.api_gateway(unscoped="allow")  # type: ignore[call-overload]
 once.route(without_key="run", methods={"POST"}, async_resolver=True)
-once.route(concurrency=5)  # type: ignore[call-arg]
+once.route(concurrency=5)  # type: ignore[arg-type]
 
 # ---------------------------------------------------------------------------------------------- function
 
@@ -437,7 +437,7 @@ def durable(event: dict[str, Any], context: DurableContext) -> None:
         if not isinstance(attempt, Replayed):
             assert_type(attempt.downstream_key(), str)
         attempt.complete(5)
-    with once.execution(context, key="k", name="n", scope="acme", lease=lease, cache=1):  # type: ignore[call-arg]
+    with once.execution(context, key="k", name="n", scope="acme", lease=lease, cache=1):  # type: ignore[arg-type]
         pass
     with once.execution(context, key="k", name="n"):  # type: ignore[call-arg]
         pass

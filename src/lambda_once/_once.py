@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Never, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from lambda_once.core.checks import checked_flag
 from lambda_once.core.signatures import title
@@ -24,52 +24,49 @@ from lambda_once.decorators.validation import (
 from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.reporter import Reporter, load
-from lambda_once.settings import Settings, Where, settings_of
+from lambda_once.policies import RELEASE, OnError, OnLapseOption
+from lambda_once.settings import (
+    AS_ONCE,
+    Pair,
+    Seal,
+    Settings,
+    Where,
+    given_in,
+    settings_of,
+    signature_of_options,
+)
 
 if TYPE_CHECKING:
-    from types import UnionType
-
     from aws_durable_execution_sdk_python.types import DurableContext
-    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
     from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
     from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
     from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
     from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-    from aws_lambda_powertools.utilities.typing import LambdaContext
 
     from lambda_once._signatures import (
-        ApiOptions,
-        BlockOptions,
-        C,
+        ApiDecorator,
         Coro,
-        E,
-        Event,
-        ExecutionOptions,
-        Handler,
+        EventDecorator,
+        FunctionDecorator,
         KafkaDecorator,
-        M,
         MessageDecorator,
-        OfEvents,
-        OfFunctions,
-        OfRecords,
-        OnceOptions,
-        OutcomeOptions,
         P,
-        QueueOptions,
+        QueueDecorator,
         R,
-        ResultOptions,
         StreamDecorator,
-        TypeForm,
     )
     from lambda_once.core.clock import Clock
+    from lambda_once.engine.history import HistorySource
     from lambda_once.engine.outcome import Outcome
+    from lambda_once.engine.replay import Replayed
     from lambda_once.integrations.durable import Execution
     from lambda_once.observability.reporter import AnyLogger, Hook, Namespaced
     from lambda_once.observability.traces import AnyTracer
     from lambda_once.sources.block import Begun
     from lambda_once.sources.outcome import Question
+    from lambda_once.sources.problems import Problem
     from lambda_once.stores.contract import Store
 
 
@@ -78,6 +75,12 @@ _OF_ONCE: Final = (
     "require_key",
 )
 """Arguments of `Once` that decorators do not accept."""
+
+
+def _of_work(arguments: Mapping[str, Any], where: Where) -> dict[str, Any]:
+    """Return the options among *arguments*; without a payload there is nothing to compare."""
+    compared = {} if arguments["payload"] is not NOTHING else {"fingerprint": False}
+    return given_in(arguments, where) | compared
 
 
 class Once:
@@ -112,11 +115,21 @@ class Once:
         tracer: AnyTracer | None = None,
         hooks: tuple[Hook, ...] | list[Hook] = (),
         require_key: bool = False,
-        **policies: Unpack[OnceOptions],
+        keep: timedelta | None = None,
+        lease: timedelta | None = None,
+        on_error: OnError = RELEASE,
+        on_lapse: OnLapseOption = None,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = "conflict",
+        cache: int = 0,
+        history: HistorySource | None = None,
+        seal: Seal | None = None,
+        seal_required: bool = False,
+        unscoped: Literal["warn", "refuse"] = "warn",
+        **unknown: Never,
     ) -> None:
         if misplaced:
             raise Misconfigured(f"Once takes its arguments by name, such as Once(table={misplaced[0]!r})")
-        self._defaults = settings_of(Settings(), policies, Where.ONCE, besides=_OF_ONCE)
+        self._defaults = settings_of(Settings(), given_in(locals(), Where.ONCE), Where.ONCE, besides=_OF_ONCE)
         check_parts(
             table=table,
             client=client,
@@ -131,54 +144,8 @@ class Once:
         self._runtime = Runtime(table, client, store, service, reporter)
         self._runtime.prepare()
 
-    @overload
-    def sqs(
-        self, f: Callable[[SQSRecord, C], object], /
-    ) -> Handler[Event, C, PartialItemFailureResponse]: ...
-    @overload
-    def sqs(
-        self, f: Callable[[SQSRecord], object], /
-    ) -> Handler[Event, LambdaContext, PartialItemFailureResponse]: ...
-    @overload
-    def sqs(
-        self,
-        f: None = None,
-        /,
-        *,
-        model: TypeForm,
-        key: str | Callable[[Any], object] = ...,
-        **options: Unpack[QueueOptions],
-    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
-    @overload
-    def sqs(
-        self,
-        f: None = None,
-        /,
-        *,
-        model: type[M] | UnionType,
-        key: str | Callable[[M], object] = ...,
-        **options: Unpack[QueueOptions],
-    ) -> OfRecords[M, PartialItemFailureResponse]: ...
-    @overload
-    def sqs(
-        self,
-        f: None = None,
-        /,
-        *,
-        model: object,
-        key: str | Callable[[M], object] = ...,
-        **options: Unpack[QueueOptions],
-    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
-    @overload
-    def sqs(
-        self,
-        f: None = None,
-        /,
-        *,
-        key: str | Callable[[SQSRecord], object] = ...,
-        **options: Unpack[QueueOptions],
-    ) -> OfRecords[SQSRecord, PartialItemFailureResponse]: ...
-    def sqs(self, f: Any = None, /, **options: Any) -> Any:
+    @property
+    def sqs(self) -> QueueDecorator[SQSRecord]:
         """
         Turn a function of one record into a handler of SQS batches, standard or FIFO.
 
@@ -188,14 +155,14 @@ class Once:
         """
         from lambda_once.sources.sqs import sqs_handler
 
-        return self._decorator("once.sqs", sqs_handler, Where.QUEUE, f, options)
+        return self._decorator("sqs", sqs_handler, Where.QUEUE)
 
     @property
     def sns(self) -> MessageDecorator[SNSEventRecord]:
         """Turn a function of one notification into a handler of SNS events; it raises the first error."""
         from lambda_once.sources.sns import sns_handler
 
-        return self._messages("once.sns", sns_handler)
+        return self._decorator("sns", sns_handler, Where.MESSAGES)
 
     @property
     def kinesis(self) -> StreamDecorator[KinesisStreamRecord]:
@@ -209,14 +176,14 @@ class Once:
         """
         from lambda_once.sources.kinesis import kinesis_handler
 
-        return self._stream("once.kinesis", kinesis_handler)
+        return self._decorator("kinesis", kinesis_handler, Where.STREAM)
 
     @property
     def dynamodb_stream(self) -> StreamDecorator[DynamoDBRecord]:
         """Turn a function of one change into a handler of DynamoDB Streams, as `kinesis` does."""
         from lambda_once.sources.dynamodb_stream import dynamodb_stream_handler
 
-        return self._stream("once.dynamodb_stream", dynamodb_stream_handler)
+        return self._decorator("dynamodb_stream", dynamodb_stream_handler, Where.STREAM)
 
     @property
     def kafka(self) -> KafkaDecorator:
@@ -228,59 +195,24 @@ class Once:
         """
         from lambda_once.sources.kafka import kafka_handler
 
-        def decorator(f: Any = None, /, *, schema: Any = None, **options: Any) -> Any:
-            return self._stream("once.kafka", kafka_handler(schema))(f, **options)
-
-        return decorator
+        return self._decorator("kafka", kafka_handler, Where.STREAM, "schema")
 
     @property
     def mq(self) -> MessageDecorator[ActiveMQMessage | RabbitMessage]:
         """Turn a function of one message into a handler of Amazon MQ batches; it raises the first error."""
         from lambda_once.sources.mq import mq_handler
 
-        return self._messages("once.mq", mq_handler)
+        return self._decorator("mq", mq_handler, Where.MESSAGES)
 
-    @overload
-    def event(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
-    @overload
-    def event(self, f: Callable[[E, C], R], /) -> Handler[E, C, R]: ...
-    @overload
-    def event(self, f: Callable[[E], Coro[R]], /) -> Handler[E, LambdaContext, R]: ...
-    @overload
-    def event(self, f: Callable[[E], R], /) -> Handler[E, LambdaContext, R]: ...
-    @overload
-    def event(
-        self,
-        f: None = None,
-        /,
-        *,
-        key: str | Callable[..., object] = ...,
-        **options: Unpack[ResultOptions],
-    ) -> OfEvents: ...
-    def event(self, f: Any = None, /, **options: Any) -> Any:
+    @property
+    def event(self) -> EventDecorator:
         """Make a handler of EventBridge, S3, Step Functions or direct events take effect once per event."""
         from lambda_once.sources.event import event_handler
 
-        return self._decorator("once.event", event_handler, Where.CALL, f, options)
+        return self._decorator("event", event_handler, Where.CALL)
 
-    @overload
-    def api_gateway(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
-    @overload
-    def api_gateway(self, f: Callable[[E, C], R], /) -> Handler[E, C, R]: ...
-    @overload
-    def api_gateway(self, f: Callable[[E], Coro[R]], /) -> Handler[E, LambdaContext, R]: ...
-    @overload
-    def api_gateway(self, f: Callable[[E], R], /) -> Handler[E, LambdaContext, R]: ...
-    @overload
-    def api_gateway(
-        self,
-        f: None = None,
-        /,
-        *,
-        key: str | Callable[[Any], object] = ...,
-        **options: Unpack[ApiOptions],
-    ) -> OfEvents: ...
-    def api_gateway(self, f: Any = None, /, **options: Any) -> Any:
+    @property
+    def api_gateway(self) -> ApiDecorator:
         """
         Make a handler of HTTP requests take effect once per request, and replay its response.
 
@@ -296,14 +228,34 @@ class Once:
         """
         from lambda_once.sources.http import api_handler
 
-        return self._decorator("once.api_gateway", api_handler, Where.API, f, options)
+        return self._decorator("api_gateway", api_handler, Where.API)
 
     def route(
         self,
         *misplaced: Never,
-        key: str | Callable[[Any], object] | None = None,
         async_resolver: bool = False,
-        **options: Unpack[ApiOptions],
+        name: str | Callable[..., Any] | None = None,
+        key: str | Callable[[Any], object] | None = None,
+        scope: str | Callable[..., object] | None = None,
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        on_replay: Callable[[Any, Replayed], Any] | None = None,
+        methods: Collection[str] | None = None,
+        without_key: Literal["hash", "reject", "run"] = "hash",
+        unscoped: Literal["warn", "refuse"] = AS_ONCE,
+        store_status: Collection[int] = frozenset(),
+        problem: Callable[[Problem], Problem] | None = None,
+        caller: str | Callable[[Any], object] | Literal[False] | None = None,
+        **unknown: Never,
     ) -> Callable[..., Any]:
         """
         Return a middleware that protects one route of a Powertools Event Handler.
@@ -313,38 +265,47 @@ class Once:
         """
         from lambda_once.integrations.event_handler import Route, middleware_of
 
+        arguments = locals()
         checked_flag("async_resolver", async_resolver)
         if misplaced:
             raise Misconfigured(
                 "once.route returns a middleware and takes only options: "
                 'write @app.post("/pay", middlewares=[once.route()])'
             )
-        given = dict(options) if key is None else {**options, "key": key}
-        settings = self._settings(given, Where.API)
+        settings = self._settings(given_in(arguments, Where.API), Where.API)
         if self._require_key:
             check_key("once.route", "a route", settings, Where.API)
         load()
         return middleware_of(Route(self._runtime, settings), async_resolver=async_resolver)
 
-    @overload
-    def function(self, f: Callable[P, R], /) -> Callable[P, R]: ...
-    @overload
-    def function(
-        self,
-        f: None = None,
-        /,
-        *,
-        key: str | Callable[..., object] = ...,
-        **options: Unpack[ResultOptions],
-    ) -> OfFunctions: ...
-    def function(self, f: Any = None, /, **options: Any) -> Any:
+    @property
+    def function(self) -> FunctionDecorator:
         """Make a function or method, plain or async, take effect once per key of its arguments."""
         from lambda_once.sources.function import protected_function
 
-        return self._decorator("once.function", protected_function, Where.CALL, f, options)
+        return self._decorator("function", protected_function, Where.CALL)
 
     def begin(
-        self, key: object, *, scope: object = None, payload: object = NOTHING, **options: Unpack[BlockOptions]
+        self,
+        key: object,
+        *,
+        scope: object = None,
+        payload: object = NOTHING,
+        name: str | Callable[..., Any],
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        returns: Any = None,
+        codec: Pair | None = None,
+        **unknown: Never,
     ) -> Begun:
         """
         Return a context manager, plain or async, for a block of work with one *key*.
@@ -356,8 +317,7 @@ class Once:
         """
         from lambda_once.sources.block import begun
 
-        given = dict(options) | ({"fingerprint": False} if payload is NOTHING else {})
-        settings = self._settings(given, Where.BLOCK)
+        settings = self._settings(_of_work(locals(), Where.BLOCK), Where.BLOCK)
         caller = sys._getframe(1)  # noqa: SLF001  (text in returns= is evaluated there)
         return begun(self._runtime, settings, caller, key, scope, payload)
 
@@ -369,7 +329,15 @@ class Once:
         lease: timedelta,
         scope: object = None,
         payload: object = NOTHING,
-        **options: Unpack[ExecutionOptions],
+        name: str | Callable[..., Any],
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        returns: Any = None,
+        codec: Pair | None = None,
+        **unknown: Never,
     ) -> Execution:
         """
         Return a context manager for a durable execution with one *key*; *context* is its DurableContext.
@@ -379,8 +347,7 @@ class Once:
         """
         from lambda_once.integrations.durable import execution
 
-        given = {**options, "lease": lease} | ({"fingerprint": False} if payload is NOTHING else {})
-        settings = self._settings(given, Where.EXECUTION)
+        settings = self._settings(_of_work(locals(), Where.EXECUTION), Where.EXECUTION)
         caller = sys._getframe(1)  # noqa: SLF001  (text in returns= is evaluated there)
         return execution(self._runtime, settings, caller, context, key, scope, payload)
 
@@ -414,7 +381,11 @@ class Once:
         name: str,
         scope: object = None,
         returns: type[R],
-        **options: Unpack[OutcomeOptions],
+        codec: Pair | None = None,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        **unknown: Never,
     ) -> Outcome[R]: ...
     @overload
     def outcome(
@@ -424,9 +395,25 @@ class Once:
         name: str,
         scope: object = None,
         returns: Any = None,
-        **options: Unpack[OutcomeOptions],
+        codec: Pair | None = None,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        **unknown: Never,
     ) -> Outcome[Any]: ...
-    def outcome(self, key: object, *, scope: object = None, **options: Any) -> Outcome[Any]:
+    def outcome(
+        self,
+        key: object,
+        *,
+        name: str,
+        scope: object = None,
+        returns: Any = None,
+        codec: Pair | None = None,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        **unknown: Never,
+    ) -> Outcome[Any]:
         """
         Return the outcome of *key*, without running anything.
 
@@ -437,7 +424,7 @@ class Once:
 
         Raises `StoreUnavailable` if the table does not respond, `KeyMissing`, and `Misconfigured`.
         """
-        return self._question(key, scope, options).answer()
+        return self._question(key, scope, given_in(locals(), Where.OUTCOME)).answer()
 
     @overload
     def aoutcome(
@@ -447,7 +434,11 @@ class Once:
         name: str,
         scope: object = None,
         returns: type[R],
-        **options: Unpack[OutcomeOptions],
+        codec: Pair | None = None,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        **unknown: Never,
     ) -> Coro[Outcome[R]]: ...
     @overload
     def aoutcome(
@@ -457,13 +448,30 @@ class Once:
         name: str,
         scope: object = None,
         returns: Any = None,
-        **options: Unpack[OutcomeOptions],
+        codec: Pair | None = None,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        **unknown: Never,
     ) -> Coro[Outcome[Any]]: ...
-    def aoutcome(self, key: object, *, scope: object = None, **options: Any) -> Coro[Outcome[Any]]:
+    def aoutcome(
+        self,
+        key: object,
+        *,
+        name: str,
+        scope: object = None,
+        returns: Any = None,
+        codec: Pair | None = None,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        **unknown: Never,
+    ) -> Coro[Outcome[Any]]:
         """Do what `outcome` does, off the event loop. The result is read at once."""
         from lambda_once.engine.waiting import off_loop
 
-        return off_loop(partial(self._question(key, scope, options).answer, at_once=True))
+        question = self._question(key, scope, given_in(locals(), Where.OUTCOME))
+        return off_loop(partial(question.answer, at_once=True))
 
     def invocation(self, context: object) -> AbstractContextManager[object]:
         """Return a context manager in which protected work takes its remaining time from *context*."""
@@ -488,30 +496,34 @@ class Once:
         check_shared(settings.name, self._runtime)
         return settings
 
-    def _messages(self, name: str, make: Callable[..., Any]) -> MessageDecorator[Any]:
-        return lambda f=None, /, **options: self._decorator(name, make, Where.MESSAGES, f, options)
-
-    def _stream(self, name: str, make: Callable[..., Any]) -> StreamDecorator[Any]:
-        return lambda f=None, /, **options: self._decorator(name, make, Where.STREAM, f, options)
-
     def _decorator(
-        self,
-        name: str,
-        make: Callable[..., Any],
-        where: Where,
-        function: Any,
-        options: Mapping[str, Any],
-    ) -> Any:
-        settings = self._settings(options, where)
+        self, name: str, make: Callable[..., Any], where: Where, *others: str
+    ) -> Callable[..., Any]:
+        """Return the decorator ``once.name``. *others*, not among the options, are what *make* takes."""
 
-        def decorate(f: Any) -> Any:
-            check_decorated(name, f)
-            check_concurrency(f, options.get("concurrency"))
-            if self._require_key:
-                check_key(name, title(f), settings, where)
-            load()
-            decorated = make(self._runtime, f, settings)
-            self._runtime.names.add(decorated, settings.name)
-            return decorated
+        def decorator(f: Any = None, /, **options: Any) -> Any:
+            maker = make(*(options.pop(other, None) for other in others)) if others else make
+            settings = self._settings(options, where)
 
-        return decorate if function is None else decorate(function)
+            def decorate(function: Any) -> Any:
+                check_decorated(f"once.{name}", function)
+                check_concurrency(function, options.get("concurrency"))
+                if self._require_key:
+                    check_key(f"once.{name}", title(function), settings, where)
+                load()
+                decorated = maker(self._runtime, function, settings)
+                self._runtime.names.add(decorated, settings.name)
+                return decorated
+
+            return decorate if f is None else decorate(f)
+
+        decorator.__name__ = name
+        decorator.__qualname__ = f"once.{name}"
+        decorator.__doc__ = getattr(type(self), name).__doc__
+        decorator.__signature__ = signature_of_options(where, *others)  # type: ignore[attr-defined]
+        return decorator
+
+
+_NAMED: Final[Any] = (Once.begin, Once.execution, Once.outcome, Once.aoutcome)
+for _method in _NAMED:
+    _method.__kwdefaults__["name"] = None  # it is required: whoever forgets it gets our words, not Python's

@@ -1,4 +1,9 @@
-"""The types of decorators and options, for type checkers. The options themselves are in `settings`."""
+"""
+The decorators' parameters and types, for editors and type checkers; nothing here is imported at run time.
+
+The options themselves are in `settings`; a test compares names, defaults and types. Each decorator lists its
+options once; its forms with ``model=``, which only tell what the function gets, take them as a `TypedDict`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,6 @@ from typing import (
     Literal,
     ParamSpec,
     Protocol,
-    Required,
     TypeAlias,
     TypedDict,
     TypeVar,
@@ -21,12 +25,14 @@ from typing import (
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import GiveUp
 from lambda_once.policies import OnError, OnLapseOption
+from lambda_once.settings import AS_ONCE, Pair, Seal
 from lambda_once.sources.problems import Problem
 
 if TYPE_CHECKING:
     from types import UnionType
     from typing import _SpecialForm
 
+    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
     from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
     from aws_lambda_powertools.utilities.kafka.schema_config import SchemaConfig
@@ -77,8 +83,27 @@ class OfRecords(Protocol[M_co, R_co]):
     def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, R_co]: ...
 
 
+class OfEvents(Protocol):
+    """`Once.event` and `Once.api_gateway` after their options are given."""
+
+    @overload
+    def __call__(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E, C], R], /) -> Handler[E, C, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E], Coro[R]], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E], R], /) -> Handler[E, LambdaContext, R]: ...
+
+
+class OfFunctions(Protocol):
+    """`Once.function` after its options are given."""
+
+    def __call__(self, f: Callable[P, R], /) -> Callable[P, R]: ...
+
+
 class MessageDecorator(Protocol[M_co]):
-    """`Once.sns` and `Once.mq`, with or without options; messages are *M_co*."""
+    """`Once.sns` and `Once.mq`; messages are *M_co*."""
 
     @overload
     def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, None]: ...
@@ -90,8 +115,30 @@ class MessageDecorator(Protocol[M_co]):
         f: None = None,
         /,
         *,
+        name: str | Callable[..., Any] | None = None,
+        key: str | Callable[[M_co], object] | None = None,
+        scope: str | Callable[..., object] | None = None,
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        model: None = None,
+    ) -> OfRecords[M_co, None]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
         model: TypeForm,
-        key: str | Callable[[Any], object] = ...,
+        key: str | Callable[[Any], object] | None = None,
         **options: Unpack[RecordOptions],
     ) -> OfRecords[Any, None]: ...
     @overload
@@ -101,7 +148,7 @@ class MessageDecorator(Protocol[M_co]):
         /,
         *,
         model: type[M] | UnionType,
-        key: str | Callable[[M], object] = ...,
+        key: str | Callable[[M], object] | None = None,
         **options: Unpack[RecordOptions],
     ) -> OfRecords[M, None]: ...
     @overload
@@ -111,22 +158,80 @@ class MessageDecorator(Protocol[M_co]):
         /,
         *,
         model: object,
-        key: str | Callable[[M], object] = ...,
+        key: str | Callable[[M], object] | None = None,
         **options: Unpack[RecordOptions],
     ) -> OfRecords[Any, None]: ...
+
+
+class QueueDecorator(Protocol[M_co]):
+    """`Once.sqs`; messages are *M_co*."""
+
+    @overload
+    def __call__(
+        self, f: Callable[[M_co, C], object], /
+    ) -> Handler[Event, C, PartialItemFailureResponse]: ...
+    @overload
+    def __call__(
+        self, f: Callable[[M_co], object], /
+    ) -> Handler[Event, LambdaContext, PartialItemFailureResponse]: ...
     @overload
     def __call__(
         self,
         f: None = None,
         /,
         *,
-        key: str | Callable[[M_co], object] = ...,
-        **options: Unpack[RecordOptions],
-    ) -> OfRecords[M_co, None]: ...
+        name: str | Callable[..., Any] | None = None,
+        key: str | Callable[[M_co], object] | None = None,
+        scope: str | Callable[..., object] | None = None,
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        model: None = None,
+        concurrency: int = 10,
+        raise_on_entire_batch_failure: bool = True,
+    ) -> OfRecords[M_co, PartialItemFailureResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: TypeForm,
+        key: str | Callable[[Any], object] | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M] | UnionType,
+        key: str | Callable[[M], object] | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[M, PartialItemFailureResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        key: str | Callable[[M], object] | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
 
 
 class StreamDecorator(Protocol[M_co]):
-    """`Once.kinesis` and the other streams, with or without options; records are *M_co*."""
+    """`Once.kinesis` and `Once.dynamodb_stream`; records are *M_co*."""
 
     @overload
     def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, StreamResponse]: ...
@@ -138,9 +243,34 @@ class StreamDecorator(Protocol[M_co]):
         f: None = None,
         /,
         *,
+        name: str | Callable[..., Any] | None = None,
+        key: str | Callable[[M_co], object] | None = None,
+        scope: str | Callable[..., object] | None = None,
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        model: None = None,
+        concurrency: int = 10,
+        report_failures: bool = False,
+        on_give_up: Callable[[M_co, GiveUp], object] | None = None,
+    ) -> OfRecords[M_co, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
         model: TypeForm,
-        key: str | Callable[[Any], object] = ...,
-        on_give_up: Callable[[M_co, GiveUp], object] = ...,
+        key: str | Callable[[Any], object] | None = None,
+        on_give_up: Callable[[M_co, GiveUp], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[Any, StreamResponse]: ...
     @overload
@@ -150,8 +280,8 @@ class StreamDecorator(Protocol[M_co]):
         /,
         *,
         model: type[M] | UnionType,
-        key: str | Callable[[M], object] = ...,
-        on_give_up: Callable[[M_co, GiveUp], object] = ...,
+        key: str | Callable[[M], object] | None = None,
+        on_give_up: Callable[[M_co, GiveUp], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[M, StreamResponse]: ...
     @overload
@@ -161,20 +291,10 @@ class StreamDecorator(Protocol[M_co]):
         /,
         *,
         model: object,
-        key: str | Callable[[M], object] = ...,
-        on_give_up: Callable[[M_co, GiveUp], object] = ...,
+        key: str | Callable[[M], object] | None = None,
+        on_give_up: Callable[[M_co, GiveUp], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[Any, StreamResponse]: ...
-    @overload
-    def __call__(
-        self,
-        f: None = None,
-        /,
-        *,
-        key: str | Callable[[M_co], object] = ...,
-        on_give_up: Callable[[M_co, GiveUp], object] = ...,
-        **options: Unpack[StreamOptions],
-    ) -> OfRecords[M_co, StreamResponse]: ...
 
 
 class KafkaDecorator(Protocol):
@@ -194,10 +314,47 @@ class KafkaDecorator(Protocol):
         f: None = None,
         /,
         *,
+        schema: None = None,
+        name: str | Callable[..., Any] | None = None,
+        key: str | Callable[[KafkaEventRecord], object] | None = None,
+        scope: str | Callable[..., object] | None = None,
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        model: None = None,
+        concurrency: int = 10,
+        report_failures: bool = False,
+        on_give_up: Callable[[KafkaEventRecord, GiveUp], object] | None = None,
+    ) -> OfRecords[KafkaEventRecord, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        schema: SchemaConfig,
+        key: str | Callable[[ConsumerRecordRecords], object] | None = None,
+        on_give_up: Callable[[ConsumerRecordRecords, GiveUp], object] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[ConsumerRecordRecords, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
         model: TypeForm,
-        schema: SchemaConfig = ...,
-        key: str | Callable[[Any], object] = ...,
-        on_give_up: Callable[[Any, GiveUp], object] = ...,
+        schema: SchemaConfig | None = None,
+        key: str | Callable[[Any], object] | None = None,
+        on_give_up: Callable[[Any, GiveUp], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[Any, StreamResponse]: ...
     @overload
@@ -207,9 +364,9 @@ class KafkaDecorator(Protocol):
         /,
         *,
         model: type[M] | UnionType,
-        schema: SchemaConfig = ...,
-        key: str | Callable[[M], object] = ...,
-        on_give_up: Callable[[Any, GiveUp], object] = ...,
+        schema: SchemaConfig | None = None,
+        key: str | Callable[[M], object] | None = None,
+        on_give_up: Callable[[Any, GiveUp], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[M, StreamResponse]: ...
     @overload
@@ -219,36 +376,15 @@ class KafkaDecorator(Protocol):
         /,
         *,
         model: object,
-        schema: SchemaConfig = ...,
-        key: str | Callable[[M], object] = ...,
-        on_give_up: Callable[[Any, GiveUp], object] = ...,
+        schema: SchemaConfig | None = None,
+        key: str | Callable[[M], object] | None = None,
+        on_give_up: Callable[[Any, GiveUp], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[Any, StreamResponse]: ...
-    @overload
-    def __call__(
-        self,
-        f: None = None,
-        /,
-        *,
-        schema: SchemaConfig,
-        key: str | Callable[[ConsumerRecordRecords], object] = ...,
-        on_give_up: Callable[[ConsumerRecordRecords, GiveUp], object] = ...,
-        **options: Unpack[StreamOptions],
-    ) -> OfRecords[ConsumerRecordRecords, StreamResponse]: ...
-    @overload
-    def __call__(
-        self,
-        f: None = None,
-        /,
-        *,
-        key: str | Callable[[KafkaEventRecord], object] = ...,
-        on_give_up: Callable[[KafkaEventRecord, GiveUp], object] = ...,
-        **options: Unpack[StreamOptions],
-    ) -> OfRecords[KafkaEventRecord, StreamResponse]: ...
 
 
-class OfEvents(Protocol):
-    """`Once.event` and `Once.api_gateway` with options."""
+class EventDecorator(Protocol):
+    """`Once.event`."""
 
     @overload
     def __call__(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -258,123 +394,131 @@ class OfEvents(Protocol):
     def __call__(self, f: Callable[[E], Coro[R]], /) -> Handler[E, LambdaContext, R]: ...
     @overload
     def __call__(self, f: Callable[[E], R], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        name: str | Callable[..., Any] | None = None,
+        key: str | Callable[..., object] | None = None,
+        scope: str | Callable[..., object] | None = None,
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        returns: Any = None,
+        codec: Pair | None = None,
+        on_replay: Callable[[Any, Replayed], Any] | None = None,
+    ) -> OfEvents: ...
 
 
-class OfFunctions(Protocol):
-    """`Once.function` with options."""
+class ApiDecorator(Protocol):
+    """`Once.api_gateway`."""
 
+    @overload
+    def __call__(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E, C], R], /) -> Handler[E, C, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E], Coro[R]], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E], R], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        name: str | Callable[..., Any] | None = None,
+        key: str | Callable[[Any], object] | None = None,
+        scope: str | Callable[..., object] | None = None,
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        on_replay: Callable[[Any, Replayed], Any] | None = None,
+        methods: Collection[str] | None = None,
+        without_key: Literal["hash", "reject", "run"] = "hash",
+        unscoped: Literal["warn", "refuse"] = AS_ONCE,
+        store_status: Collection[int] = frozenset(),
+        problem: Callable[[Problem], Problem] | None = None,
+        caller: str | Callable[[Any], object] | Literal[False] | None = None,
+    ) -> OfEvents: ...
+
+
+class FunctionDecorator(Protocol):
+    """`Once.function`."""
+
+    @overload
     def __call__(self, f: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        name: str | Callable[..., Any] | None = None,
+        key: str | Callable[..., object] | None = None,
+        scope: str | Callable[..., object] | None = None,
+        fingerprint: str | Literal[False] | None = None,
+        ignore: Sequence[str] = (),
+        keep: timedelta | None = AS_ONCE,
+        lease: timedelta | None = AS_ONCE,
+        on_error: OnError = AS_ONCE,
+        on_lapse: OnLapseOption = AS_ONCE,
+        on_in_progress: Literal["conflict", "wait"] | timedelta = AS_ONCE,
+        cache: int = AS_ONCE,
+        history: HistorySource | None = AS_ONCE,
+        seal: Seal | None = AS_ONCE,
+        seal_required: bool = AS_ONCE,
+        returns: Any = None,
+        codec: Pair | None = None,
+        on_replay: Callable[[Any, Replayed], Any] | None = None,
+    ) -> OfFunctions: ...
 
 
-class Policies(TypedDict, total=False):
-    """The policies, for `Once` and for each decorator."""
+class RecordOptions(TypedDict, total=False):
+    """Options of every decorator of records, except key and model; `MessageDecorator` has the defaults."""
 
-    keep: timedelta | None
-    """How long an outcome is replayed. Default: 14 days; for APIs 1 day, 5 minutes without a key."""
-    lease: timedelta | None
-    """How long an attempt is assumed to be alive. Default: the remaining time plus 2 s."""
-    on_error: OnError
-    """RELEASE, STORE or HOLD, a mapping from exception classes to these, or a callable."""
-    on_lapse: OnLapseOption
-    """``take_over``, ``hold`` or a probe. Default: take over, or hold if ``on_error`` can be HOLD."""
-    on_in_progress: Literal["conflict", "wait"] | timedelta
-    """``wait`` waits up to 30 s for the other attempt's outcome; a `timedelta` at most that long."""
-    cache: int
-    """How many outcomes an execution environment keeps in memory, for at most five minutes."""
-    history: HistorySource | None
-    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
-    """Functions that encrypt and decrypt results and error messages, given bytes and a context string."""
-    seal_required: bool
-    """Whether to refuse a stored outcome that is not sealed; duplicates get `ResultUnavailable`."""
-
-
-class OnceOptions(Policies, total=False):
-    """For `Once`; they apply to each of its decorators that accepts them."""
-
-    unscoped: Literal["warn", "refuse"]
-    """Whether an HTTP request whose caller is unknown is logged or gets 400."""
-
-
-class Options(Policies, total=False):
-    """Options of every decorator, except the key."""
-
-    name: str | Callable[..., Any]
+    name: str | Callable[..., Any] | None
+    scope: str | Callable[..., object] | None
+    fingerprint: str | Literal[False] | None
     ignore: Sequence[str]
-    fingerprint: str | Literal[False]
-
-
-class RecordOptions(Options, total=False):
-    """For `Once.sns` and `Once.mq`; `Once.sqs` and the streams add more."""
-
-    scope: str | Callable[..., object]
+    keep: timedelta | None
+    lease: timedelta | None
+    on_error: OnError
+    on_lapse: OnLapseOption
+    on_in_progress: Literal["conflict", "wait"] | timedelta
+    cache: int
+    history: HistorySource | None
+    seal: Seal | None
+    seal_required: bool
 
 
 class QueueOptions(RecordOptions, total=False):
-    """For `Once.sqs`."""
+    """Those of `Once.sqs`."""
 
     concurrency: int
     raise_on_entire_batch_failure: bool
 
 
 class StreamOptions(RecordOptions, total=False):
-    """For `Once.kinesis` and the other streams."""
+    """Those of `Once.kinesis`, `Once.dynamodb_stream` and `Once.kafka`, except ``on_give_up``."""
 
     concurrency: int
     report_failures: bool
-
-
-class ReplayOptions(Options, total=False):
-    """For decorators that return the stored result to duplicates."""
-
-    scope: str | Callable[..., object]
-    on_replay: Callable[[Any, Replayed], Any]
-
-
-class ResultOptions(ReplayOptions, total=False):
-    """For `Once.event` and `Once.function`."""
-
-    returns: Any
-    codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
-
-
-class BlockOptions(Policies, total=False):
-    """For `Once.begin`, whose key and scope are values."""
-
-    name: Required[str | Callable[..., Any]]
-    ignore: Sequence[str]
-    fingerprint: str | Literal[False]
-    returns: Any
-    codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
-
-
-class ExecutionOptions(TypedDict, total=False):
-    """For `Once.execution`."""
-
-    name: Required[str | Callable[..., Any]]
-    keep: timedelta | None
-    on_error: OnError
-    on_lapse: OnLapseOption
-    ignore: Sequence[str]
-    fingerprint: str | Literal[False]
-    returns: Any
-    codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
-
-
-class OutcomeOptions(TypedDict, total=False):
-    """For `Once.outcome`: the same values as for the work."""
-
-    codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
-    history: HistorySource | None
-    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
-    seal_required: bool
-
-
-class ApiOptions(ReplayOptions, total=False):
-    """For `Once.api_gateway` and `Once.route`."""
-
-    methods: Collection[str]
-    without_key: Literal["hash", "reject", "run"]
-    unscoped: Literal["warn", "refuse"]
-    store_status: Collection[int]
-    problem: Callable[[Problem], Problem]
-    caller: str | Callable[[Any], object] | Literal[False]

@@ -1,19 +1,24 @@
 """
 The options of `Once` and its decorators.
 
-Each field of `Settings` has the default of an option, the check of its values, and where it is accepted.
-What a decorator accepts, and the messages, derive from these fields; tests compare docs/reference.md and the
-types in `_signatures.py` with them.
+Each field of `Settings` has the type of an option, its default, the check of its values, and where it is
+accepted. What a decorator accepts and `help` shows, and the messages, derive from these fields; tests compare
+docs/reference.md with them, and the parameters in `_signatures.py` and `_once.py`, which editors and type
+checkers read.
+
+What we are not happy with: an option is written twice, here and as a parameter. No type checker makes the
+parameters of a function out of a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from enum import Flag, auto
-from functools import cached_property
+from functools import cache, cached_property
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final, Literal, NewType, TypeVar, get_args, get_origin
 
 from lambda_once.core.fields import closest
@@ -44,6 +49,19 @@ WAIT: Final = timedelta(seconds=30)
 """How long ``on_in_progress="wait"`` waits for the other attempt's outcome."""
 
 T = TypeVar("T")
+Seal = tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]]
+"""Encrypts and decrypts results and error messages, given bytes and a context."""
+Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+"""To JSON, and from JSON."""
+
+
+class _AsOnce:
+    def __repr__(self) -> str:
+        return "<as Once>"
+
+
+AS_ONCE: Any = _AsOnce()
+"""The default of a decorator's policy: what `Once` was given."""
 Check = Callable[[Any], str | None]
 """Returns None for a valid value, else a hint such as "give True or False"."""
 
@@ -296,7 +314,7 @@ class Settings:
     )
     cache: int = option(0, least(0), Where.POLICY)
     history: HistorySource | None = option(None, history_source, Where.POLICY | Where.OUTCOME)
-    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = option(
+    seal: Seal | None = option(
         None,
         pair_of(2, "(encrypt, decrypt), of bytes and a context"),
         Where.POLICY | Where.OUTCOME,
@@ -304,9 +322,7 @@ class Settings:
     )
     seal_required: bool = option(False, flag, Where.POLICY | Where.OUTCOME)
     returns: Any = option(None, anything, Where.RESULT)
-    codec: tuple[Callable[[Any], object], Callable[[Any], object]] | None = option(
-        None, pair_of(1, "(to_json, from_json)"), Where.RESULT, each_in(tuple)
-    )
+    codec: Pair | None = option(None, pair_of(1, "(to_json, from_json)"), Where.RESULT, each_in(tuple))
     on_replay: Callable[[Any, Any], Any] | None = option(
         None, plain_def(2, "two arguments, the result and a Replayed"), Where.CALL | Where.API
     )
@@ -317,10 +333,10 @@ class Settings:
     on_give_up: Callable[[Any, Any], object] | None = option(
         None, plain_def(2, "two arguments, the record and the error"), Where.STREAM
     )
-    methods: frozenset[str] | None = option(None, several, Where.API, each_in(upper_case))
+    methods: Collection[str] | None = option(None, several, Where.API, each_in(upper_case))
     without_key: Literal["hash", "reject", "run"] = option("hash", one_of("hash", "reject", "run"), Where.API)
     unscoped: Literal["warn", "refuse"] = option("warn", one_of("warn", "refuse"), Where.ONCE | Where.API)
-    store_status: frozenset[int] = option(frozenset(), several, Where.API, each_in(frozenset))
+    store_status: Collection[int] = option(frozenset(), several, Where.API, each_in(frozenset))
     problem: Callable[[Any], Any] | None = option(None, plain_def(1, "one argument, the Problem"), Where.API)
     caller: Selector | Literal[False] = option(
         None, expression("caller", " or a callable, or False for none", or_false=True), Where.API
@@ -355,6 +371,34 @@ def options_of(where: Where) -> frozenset[str]:
     return frozenset(name for name, row in _ROWS.items() if where & row.metadata["where"])
 
 
+@cache
+def _parameters(where: Where) -> dict[str, Any]:
+    """Return the options that are accepted at *where*, with their defaults as parameters."""
+    return {
+        row.name: AS_ONCE if Where.ONCE in row.metadata["where"] and where is not Where.ONCE else row.default
+        for row in _ROWS.values()
+        if where in row.metadata["where"]
+    }
+
+
+def given_in(arguments: Mapping[str, Any], where: Where) -> dict[str, Any]:
+    """Return the options among *arguments*, those of a method of `Once`, with all that it doesn't know."""
+    defaults = _parameters(where).items()
+    options = {name: arguments[name] for name, default in defaults if arguments[name] is not default}
+    return {**options, **arguments["unknown"]}
+
+
+@cache
+def signature_of_options(where: Where, *others: str) -> Signature:
+    """Return the signature of a decorator that is accepted at *where*, with the options *others*."""
+    given = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_ROWS[name].type)
+        for name, default in _parameters(where).items()
+    ]
+    more = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in others]
+    return Signature([Parameter("f", Parameter.POSITIONAL_ONLY, default=None), *more, *given])
+
+
 def settings_of(
     defaults: Settings, given: Mapping[str, Any], where: Where, *, besides: Iterable[str] = ()
 ) -> Settings:
@@ -364,6 +408,7 @@ def settings_of(
     Raises `Misconfigured` for an option not accepted there, for an invalid value, and for options that
     contradict each other. *besides*: further known options, for the message.
     """
+    given = {name: value for name, value in given.items() if value is not AS_ONCE}
     unknown = [name for name in given if name not in _ROWS or where not in _ROWS[name].metadata["where"]]
     if unknown:
         raise Misconfigured(_unknown(sorted(unknown), sorted({*options_of(where), *besides})))
