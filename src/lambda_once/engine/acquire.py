@@ -8,9 +8,9 @@ what the call may do, and `Acquirer._resolve` does it.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from lambda_once.core.clock import Deadline, Waits, epoch_seconds, to_milliseconds
+from lambda_once.core.clock import Deadline, Waits, epoch_seconds, through, to_milliseconds
 from lambda_once.core.lifecycle import Course, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from lambda_once.engine.finish import Finisher
     from lambda_once.engine.history import History
+    from lambda_once.observability.traces import Segment
 
 FIRST_POLL = 0.05
 LONGEST_POLL = 1.0
@@ -46,14 +47,6 @@ _OWN_STACK = (
 )
 
 Acquisition = Ownership | Replayed | OnceError
-
-
-class Try(NamedTuple):
-    """The last acquisition sent for a call, and its answer."""
-
-    call: Call
-    write: Acquire
-    answer: AcquireAnswer
 
 
 class Acquirer:
@@ -81,28 +74,85 @@ class Acquirer:
             self._finisher.give_back(acquired)
 
     def acquire(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
-        """Return the ownership of *call*'s token, or the stored outcome. Raises `OnceError` otherwise."""
-        (acquisition,) = yield from self.acquire_all([call], may_wait=may_wait)
-        if isinstance(acquisition, OnceError):
-            raise acquisition
-        return acquisition
-
-    def acquire_all(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Acquisition]]:
         """
-        Acquire the tokens of *calls*, at least one and all different. A returned error is that of one call.
+        Return the ownership of *call*'s token, or its stored outcome. Raises `OnceError`, which is reported.
 
-        Before it raises, it releases what it may have acquired.
+        Whatever it raises, it has released what it may have acquired.
         """
-        remembered = {
-            call.token: known
-            for call in calls
-            if call.settings.cache and (known := self._remembered(call)) is not None
-        }
-        if not remembered:
-            return (yield from self._acquire(calls, may_wait=may_wait))
-        unknown = [call for call in calls if call.token not in remembered]
-        found = iter((yield from self._acquire(unknown, may_wait=may_wait)) if unknown else ())
-        return [remembered[call.token] if call.token in remembered else next(found) for call in calls]
+        if call.settings.cache and (known := self._remembered(call)) is not None:
+            return known
+        invocation = call.invocation
+        # For a redelivery, skip the try that requires no row: one round trip less if the token was released,
+        # and none more if it is complete.
+        write = self._first(call, known=call.redelivered)
+        try:
+            with invocation.reporter.segment("once.acquire") as segment:
+                write = _traced(write, segment)
+                (answer,) = self._store.acquire([write], invocation.deadline)
+                trace_answers(segment, [answer])
+            try:
+                found = yield from self._resolve(call, write, answer, may_wait=may_wait)
+            except OnceError as error:
+                self._refused(call, error)
+                if isinstance(error, StoreUnavailable):  # it may have been acquired all the same
+                    self._finisher.release([(call, write.attempt_id)], counted=False)
+                invocation.reporter.flush(invocation.tally)
+                raise
+            invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
+        except (OnceError, GeneratorExit):  # GeneratorExit: cancelled while it waited for another attempt
+            raise
+        except BaseException:  # nothing has started, and nothing will
+            self._finisher.release([(call, write.attempt_id)], counted=False)
+            raise
+        return found
+
+    def acquire_all(self, calls: Sequence[Call]) -> list[Acquisition]:
+        """
+        Do for *calls*, all different, what `acquire` does for one, in as few requests; it does not wait.
+
+        A returned error is that of one call: others may have acquired their tokens by then.
+        """
+        found: dict[str, Acquisition] = {}
+        for call in calls:
+            try:
+                if call.settings.cache and (known := self._remembered(call)) is not None:
+                    found[call.token] = known
+            except OnceError as error:
+                found[call.token] = error
+        asked = [call for call in calls if call.token not in found]
+        if asked:
+            alone = sum(call.redelivered for call in asked) == 1  # of many, the store reads the rows at once
+            writes = [self._first(call, known=alone and call.redelivered) for call in asked]
+            try:
+                found |= self._acquire_new(asked, writes)
+            except BaseException:  # nothing has started, and nothing will
+                attempts = [(call, write.attempt_id) for call, write in zip(asked, writes, strict=True)]
+                self._finisher.release(attempts, counted=False)
+                raise
+        return [found[call.token] for call in calls]
+
+    def _acquire_new(self, calls: Sequence[Call], writes: list[Acquire]) -> dict[str, Acquisition]:
+        invocation = calls[0].invocation
+        with invocation.reporter.segment("once.acquire") as segment:
+            writes = [_traced(write, segment) for write in writes]
+            answers = self._store.acquire(writes, invocation.deadline)
+            if len(calls) > 1:
+                self._acquire_known(calls, writes, answers)
+            trace_answers(segment, answers)
+        found: dict[str, Acquisition] = {}
+        unanswered = []
+        for call, write, answer in zip(calls, writes, answers, strict=True):
+            try:
+                found[call.token] = through(self._resolve(call, write, answer, may_wait=False), self._clock)
+            except OnceError as error:
+                found[call.token] = error
+                self._refused(call, error)
+                if isinstance(error, StoreUnavailable):
+                    unanswered.append((call, write.attempt_id))
+        if unanswered:  # they may have been acquired all the same
+            self._finisher.release(unanswered, counted=False)
+        invocation.reporter.flush(invocation.tally)
+        return found
 
     def make_ready(self, ownership: Ownership, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """
@@ -158,7 +208,8 @@ class Acquirer:
 
     # ---------------------------------------------------------------- asking the table
 
-    def _remembered(self, call: Call) -> Acquisition | None:
+    def _remembered(self, call: Call) -> Replayed | None:
+        """Return the outcome that this environment remembers. Raises as `acquire` does."""
         now = self._clock.now()
         record = self._replayer.memory.get(call.token, now)
         if record is None:
@@ -169,77 +220,32 @@ class Acquirer:
         try:
             return self._replayer.replay_or_raise(call, record, course, remembered=True)
         except OnceError as error:
-            return self._refused(call, error)
-
-    def _acquire(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Acquisition]]:
-        # For a single redelivery, skip the try that requires no row: one round trip less if the token was
-        # released, and none more if it is complete.
-        alone = sum(call.redelivered for call in calls) == 1
-        ids = [call.attempt_id or new_attempt_id() for call in calls]
-        now = self._clock.now()
-        writes = [
-            acquisition_by(call, id_, self._take(call), now, known=alone and call.redelivered)
-            for call, id_ in zip(calls, ids, strict=True)
-        ]
-        try:
-            return (yield from self._send(calls, writes, may_wait=may_wait))
-        except GeneratorExit:  # cancelled while it waited for another attempt
-            raise
-        except BaseException:  # nothing has started, and nothing will
-            attempts = [(call, write.attempt_id) for call, write in zip(calls, writes, strict=True)]
-            self._finisher.release(attempts, counted=False)
+            self._refused(call, error)
             raise
 
-    def _send(
-        self, calls: Sequence[Call], writes: list[Acquire], *, may_wait: bool
-    ) -> Waits[list[Acquisition]]:
-        invocation = calls[0].invocation
-        with invocation.reporter.segment("once.acquire") as segment:
-            if segment is not None and (trace := segment.trace()) is not None:
-                writes = [write._replace(trace=trace) for write in writes]
-            answers = self._store.acquire(writes, invocation.deadline)
-            tries = list(map(Try, calls, writes, answers))
-            if len(tries) > 1:
-                self._acquire_known(tries)
-            if segment is not None:
-                trace_answers(segment, [each.answer for each in tries])
-        acquisitions: list[Acquisition] = []
-        unanswered = []
-        for call, write, answer in tries:
-            try:
-                acquisitions.append((yield from self._resolve(call, write, answer, may_wait=may_wait)))
-            except OnceError as error:
-                acquisitions.append(self._refused(call, error))
-                if isinstance(error, StoreUnavailable):
-                    unanswered.append((call, write.attempt_id))
-        if unanswered:  # it may have been acquired all the same, and nothing started
-            self._finisher.release(unanswered, counted=False)
-        invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
-        return acquisitions
-
-    def _acquire_known(self, tries: list[Try]) -> None:
+    def _acquire_known(
+        self, calls: Sequence[Call], writes: list[Acquire], answers: list[AcquireAnswer]
+    ) -> None:
         """Acquire again, in place and together, the refused tokens that may be taken: released or lapsed."""
         free: dict[int, Acquire] = {}
         now = self._clock.now()
-        for n, (call, write, answer) in enumerate(tries):
-            if not isinstance(answer, Refused):
-                continue
-            course = decide(answer.record, call.request(write.attempt_id), now)
-            if course is Course.RUN:
-                free[n] = self._again(call, write, self._take(call, answer.record))
+        for n, (call, write, answer) in enumerate(zip(calls, writes, answers, strict=True)):
+            if isinstance(answer, Refused):
+                course = decide(answer.record, call.request(write.attempt_id), now)
+                if course is Course.RUN:
+                    free[n] = self._again(call, write, self._take(call, answer.record))
         if len(free) > 1:
-            again = self._store.acquire(list(free.values()), tries[0].call.invocation.deadline)
+            again = self._store.acquire([*free.values()], calls[0].invocation.deadline)
             for (n, write), answer in zip(free.items(), again, strict=True):
-                tries[n] = Try(tries[n].call, write, answer)
+                writes[n], answers[n] = write, answer
 
-    def _refused(self, call: Call, error: OnceError) -> OnceError:
+    def _refused(self, call: Call, error: OnceError) -> None:
         error.token = error.token or call.token
         differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
         reason = str(error) if isinstance(error, Misconfigured | OtherCaller) else None
         if isinstance(error, StoreUnavailable):
             reason = error.reason or str(error)
         call.report(refusal(error), error=type(error).__name__, differing=differing, reason=reason)
-        return error
 
     def _resolve(
         self, call: Call, write: Acquire, answer: AcquireAnswer, *, may_wait: bool
@@ -309,6 +315,11 @@ class Acquirer:
 
     # ---------------------------------------------------------------- parts of these
 
+    def _first(self, call: Call, *, known: bool) -> Acquire:
+        """Return the first acquisition of *call*; *known*: skip the try that requires no row."""
+        now = self._clock.now()
+        return acquisition_by(call, call.attempt_id or new_attempt_id(), self._take(call), now, known=known)
+
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
         """Return the condition of an acquisition after *record* was seen."""
         if call.settings.rule is OnLapse.TAKE_OVER:
@@ -338,6 +349,11 @@ class Acquirer:
         if record is not None:
             return self._replayer.error(call, record, Course.IN_PROGRESS)
         return InProgress(f"token {call.token} is contended; retry later", token=call.token)
+
+
+def _traced(write: Acquire, segment: Segment | None) -> Acquire:
+    trace = None if segment is None else segment.trace()
+    return write if trace is None else write._replace(trace=trace)
 
 
 def acquisition_by(

@@ -417,8 +417,10 @@ class Batch:
         if job.call is None:
             return None
         if job.ownership is None and (job.known is None or (may_wait and job.is_in_progress)):
-            (acquisition,) = yield from acquirer.acquire_all([job.call], may_wait=may_wait)
-            job.acquired(acquisition)
+            try:
+                job.acquired((yield from acquirer.acquire(job.call, may_wait=may_wait)))
+            except OnceError as error:
+                job.acquired(error)
         job.call.invocation.tally.raise_interruption()
         try:
             if job.ownership is not None:
@@ -564,8 +566,7 @@ class Batch:
             if later.ahead and later.error is None and later is not job:
                 some.append(later)
         calls = [each.call for each in some if each.call is not None]
-        found = through(self._engine.acquirer.acquire_all(calls, may_wait=False), self._clock)
-        for each, acquisition in zip(some, found, strict=True):
+        for each, acquisition in zip(some, self._engine.acquirer.acquire_all(calls), strict=True):
             each.acquired(acquisition)
             each.ahead = False
             if each.ownership is not None:
