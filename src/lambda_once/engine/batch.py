@@ -249,6 +249,9 @@ class Batch:
 
     def run(self, jobs: list[Job]) -> None:
         """Run all *jobs*, one after the other."""
+        if len(jobs) == 1:
+            self._run_alone(jobs[0])
+            return
         self._begin(jobs)
         try:
             for lane in lanes(jobs):
@@ -261,6 +264,28 @@ class Batch:
                 self._run(job, may_wait=True)
         finally:
             self._close()
+
+    def _run_alone(self, job: Job) -> None:
+        """Run the only *job* of a batch: nothing is acquired ahead of it, and nothing is behind it."""
+        call = job.call
+        if call is None:
+            job.take_known_outcome(may_wait=False)
+        elif call.invocation.deadline.is_final():
+            job.fail(Unstarted("too little time remains; retry later", token=call.token))
+        else:
+            may_wait = job.waits or (not job.groups and may_wait_last(call))
+            try:
+                acquired = self._engine.start(call, may_wait=may_wait)
+            except OnceError as error:
+                call.invocation.tally.raise_interruption()
+                job.acquired(error)
+                job.take_outcome()
+            else:
+                job.begun = True
+                if isinstance(acquired, Ownership):
+                    self._work(job, acquired)
+        if job.error is not None:
+            self._give_up(job)
 
     async def run_async(self, jobs: list[Job], concurrency: int) -> None:
         """
@@ -343,9 +368,11 @@ class Batch:
         if not self._begins(job, may_wait=may_wait):
             return
         ownership = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
-        if ownership is None:
-            return
-        job.ownership = None
+        if ownership is not None:
+            job.ownership = None
+            self._work(job, ownership)
+
+    def _work(self, job: Job, ownership: Ownership) -> None:
         try:
             with self._engine.as_current(ownership):
                 value = done(self._function(job.argument, self._context), ownership)
@@ -626,12 +653,12 @@ def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
 def waiting(jobs: Iterable[Job]) -> list[Job]:
     """Return the unordered jobs whose token is in progress and that may wait for the other attempt."""
     refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
-    return [
-        job
-        for job, call in refused
-        if call is not None
-        and (call.settings.longest_wait is not None or call.redelivery is Redelivery.SAME_REQUEST)
-    ]
+    return [job for job, call in refused if call is not None and may_wait_last(call)]
+
+
+def may_wait_last(call: Call) -> bool:
+    """Whether *call*, if it is unordered, waits for another attempt once all other records have run."""
+    return call.settings.longest_wait is not None or call.redelivery is Redelivery.SAME_REQUEST
 
 
 def may_be_given_up(error: BaseException) -> bool:
