@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import Deadline, Waits, epoch_seconds, through, to_milliseconds
-from lambda_once.core.lifecycle import Course, OnLapse, Record, State, decide, new_attempt_id
+from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.invocation import Call, Redelivery, trace_answers
@@ -214,7 +214,7 @@ class Acquirer:
         record = self._replayer.memory.get(call.token, now)
         if record is None:
             return None
-        course = decide(record, call.request(""), now)
+        course = call.course(record, now)
         if course is not Course.REPLAY:
             return None
         try:
@@ -231,7 +231,7 @@ class Acquirer:
         now = self._clock.now()
         for n, (call, write, answer) in enumerate(zip(calls, writes, answers, strict=True)):
             if isinstance(answer, Refused):
-                course = decide(answer.record, call.request(write.attempt_id), now)
+                course = call.course(answer.record, now, write.attempt_id)
                 if course is Course.RUN:
                     free[n] = self._again(call, write, self._take(call, answer.record))
         if len(free) > 1:
@@ -254,11 +254,10 @@ class Acquirer:
         if isinstance(answer, Won):
             return self._won(call, write, answer)
         rounds = polls = 0
-        request = call.request(write.attempt_id)
         began = now = self._clock.now()
         while isinstance(answer, Refused):
             record = answer.record
-            course = decide(record, request, now)
+            course = call.course(record, now, write.attempt_id)
             if record is None or course in (Course.RUN, Course.ASK):
                 rounds += 1
                 if rounds > ROUNDS:

@@ -273,9 +273,8 @@ class Batch:
         elif call.invocation.deadline.is_final():
             job.fail(Unstarted("too little time remains; retry later", token=call.token))
         else:
-            may_wait = job.waits or (not job.groups and may_wait_last(call))
             try:
-                acquired = self._engine.start(call, may_wait=may_wait)
+                acquired = self._engine.start(call, may_wait=job.waits or not job.groups)
             except OnceError as error:
                 call.invocation.tally.raise_interruption()
                 job.acquired(error)
@@ -653,12 +652,12 @@ def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
 def waiting(jobs: Iterable[Job]) -> list[Job]:
     """Return the unordered jobs whose token is in progress and that may wait for the other attempt."""
     refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
-    return [job for job, call in refused if call is not None and may_wait_last(call)]
-
-
-def may_wait_last(call: Call) -> bool:
-    """Whether *call*, if it is unordered, waits for another attempt once all other records have run."""
-    return call.settings.longest_wait is not None or call.redelivery is Redelivery.SAME_REQUEST
+    return [
+        job
+        for job, call in refused
+        if call is not None
+        and (call.settings.longest_wait is not None or call.redelivery is Redelivery.SAME_REQUEST)
+    ]
 
 
 def may_be_given_up(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
 from lambda_once.core.codec import JSON
 from lambda_once.core.differences import Difference, Drained
-from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State, decide
+from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
@@ -474,7 +474,7 @@ class Finisher:
 
     def _outcome_of(self, ownership: Ownership, record: Record) -> Any:
         call = ownership.call
-        course = decide(record, call.request(ownership.attempt_id), self.clock.now())
+        course = call.course(record, self.clock.now(), ownership.attempt_id)
         if course in (Course.REPLAY, Course.STORED_ERROR, Course.HELD, Course.RESULT_UNAVAILABLE):
             return self._replayer.replay_or_raise(call, record, course).result
         raise self._lost(ownership, record)

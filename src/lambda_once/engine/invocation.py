@@ -14,7 +14,7 @@ from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Cloc
 from lambda_once.core.codec import as_json
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
-from lambda_once.core.lifecycle import Record, Request
+from lambda_once.core.lifecycle import Course, Record, decide
 from lambda_once.core.results import NotSerialisable, Seal, Unavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
@@ -232,9 +232,10 @@ class Call(NamedTuple):
         seal = self.seal
         return seal._replace(required=False) if seal is not None and record.is_given else seal
 
-    def request(self, attempt: str) -> Request:
-        """Return the request of *attempt* for `core.lifecycle.decide`."""
-        return Request(attempt, self.identity.fingerprint, self.settings.rule, self.identity.presented)
+    def course(self, record: Record | None, now: datetime, attempt_id: str = "") -> Course:
+        """Decide what its attempt *attempt_id* may do now that *record* was read; see `decide`."""
+        found = self.identity
+        return decide(record, now, attempt_id, found.fingerprint, self.settings.rule, found.presented)
 
     def report(
         self,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import Clock, stamp
 from lambda_once.core.fields import ATTRIBUTES
-from lambda_once.core.lifecycle import Course, Record, State, decide
+from lambda_once.core.lifecycle import Course, Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
 from lambda_once.engine.invocation import Receiver
 from lambda_once.errors import (
@@ -245,7 +245,7 @@ class Replayer:
             or newer.expired(now)
         ):
             raise Corrupt("a part of the stored result is missing")
-        course = decide(newer, call.request(""), now)
+        course = call.course(newer, now)
         if course is not Course.REPLAY:
             raise self.error(call, newer, course)
         return self._text(call, newer, again=False)
