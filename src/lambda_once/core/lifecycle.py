@@ -361,9 +361,7 @@ def decide(
     if record is None or record.expired(now):
         return Course.RUN
     is_ours = record.attempt_id == attempt_id
-    if record.state is State.RELEASED and not is_ours:
-        return Course.RUN
-    if record.state is State.IN_PROGRESS and is_ours:
+    if record.state is State.IN_PROGRESS if is_ours else record.state is State.RELEASED:
         return Course.RUN
     if record.is_of_another(presented):
         return Course.OTHER_CALLER
