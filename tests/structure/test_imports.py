@@ -64,7 +64,9 @@ SHARED = {
     "lambda_once.decorators.batches.Records",
     "lambda_once.decorators.function.FunctionIdentifier",
     "lambda_once.decorators.http.HttpIdentifier",
+    "lambda_once.decorators.identify.Identification",
     "lambda_once.decorators.identify.Identifier",
+    "lambda_once.decorators.identify.KeyFrom",
     "lambda_once.integrations.event_handler.Route",
     "lambda_once.testing.clock.FakeClock",
 }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.canonical import readable
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import ATTRIBUTES, Printed, fields_of, printed, selected, without
-from lambda_once.core.identification import Identification, KeyFrom
+from lambda_once.core.fields import ATTRIBUTES, Fields, Printed, fields_of, printed, selected, without
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
-from lambda_once.core.lifecycle import new_attempt_id
+from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.decorators.names import token_name
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
@@ -32,6 +32,49 @@ if TYPE_CHECKING:
 
 MOST_NOT_COMPARED: Final = 10
 """Most paths of a function that ``once.not_compared`` names: the names in a payload may be data."""
+
+
+class KeyFrom(Enum):
+    """The source of a unit's key."""
+
+    OPTION = "key="
+    SOURCE = "what the source itself identifies it by"
+    HASH = "the hash of its payload"
+
+
+class Identification(NamedTuple):
+    """
+    What identifies a unit of work: a call has what the engine needs of it, and `explain` prints the rest.
+
+    If a step failed, *error* has its exception, and the members of later steps are empty.
+    """
+
+    key_from: KeyFrom = KeyFrom.HASH
+    payload: object = None
+    """The payload without ignored fields."""
+    key: object = None
+    scope: object = None
+    token: str = ""
+    hashed: Printed | None = None
+    """The canonical text that the fingerprint hashes; None: there is no fingerprint."""
+    fingerprint: str | None = None
+    fields: Fields | None = None
+    """The fields of the payload; the row keeps their checksums."""
+    presented: Presented | None = None
+    """The credential of the request, compared with that of a duplicate; None: nothing is compared."""
+    error: Exception | None = None
+
+    def clashes(self, other: Identification) -> bool:
+        """Whether *other*, a later unit with the same token, has another payload (`KeyReused`)."""
+        both = None not in (self.fingerprint, other.fingerprint)
+        return both and self.fingerprint != other.fingerprint
+
+    def is_of_other_caller(self, other: Identification) -> bool:
+        """Whether *other*, a later unit with the same token, has other credentials (`OtherCaller`)."""
+        first, second = (each.presented or Presented(None) for each in (self, other))
+        if not (first.proof and second.proof):
+            return True
+        return first.credential not in (None, second.credential)
 
 
 class Identifier(NamedTuple):
@@ -96,7 +139,9 @@ class Identifier(NamedTuple):
             settings=self.settings,
             codec=self.codec,
             invocation=invocation,
-            identity=found,
+            fingerprint=found.fingerprint,
+            fields=found.fields,
+            presented=found.presented,
             delivery=unit.delivery,
             arguments=arguments,
             redelivered=unit.redelivered,

@@ -367,7 +367,6 @@ def acquisition_by(
     """Return the acquisition of *call* under *attempt_id*; *known*: a row was seen."""
     keep = call.keep
     lease = lease or _lease(call, now)
-    presented = call.identity.presented
     return Acquire(
         token=call.token,
         attempt_id=attempt_id,
@@ -377,12 +376,12 @@ def acquisition_by(
         take=take,
         # The row of a token that may have to be held does not expire (guarantee 6).
         ttl=epoch_seconds(lease + keep) if call.settings.rule is OnLapse.TAKE_OVER else None,
-        fingerprint=call.identity.fingerprint,
+        fingerprint=call.fingerprint,
         delivery=call.delivery,
         known=known,
         likely=known or call.redelivered,
-        fields=None if call.identity.fields is None else call.identity.fields.stored,
-        caller=None if presented is None else presented.mark(attempt_id),
+        fields=None if call.fields is None else call.fields.stored,
+        caller=None if call.presented is None else call.presented.mark(attempt_id),
     )
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Clock, Deadline
 from lambda_once.core.codec import as_json
 from lambda_once.core.durable import SDK, check_context
-from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Course, Record, decide
 from lambda_once.core.results import NotSerialisable, Seal, Unavailable
 from lambda_once.observability.events import Event
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lambda_once.core.codec import Codec
+    from lambda_once.core.fields import Fields
+    from lambda_once.core.lifecycle import Presented
     from lambda_once.engine.history import History
     from lambda_once.observability.traces import Segment
 
@@ -187,8 +188,12 @@ class Call(NamedTuple):
     codec: Codec
     """The codec of its results: ``codec=``, or the one for their type."""
     invocation: Invocation
-    identity: Identification = Identification()
-    """How the unit was identified; compared with a row of the same token."""
+    fingerprint: str | None = None
+    """The hash of its payload, compared with that of a row of the same token; None: it is not compared."""
+    fields: Fields | None = None
+    """The fields of its payload; the row keeps their checksums."""
+    presented: Presented | None = None
+    """The credential of the request, compared with that of the row's; None: nothing is compared."""
     delivery: str | None = None
     arguments: tuple[object, ...] = ()
     """Arguments of a probe, after the lapsed attempt."""
@@ -234,8 +239,7 @@ class Call(NamedTuple):
 
     def course(self, record: Record | None, now: datetime, attempt_id: str = "") -> Course:
         """Decide what its attempt *attempt_id* may do now that *record* was read; see `decide`."""
-        found = self.identity
-        return decide(record, now, attempt_id, found.fingerprint, self.settings.rule, found.presented)
+        return decide(record, now, attempt_id, self.fingerprint, self.settings.rule, self.presented)
 
     def report(
         self,

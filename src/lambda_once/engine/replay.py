@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import Clock, stamp
-from lambda_once.core.fields import ATTRIBUTES
+from lambda_once.core.fields import ATTRIBUTES, difference
 from lambda_once.core.lifecycle import Course, Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
 from lambda_once.engine.invocation import Receiver
@@ -161,7 +161,7 @@ class Replayer:
                 kind: Callable[..., OnceError] = OtherCaller
                 message = f"{at} {_other_caller(call)}"
             case Course.KEY_REUSED:
-                found = call.identity.difference(record)
+                found = difference(record.fields, call.fields)
                 kind = partial(KeyReused, fields=found.named, hidden=_is_shared(call, record))
                 attribute = next((each for each in found.named if each.startswith(ATTRIBUTES)), None)
                 write = "" if attribute is None else f', ignore=("{attribute}",)'
@@ -278,12 +278,12 @@ def _unavailable(record: Record) -> str:
 
 def _is_shared(call: Call, record: Record) -> bool:
     """Return whether *record* may be another caller's: callers are not separated, or were not compared."""
-    return not call.separate or (call.identity.presented is not None and record.caller is None)
+    return not call.separate or (call.presented is not None and record.caller is None)
 
 
 def _other_caller(call: Call) -> str:
     """Return the message for `OtherCaller`: what is wrong with the caller of *call*, and what to do."""
-    advice = None if call.identity.presented is None else call.identity.presented.advice
+    advice = None if call.presented is None else call.presented.advice
     return _OTHER_CALLER if advice is None else advice
 
 

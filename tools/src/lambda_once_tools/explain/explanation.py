@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
-from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.decorators.batches import Records
 from lambda_once.decorators.function import FunctionIdentifier
 from lambda_once.decorators.http import HttpIdentifier
-from lambda_once.decorators.identify import Identifier
+from lambda_once.decorators.identify import Identification, Identifier, KeyFrom
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.api_gateway import KEY_HEADER
