@@ -63,15 +63,10 @@ class Acquirer:
         acquired = yield from self.acquire(call, may_wait=may_wait)
         if isinstance(acquired, Ownership):
             acquired = yield from self.make_ready(acquired, may_wait=may_wait)
-        if call.invocation.tally.interrupted is not None:
-            self.give_back(acquired)
-            call.invocation.tally.raise_interruption()
-        return acquired
-
-    def give_back(self, acquired: Ownership | Replayed) -> None:
-        """Release the token of an attempt that does not start."""
-        if isinstance(acquired, Ownership):
+        if call.invocation.tally.interrupted is not None and isinstance(acquired, Ownership):
             self._finisher.give_back(acquired)
+        call.invocation.tally.raise_interruption()
+        return acquired
 
     def acquire(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """
@@ -95,14 +90,14 @@ class Acquirer:
             except OnceError as error:
                 self._refused(call, error)
                 if isinstance(error, StoreUnavailable):  # it may have been acquired all the same
-                    self._finisher.release([(call, write.attempt_id)], counted=False)
+                    self._finisher.give_back((call, write.attempt_id))
                 invocation.reporter.flush(invocation.tally)
                 raise
             invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
         except (OnceError, GeneratorExit):  # GeneratorExit: cancelled while it waited for another attempt
             raise
         except BaseException:  # nothing has started, and nothing will
-            self._finisher.release([(call, write.attempt_id)], counted=False)
+            self._finisher.give_back((call, write.attempt_id))
             raise
         return found
 
@@ -126,8 +121,8 @@ class Acquirer:
             try:
                 found |= self._acquire_new(asked, writes)
             except BaseException:  # nothing has started, and nothing will
-                attempts = [(call, write.attempt_id) for call, write in zip(asked, writes, strict=True)]
-                self._finisher.release(attempts, counted=False)
+                attempts = zip(asked, [write.attempt_id for write in writes], strict=True)
+                self._finisher.give_back(*attempts)
                 raise
         return [found[call.token] for call in calls]
 
@@ -149,8 +144,7 @@ class Acquirer:
                 self._refused(call, error)
                 if isinstance(error, StoreUnavailable):
                     unanswered.append((call, write.attempt_id))
-        if unanswered:  # they may have been acquired all the same
-            self._finisher.release(unanswered, counted=False)
+        self._finisher.give_back(*unanswered)  # they may have been acquired all the same
         invocation.reporter.flush(invocation.tally)
         return found
 
@@ -171,7 +165,7 @@ class Acquirer:
                 self._finisher.give_back(ownership)
                 raise
             except RetryLater:
-                ownership.report(Event.FENCED, reason="before it started")
+                ownership.call.report(Event.FENCED, ownership, reason="before it started")
                 acquisition = yield from self.acquire(call, may_wait=may_wait)
                 if not isinstance(acquisition, Ownership):
                     return acquisition
@@ -292,9 +286,9 @@ class Acquirer:
 
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
         ownership = Ownership(call, write, won)
-        ownership.report(Event.ACQUIRED)
+        ownership.call.report(Event.ACQUIRED, ownership)
         if won.took_over:
-            ownership.report(Event.TAKEN_OVER)
+            ownership.call.report(Event.TAKEN_OVER, ownership)
         return ownership
 
     def _tried_again(

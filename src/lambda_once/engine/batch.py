@@ -526,7 +526,7 @@ class Batch:
             yield from self._finish(job, self._finisher.prepare_return(ownership, value))
 
     def _failed(self, job: Job, ownership: Ownership, error: BaseException) -> Waits[None]:
-        ownership.report_exception(error)
+        ownership.call.report(Event.RAISED, ownership, error=type(error).__name__, exception=error)
         failure: BaseException = error
         if not isinstance(error, Exception):
             failure = LeakedCancellation(_LEAKED)
@@ -609,10 +609,7 @@ class Batch:
                     skip_behind_failure(job)
         finally:
             unstarted = [job.ownership for job in self._jobs if job.ownership is not None]
-            if unstarted and self._over:
-                self._finisher.withdraw([(ownership.call, ownership.attempt_id) for ownership in unstarted])
-            elif unstarted:
-                self._finisher.give_back(*unstarted)
+            self._finisher.give_back(*unstarted, in_one_line=self._over)
 
 
 def skip_behind_failure(job: Job) -> bool:

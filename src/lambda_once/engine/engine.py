@@ -70,9 +70,14 @@ class Engine:
 
         If it is cancelled, even repeatedly, the token is released, as nothing has started.
         """
+
+        def undo(acquired: Ownership | Replayed) -> None:
+            if isinstance(acquired, Ownership):
+                self.finisher.give_back(acquired)
+
         starting = self.acquirer.start(call, may_wait=may_wait)
         while True:
-            acquired = await through_async(starting, self.clock, self.acquirer.give_back)
+            acquired = await through_async(starting, self.clock, undo)
             # Other work may have blocked the loop meanwhile, and the lease may have expired.
             if not isinstance(acquired, Ownership) or self.acquirer.may_start(acquired):
                 return acquired

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lambda_once.core.fields import Fields
     from lambda_once.core.lifecycle import Presented
     from lambda_once.engine.history import History
+    from lambda_once.engine.ownership import Ownership
     from lambda_once.observability.traces import Segment
 
 LONGEST_INVOCATION = timedelta(seconds=900)
@@ -244,29 +245,50 @@ class Call(NamedTuple):
     def report(
         self,
         event: Event,
-        record: Record | None = None,
+        whose: Ownership | Record | None = None,
         *,
+        seconds: float | None = None,
         error: str | None = None,
         reason: str | None = None,
         differing: str | None = None,
+        exception: BaseException | None = None,
     ) -> None:
-        """Report *event*. *record*: the row of another attempt that caused it, if any."""
+        """
+        Report *event*. *whose*: the attempt at work, or the row of another attempt that caused it.
+
+        *exception*: one that is not raised, as a batch's; its traceback is logged.
+        """
+        invocation, reporter = self.invocation, self.invocation.reporter
         known: dict[str, Any] = {
             "name": self.name,
             "delivery": self.delivery,
+            "seconds": seconds,
             "error": error,
             "reason": reason,
             "differing": differing,
         }
-        details = (
-            Details(event, self.token, **known)
-            if record is None
-            else Details.of_row(event, record, other_delivery=record.delivery, **known)
-        )
-        self.invocation.reporter.report(details, self.invocation.tally)
+        if whose is None:
+            details = Details(event, self.token, **known)
+        elif isinstance(whose, Record):
+            details = Details.of_row(event, whose, other_delivery=whose.delivery, **known)
+        elif not reporter.shows(event):
+            reporter.count(event, invocation.tally)
+            return
+        else:
+            details = Details(
+                event,
+                self.token,
+                attempt=whose.attempt_id,
+                fence=whose.fence,
+                locked_by=invocation.locked_by,
+                created=whose.created,
+                expected_completion=whose.lease,
+                **known,
+            )
+        reporter.report(details, invocation.tally, exception)
 
-    def succeed_in_history(self, value: Any, report: Callable[..., None]) -> None:
-        """Record *value*, the result of the work, in the history; *report* a failure. Never raises."""
+    def succeed_in_history(self, value: Any, whose: Ownership | None = None) -> None:
+        """Record *value*, the result of the work *whose* it is, in the history. Never raises."""
         if self.history is None:
             return
         try:
@@ -281,7 +303,7 @@ class Call(NamedTuple):
             self.history.succeed(text)
         except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
             reason = "the history did not take the result: it shows the work in progress until that lapses"
-            report(Event.COMPLETION_FAILED, error=type(error).__name__, reason=reason)
+            self.report(Event.COMPLETION_FAILED, whose, error=type(error).__name__, reason=reason)
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             self.invocation.tally.interrupt(interruption)
 

@@ -39,7 +39,7 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
     answer = answer_of_probe(call, Lapsed.of(record), record)
     if isinstance(answer, Done):
         # The history first: its outcome can be copied to the token later.
-        call.succeed_in_history(answer.result, call.report)
+        call.succeed_in_history(answer.result)
         _complete(call, record, answer.result, finisher)
         return True
     if answer is NOT_DONE:
@@ -52,7 +52,7 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
     """Complete the token if it still has the attempt and lease that the probe was asked about."""
     now = finisher.clock.now()
     work = stored_result(call, result)
-    report_result(call, work, call.report)
+    report_result(call, work)
     change = Complete(work.stored)
     who, _, _ = call.invocation.locked_by.partition("/")
     decision = Decision(now, Decider.PROBE, who, "the probe returned Done", record.state, Resolve.DONE, "")
@@ -180,7 +180,7 @@ def _packed(ownership: Ownership, copy: Copy) -> FinishedWork:
     try:
         return FinishedWork(pack(copy.text, ownership.call.seal), copy.value, copy.value)
     except NotSerialisable as problem:
-        ownership.report(Event.RESULT_UNAVAILABLE, reason=str(problem))
+        ownership.call.report(Event.RESULT_UNAVAILABLE, ownership, reason=str(problem))
         return FinishedWork(Unavailable.UNAVAILABLE, copy.value, copy.value)
 
 
@@ -230,9 +230,9 @@ def _judged(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> Waits
     if answer is NOT_DONE:
         return ownership
     if isinstance(answer, Done):
-        call.succeed_in_history(answer.result, ownership.report)
+        call.succeed_in_history(answer.result, ownership)
         work = stored_result(call, answer.result)
-        report_result(call, work, ownership.report)
+        report_result(call, work, ownership)
         return (yield from _replayed(ownership, finisher, work))
     until, now = stamp(lapsed), finisher.clock.now()
     failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")
