@@ -30,7 +30,6 @@ from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.finish import Finisher
 from lambda_once.engine.history import HistoryAnswer, Vacant
 from lambda_once.engine.invocation import current_invocation
-from lambda_once.engine.lapsed import consulted
 from lambda_once.engine.ownership import Ownership
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.stores import batches, requests, store
@@ -359,7 +358,7 @@ def judging_nothing(attempt: Ownership, *_: Any) -> Generator[float, None, Owner
 
 def consulted_at_any_time(acquirer: Acquirer, attempt: Ownership, history: Any) -> Any:
     """Start the work, however late the history answered."""
-    return consulted(attempt, history, acquirer._finisher)
+    return history.before(attempt, acquirer._finisher)
 
 
 def deleting_any(record: PowertoolsRecord, _now: Any) -> None:

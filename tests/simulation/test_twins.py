@@ -12,10 +12,10 @@ from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Complete, Extend, Hold
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.engine import acquire as acquiring
-from lambda_once.engine import invocation, lapsed
+from lambda_once.engine import invocation
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.finish import Finisher
-from lambda_once.integrations import powertools_history
+from lambda_once.integrations import history, powertools_history
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.operations import decisions as operations_decisions
 from lambda_once.stores import requests
@@ -373,13 +373,13 @@ TWINS = {
         looking_for_nothing, "work was done twice", aim=with_history
     ),
     "what has lapsed elsewhere is not judged": Twin(
-        placing(lapsed, "_judged", judging_nothing), "work was done twice", aim=with_history
+        placing(history, "_judged", judging_nothing), "work was done twice", aim=with_history
     ),
     "any decision counts": Twin(
-        placing(lapsed, "_is_decided", lambda *_: True), "work was done twice", aim=with_history
+        placing(history, "_is_decided", lambda *_: True), "work was done twice", aim=with_history
     ),
     "a copy outlives its record": Twin(
-        placing(lapsed, "Complete", lambda result, **_: Complete(result)),
+        placing(history, "Complete", lambda result, **_: Complete(result)),
         "a copied outcome outlives",
         aim=with_history,
     ),

@@ -31,6 +31,7 @@ REACHES = {
         "dynamodb",
         "engine",
         "errors",
+        "integrations",  # only how durable executions are recognised without their SDK
         "observability",
         "policies",
         "settings",
@@ -141,6 +142,14 @@ def test_imports_point_one_way() -> None:
     assert PARTS - ON_TOP - REACHES.keys() == set(), "new parts: say in REACHES what they may import"
     found = {module: _wrong_way(_part(module), _imports_of(module)) for module in MODULES}
     assert {str(_in_package(module)): parts for module, parts in found.items() if parts} == {}
+
+
+def test_decorators_need_no_integration() -> None:
+    """They recognise durable executions, which they refuse, and know nothing else of integrations."""
+    decorators = [module for module in MODULES if _part(module) == "decorators"]
+    names = {name.rpartition(".")[0] for module in decorators for name in _imports_of(module)}
+    found = {name for name in names if name.startswith("lambda_once.integrations")}
+    assert found == {"lambda_once.integrations.suspensions"}
 
 
 def test_the_runtime_imports_none_of_the_tools() -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import through
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, is_async, signature_of, title
 from lambda_once.decorators.handlers import apply_on_replay, marked
@@ -31,6 +30,7 @@ from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import KeyMissing, Misconfigured
+from lambda_once.integrations.suspensions import SDK, check_arguments, check_function
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.sources.arguments import Argument, Arguments, argument_of

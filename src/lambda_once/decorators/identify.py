@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from lambda_once.decorators.names import token_name
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.integrations.suspensions import SDK, Suspensions
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.settings import FOR_QUEUES
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from inspect import BoundArguments
 
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.history import History
+    from lambda_once.engine.history import Guard
     from lambda_once.settings import Settings
 
 
@@ -129,10 +131,10 @@ class Identifier(NamedTuple):
             raise found.error
         if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
             self._not_compared(found.hashed.not_compared, invocation, unit.delivery)
-        history = None
+        guard: Guard | None = Suspensions() if SDK in sys.modules else None
         if self.settings.history is not None and not environment.disabled:
             seen = unit.argument if seen is NOTHING else seen
-            history = self._history(seen, given, invocation, unit.delivery)
+            guard = self._guard(seen, given, invocation, unit.delivery)
         return Call(
             name=name,
             token=found.token,
@@ -146,7 +148,7 @@ class Identifier(NamedTuple):
             arguments=arguments,
             redelivered=unit.redelivered,
             redelivery=redelivery,
-            history=history,
+            guard=guard,
             error_in=self.error_in,
             receiver=self.receiver,
             keep=self.settings.keep or FOR_QUEUES,
@@ -167,9 +169,9 @@ class Identifier(NamedTuple):
                 details = Details(Event.NOT_COMPARED, name=name, delivery=delivery, reason=reason)
                 reporter.report(details, invocation.tally)
 
-    def _history(
+    def _guard(
         self, seen: object, given: BoundArguments | None, invocation: Invocation, delivery: str | None
-    ) -> History | None:
+    ) -> Guard | None:
         source = self.settings.history
         try:
             return None if source is None else source.of(seen, self.default_name, is_call=given is not None)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lambda_once.engine.finish import Finisher
-    from lambda_once.engine.history import History
+    from lambda_once.engine.history import Guard
     from lambda_once.observability.traces import Segment
 
 FIRST_POLL = 0.05
@@ -173,7 +173,7 @@ class Acquirer:
                 return (yield from self.make_ready(acquisition, may_wait=may_wait))
             if not self.may_start(ownership):  # the response may have been slow
                 raise self._not_started(ownership)
-        return ownership if call.history is None else (yield from self._consult(ownership, call.history))
+        return ownership if call.guard is None else (yield from self._consult(ownership, call.guard))
 
     def _not_started(self, ownership: Ownership) -> RetryLater:
         """Release the token of *ownership*, and return the error to raise."""
@@ -181,15 +181,13 @@ class Acquirer:
         message = f"token {ownership.token} was not started: too little time remains; retry later"
         return RetryLater(message, token=ownership.token)
 
-    def _consult(self, ownership: Ownership, history: History) -> Waits[Ownership | Replayed]:
-        from lambda_once.engine.lapsed import consulted  # no cold start without history= needs it
-
+    def _consult(self, ownership: Ownership, guard: Guard) -> Waits[Ownership | Replayed]:
         try:
-            found = yield from consulted(ownership, history, self._finisher)
+            found = yield from guard.before(ownership, self._finisher)
         except OnceError as error:
             self._refused(ownership.call, error)
             raise
-        if isinstance(found, Ownership) and not self.may_start(found):  # the history may have been slow
+        if isinstance(found, Ownership) and not self.may_start(found):  # the guard may have been slow
             raise self._not_started(found)
         return found
 

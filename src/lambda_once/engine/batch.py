@@ -408,7 +408,7 @@ class Batch:
     async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:
         """Finish on the event loop if the pipeline writes and nothing blocks, else in a thread."""
         call = ownership.call
-        blocks = call.history is not None or call.settings.seal is not None
+        blocks = call.guard is not None or call.settings.seal is not None
         if self._pipeline is not None and ownership.close() is None and not blocks:
             through(finishing, self._clock)
         else:
@@ -419,7 +419,7 @@ class Batch:
         if (
             ownership is not None
             and ownership.call.invocation.tally.interrupted is None
-            and ownership.call.history is None
+            and ownership.call.guard is None
             and self._engine.acquirer.may_start(ownership)
         ):
             return ownership

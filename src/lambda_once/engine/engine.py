@@ -6,7 +6,6 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Waits, has_running_loop, through
-from lambda_once.core.durable import is_suspension, suspended
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import Finisher
@@ -125,9 +124,10 @@ class Engine:
         """
         Finish the token of work that raised *error*, unless `Attempt` has completed it.
 
-        Raises `Misconfigured` if a durable execution was suspended: it would resume without the token.
+        Raises `Misconfigured` in its place if the guard of the call knows that the work has not ended.
         """
-        wrong = suspended(ownership.token) if is_suspension(error) else None
+        guard = ownership.call.guard
+        wrong = None if guard is None else guard.wrong(ownership.call, error)
         self.finisher.make_ready(ownership)
         if ownership.completed is None:
             yield from self.finisher.finish(self.finisher.prepare_error(ownership, wrong or error))

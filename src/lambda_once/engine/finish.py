@@ -242,8 +242,8 @@ class Finisher:
             result = Unavailable.UNAVAILABLE
         now = self.clock.now()
         ownership.call.report(Event.RETURNED, ownership, seconds=(now - ownership.created).total_seconds())
-        if ownership.call.history is not None:  # before the token: what it has there can be copied
-            ownership.call.succeed_in_history(value, ownership)
+        if ownership.call.guard is not None:  # before the token: what it has there can be copied
+            ownership.call.guard.succeeded(ownership.call, value, ownership)
             now = self.clock.now()
         return PreparedFinish(ownership, ownership.write(Complete(result), now), value)
 
@@ -255,8 +255,8 @@ class Finisher:
             ownership.call.report(
                 Event.FAILED, ownership, seconds=(now - ownership.created).total_seconds(), error=_kind(error)
             )
-        if ownership.call.history is not None:  # before the token: nobody else can have begun
-            ownership.call.undo_in_history(now)
+        if ownership.call.guard is not None:  # before the token: nobody else can have begun
+            ownership.call.guard.undone(ownership.call, now)
         try:
             failure = Failure.of(error, ownership.call.seal)
         except BaseException as interruption:  # noqa: BLE001  (as above)
@@ -373,7 +373,8 @@ class Finisher:
         match self.store.transact(write, items, ownership.call.invocation.deadline):
             case Written():
                 ownership.completed = (value,)
-                ownership.call.succeed_in_history(value, ownership)
+                if ownership.call.guard is not None:
+                    ownership.call.guard.succeeded(ownership.call, value, ownership)
                 if ownership.finished is not None:  # a finish that had waited long enough has reported it
                     return value
                 seconds = (self.clock.now() - ownership.created).total_seconds()
@@ -409,7 +410,8 @@ class Finisher:
             return
         now = self.clock.now()
         for call, _ in attempts:
-            call.undo_in_history(now)
+            if call.guard is not None:
+                call.guard.undone(call, now)
         invocation = attempts[0][0].invocation
         limit = invocation.deadline._replace(at=min(invocation.deadline.at, now + LAST_WORD))
         writes = [written_by(call, attempt_id, Release(), now) for call, attempt_id in attempts]

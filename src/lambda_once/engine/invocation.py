@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Clock, Deadline
-from lambda_once.core.codec import as_json
-from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.lifecycle import Course, Record, decide
-from lambda_once.core.results import NotSerialisable, Seal, Unavailable
+from lambda_once.core.results import Seal
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.settings import FOR_QUEUES, Settings
@@ -26,8 +23,7 @@ if TYPE_CHECKING:
     from lambda_once.core.codec import Codec
     from lambda_once.core.fields import Fields
     from lambda_once.core.lifecycle import Presented
-    from lambda_once.engine.history import History
-    from lambda_once.engine.ownership import Ownership
+    from lambda_once.engine.history import Guard
     from lambda_once.observability.traces import Segment
 
 LONGEST_INVOCATION = timedelta(seconds=900)
@@ -104,13 +100,7 @@ def invoked(
 
 
 def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocation:
-    """
-    Return the invocation of Lambda's *context*. Without a remaining time, 900 s are assumed.
-
-    Raises `Misconfigured` for the context of a durable execution.
-    """
-    if SDK in sys.modules:
-        check_context(context)
+    """Return the invocation of Lambda's *context*. Without a remaining time, 900 s are assumed."""
     function = _text(context, "function_name") or os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local"
     request_id = _text(context, "aws_request_id")
     left = _remaining(context)
@@ -180,6 +170,18 @@ class Receiver(Enum):
     """A record's result is read by nobody, unless it is asked for."""
 
 
+class Working(Protocol):
+    """An attempt at work (`engine.ownership.Ownership`), as far as its events show it."""
+
+    lease: datetime
+    fence: int
+
+    @property
+    def attempt_id(self) -> str: ...
+    @property
+    def created(self) -> datetime: ...
+
+
 class Call(NamedTuple):
     """A unit of work and its token, without the work itself."""
 
@@ -209,15 +211,15 @@ class Call(NamedTuple):
     The call may acquire its token again with the same id. A release would refuse that, so the token is not
     released if the work does not start.
     """
-    history: History | None = None
-    """The records of another idempotency layer (``history=``), read before the work starts."""
+    guard: Guard | None = None
+    """What another layer does before the work and after it: ``history=``, or durable executions."""
     error_in: Callable[[Any], BaseException | None] = never_an_error
     """Returns the error for a returned value that is an error response (API Gateway), else None."""
     stored_of: Callable[[Any], Any] = unchanged
     """
     Returns the part of its result to store: all of it, some of it, or an `Unavailable`. Never raises.
 
-    The first caller gets the whole result; duplicates, memory and history get this part.
+    The first caller gets the whole result; duplicates, memory and guard get this part.
     """
     keep: timedelta = FOR_QUEUES
     """How long its outcome is kept."""
@@ -245,7 +247,7 @@ class Call(NamedTuple):
     def report(
         self,
         event: Event,
-        whose: Ownership | Record | None = None,
+        whose: Working | Record | None = None,
         *,
         seconds: float | None = None,
         error: str | None = None,
@@ -286,38 +288,6 @@ class Call(NamedTuple):
                 **known,
             )
         reporter.report(details, invocation.tally, exception)
-
-    def succeed_in_history(self, value: Any, whose: Ownership | None = None) -> None:
-        """Record *value*, the result of the work *whose* it is, in the history. Never raises."""
-        if self.history is None:
-            return
-        try:
-            kept = self.stored_of(value)
-            text = "null" if isinstance(kept, Unavailable) else as_json(self.codec.dump(kept))
-        except NotSerialisable:
-            text = "null"  # done all the same; the row has no result, either
-        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-            self.invocation.tally.interrupt(interruption)
-            text = "null"
-        try:
-            self.history.succeed(text)
-        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
-            reason = "the history did not take the result: it shows the work in progress until that lapses"
-            self.report(Event.COMPLETION_FAILED, whose, error=type(error).__name__, reason=reason)
-        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-            self.invocation.tally.interrupt(interruption)
-
-    def undo_in_history(self, now: datetime) -> None:
-        """Remove its attempt from the history; if that fails, the attempt lapses there. Never raises."""
-        if self.history is None:
-            return
-        try:
-            self.history.undo(now)
-        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
-            reason = "the history shows the attempt in progress until that lapses"
-            self.report(Event.STORE_UNAVAILABLE, error=type(error).__name__, reason=reason)
-        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-            self.invocation.tally.interrupt(interruption)
 
 
 def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | WriteAnswer]) -> None:
