@@ -12,7 +12,7 @@ import pytest
 from lambda_once import HOLD, STORE, Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.writes import Acquire, Write
-from lambda_once.engine.acquire import Acquirer
+from lambda_once.engine.engine import Engine
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
@@ -115,7 +115,7 @@ def _seen(case: Case, company: Sequence[str]) -> Seen:
             failed.append({"itemIdentifier": "x"} in response["batchItemFailures"])
             company = [f"another {each}" for each in company]
     row = next((row for token, row in table.memory.records.items() if token.endswith("x")), None)
-    shown = [
+    shown: list[tuple[object, ...]] = [
         (each.event, each.error, each.reason, each.differing, each.fence is None, each.seconds)
         for each in events
         if str(each.token).endswith("x")
@@ -141,12 +141,12 @@ def test_cases_differ() -> None:
 
 def test_twin_that_reports_no_refusal_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that is alone loses the line that says why it was refused."""
-    right = Acquirer._refused
+    right = Engine._refused
 
-    def refused(acquirer: Acquirer, call: Any, error: Any) -> None:
+    def refused(acquirer: Engine, call: Any, error: Any) -> None:
         if inspect.stack()[1].function != "acquire":
             right(acquirer, call, error)
 
-    monkeypatch.setattr(Acquirer, "_refused", refused)
+    monkeypatch.setattr(Engine, "_refused", refused)
     with pytest.raises(AssertionError):
         test_company_changes_nothing(CASES["a stored error"], ("y",))

@@ -11,9 +11,9 @@ import pytest
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Complete, Extend, Hold
 from lambda_once.dynamodb.transport import Transport
-from lambda_once.engine import acquire as acquiring
+from lambda_once.engine import engine as acquiring
 from lambda_once.engine import invocation
-from lambda_once.engine.acquire import Acquirer
+from lambda_once.engine.engine import Engine
 from lambda_once.engine.finish import Finisher
 from lambda_once.integrations import history, powertools_history
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
@@ -298,7 +298,7 @@ TWINS = {
         TWO_HOLD,
         lambda found: take_over(found) and found.lease is None,
     ),
-    "work starts under any lease": Twin(placing(Acquirer, "may_start", lambda *_: True), "all but over"),
+    "work starts under any lease": Twin(placing(Engine, "may_start", lambda *_: True), "all but over"),
     # the end of an invocation
     "an answer is awaited beyond the end": Twin(placing(Transport, "_sent", awaited_by_the_client), TOO_LATE),
     "async def, an answer is awaited beyond the end": Twin(
@@ -384,7 +384,7 @@ TWINS = {
         aim=with_history,
     ),
     "work starts though the history was slow": Twin(
-        placing(Acquirer, "_consult", consulted_at_any_time), "all but over", aim=with_history
+        placing(Engine, "_consult", consulted_at_any_time), "all but over", aim=with_history
     ),
     "another's record is deleted": Twin(
         placing(PowertoolsRecord, "undo", deleting_any), "", aim=with_history

@@ -1,4 +1,10 @@
-"""The attempt as the protected work sees it."""
+"""
+The attempt as the protected work sees it.
+
+The current one is a context variable, so each task and thread of the work has its own. Async methods exist
+beside plain ones because the work chooses: a plain method called on an event loop blocks it, and we can't
+tell whether that was meant.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,11 @@ of a standard queue are independent. Ordered jobs run in *lanes*, one per group 
 a lane). A failed job stops every sequence that has a record in it: later records are not started and are
 retried, which keeps the order. On a FIFO queue each group is a sequence; in a stream the shard is one
 sequence, with a group per partition key if work is concurrent.
+
+A job that is alone runs as a single call. Of many, tokens are acquired ahead of the work and completions are
+written behind it, which is why a batch of ten costs four requests, and why a job has so many states. Errors
+are values here, as a failed record must not stop the others. Plain work and async work each have their copy
+of `_begins` and `_run`: the one blocks where the other must not, under three locks. That is the ugliest part.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Waits, has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
-from lambda_once.engine.engine import Engine, done
+from lambda_once.engine.engine import Acquisition, Engine, done
 from lambda_once.engine.finish import PreparedFinish
 from lambda_once.engine.invocation import Call, Redelivery
 from lambda_once.engine.ownership import Ownership
@@ -39,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.engine.acquire import Acquisition
 
 MOST_AHEAD = 100
 """Most tokens acquired ahead of the work: four parallel requests can release that many at the end."""
@@ -408,7 +412,7 @@ class Batch:
     async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:
         """Finish on the event loop if the pipeline writes and nothing blocks, else in a thread."""
         call = ownership.call
-        blocks = call.guard is not None or call.settings.seal is not None
+        blocks = call.consults or call.settings.seal is not None
         if self._pipeline is not None and ownership.close() is None and not blocks:
             through(finishing, self._clock)
         else:
@@ -419,8 +423,8 @@ class Batch:
         if (
             ownership is not None
             and ownership.call.invocation.tally.interrupted is None
-            and ownership.call.guard is None
-            and self._engine.acquirer.may_start(ownership)
+            and not ownership.call.consults
+            and self._engine.may_start(ownership)
         ):
             return ownership
         if ownership is None and job.known is None:
@@ -432,25 +436,24 @@ class Batch:
             while True:
                 ownership = await through_async(self._starting(job, may_wait=may_wait), self._clock)
                 # Other work may have blocked the loop meanwhile, and the lease may have expired.
-                if ownership is None or self._engine.acquirer.may_start(ownership):
+                if ownership is None or self._engine.may_start(ownership):
                     return ownership
         except (SystemExit, KeyboardInterrupt) as error:
             raise Left(error) from error
 
     def _starting(self, job: Job, *, may_wait: bool) -> Waits[Ownership | None]:
         """Return the ownership under which *job* runs now; None if it does not run."""
-        acquirer = self._engine.acquirer
         if job.call is None:
             return None
         if job.ownership is None and (job.known is None or (may_wait and job.is_in_progress)):
             try:
-                job.acquired((yield from acquirer.acquire(job.call, may_wait=may_wait)))
+                job.acquired((yield from self._engine.acquire(job.call, may_wait=may_wait)))
             except OnceError as error:
                 job.acquired(error)
         job.call.invocation.tally.raise_interruption()
         try:
             if job.ownership is not None:
-                job.acquired((yield from acquirer.make_ready(job.ownership, may_wait=may_wait)))
+                job.acquired((yield from self._engine.make_ready(job.ownership, may_wait=may_wait)))
         except OnceError as error:
             job.acquired(error)
         job.take_outcome()
@@ -592,7 +595,7 @@ class Batch:
             if later.ahead and later.error is None and later is not job:
                 some.append(later)
         calls = [each.call for each in some if each.call is not None]
-        for each, acquisition in zip(some, self._engine.acquirer.acquire_all(calls), strict=True):
+        for each, acquisition in zip(some, self._engine.acquire_all(calls), strict=True):
             each.acquired(acquisition)
             each.ahead = False
             if each.ownership is not None:

@@ -2,7 +2,11 @@
 Finish an attempt: log its work, then write its token.
 
 If the write fails, the log line still shows what happened. A completion that cannot be written leaves a
-lapsed token and does not fail the caller, as the work is done.
+lapsed token and does not fail the caller, as the work is done. So an interruption (SystemExit, a Ctrl-C, a
+cancellation) waits in the tally of its invocation until the token is written, and is raised then.
+
+A refused finish is not ours just because the row has our attempt id and is complete: a transaction, or a
+successor's outcome, may be in it. `Finisher.after` compares write ids (guarantee 3).
 """
 
 from __future__ import annotations

@@ -57,6 +57,9 @@ class Guard(Protocol):
     Ownership, finisher and call have no types here: their modules need this one.
     """
 
+    asks: bool
+    """Whether it asks before the work starts, and records what became of it: it blocks then."""
+
     def before(self, ownership: Any, finisher: Any) -> Waits[Any]:
         """
         Return *ownership* if its work may start now, or the outcome of the other layer as `Replayed`.

@@ -1,4 +1,9 @@
-"""One invocation and one protected call as values, made once and passed to every step of an execution."""
+"""
+One invocation and one protected call as values, made once and passed to every step of an execution.
+
+No step reads options, environment or context again: what it needs is in its call. All that a call has to
+report goes through `Call.report`. A call has many fields, for most of which one source alone has a use.
+"""
 
 from __future__ import annotations
 
@@ -239,6 +244,11 @@ class Call(NamedTuple):
         """Return the seal to open the outcome of *record*. One given by a decision may be plain text."""
         seal = self.seal
         return seal._replace(required=False) if seal is not None and record.is_given else seal
+
+    @property
+    def consults(self) -> bool:
+        """Whether a guard asks before its work and records what became of it, which blocks."""
+        return self.guard is not None and self.guard.asks
 
     def course(self, record: Record | None, now: datetime, attempt_id: str = "") -> Course:
         """Decide what its attempt *attempt_id* may do now that *record* was read; see `decide`."""

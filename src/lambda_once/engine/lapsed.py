@@ -1,4 +1,9 @@
-"""Ask the user's probe whether lapsed work was done, before it runs again."""
+"""
+Ask the user's probe whether lapsed work was done, before it runs again.
+
+The row is completed by the probe's answer only if it still has the attempt and the lease that the probe was
+asked about; else the answer is about something else, and is dropped. Loaded only if a probe is given.
+"""
 
 from __future__ import annotations
 

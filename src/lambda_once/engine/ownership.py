@@ -1,7 +1,8 @@
 """
 The ownership of a token by an attempt, and its writes.
 
-The engine uses these. The user's code gets `engine.attempt.Attempt`.
+The engine uses these. The user's code gets `engine.attempt.Attempt`. An ownership is the one value of the
+engine that changes, since the work may extend, transact or complete while it runs, on any thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Replay the stored outcome to duplicates, or raise the error in its place."""
+"""
+Replay the stored outcome to duplicates, or raise the error in its place.
+
+A row is read once and answers by itself: only the parts of a large result, and a row that changed while they
+were read, cost another request. What cannot be read is `ResultUnavailable`, never a reason to run the work
+again. The texts of errors are here, at the decision, as they name what only the row knows; it makes `_error`
+the longest table of ours.
+"""
 
 from __future__ import annotations
 
@@ -131,12 +138,19 @@ class Replayer:
 
         *remembered*: the record is from `memory`; its age there does not change.
         """
-        if course is Course.REPLAY:
-            return self._replay(call, record, remembered=remembered)
         if course is Course.RESULT_UNAVAILABLE and call.receiver is Receiver.NOBODY:
             call.report(Event.REPLAYED, record)
             return Replayed(None, record)
-        raise self.error(call, record, course)
+        if course is not Course.REPLAY:
+            raise self.error(call, record, course)
+        result = self.result(call, record)
+        if call.settings.cache and not remembered:
+            self.memory.put(record, call.settings.cache, self._clock.now())
+        call.report(Event.REPLAYED, record)
+        if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
+            reason = "two deliveries have the same content; they may be separate work"
+            call.report(Event.SAME_CONTENT, record, reason=reason)
+        return Replayed(result, record)
 
     def error(self, call: Call, record: Record, course: Course, because: str | None = None) -> OnceError:
         """Return the error for *course*; *because* replaces its usual reason."""
@@ -200,16 +214,6 @@ class Replayer:
             expected_completion=record.expected_completion,
             retry_after=retry_after(record, self._clock.now()) if kind is InProgress else None,
         )
-
-    def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
-        result = self.result(call, record)
-        if call.settings.cache and not remembered:
-            self.memory.put(record, call.settings.cache, self._clock.now())
-        call.report(Event.REPLAYED, record)
-        if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
-            reason = "two deliveries have the same content; they may be separate work"
-            call.report(Event.SAME_CONTENT, record, reason=reason)
-        return Replayed(result, record)
 
     def result(self, call: Call, record: Record) -> Any:
         """Return the stored result of *record*. Raises `ResultUnavailable`, and what store and seal raise."""

@@ -37,8 +37,8 @@ from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attem
 from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Unclaimed
 from lambda_once.decorators.function import block_identifier, unit_of_key
-from lambda_once.engine.acquire import acquisition_by
 from lambda_once.engine.attempt import Attempt, working
+from lambda_once.engine.engine import acquisition_by
 from lambda_once.engine.finish import PreparedFinish, stored_result
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed

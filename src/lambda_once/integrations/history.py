@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 class History(Suspensions, ABC):
     """The history of one call, as its guard. `begin`, `succeed` and `undo` send requests and block."""
 
+    asks = True
+
     @abstractmethod
     def begin(
         self, lease: datetime, now: datetime, *, takes_over: bool, attempt_id: str, token: str

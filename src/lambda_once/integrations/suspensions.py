@@ -75,6 +75,8 @@ def check_event(event: object) -> None:
 class Suspensions:
     """The guard of calls while the SDK is loaded: suspended work would resume without its token."""
 
+    asks = False
+
     def before(self, ownership: Any, finisher: Any) -> Waits[Any]:
         """Return *ownership*: the work may start."""
         del finisher
