@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Waits, through, to_milliseconds
 from lambda_once.core.keys import downstream
-from lambda_once.engine.waiting import uncancelled
+from lambda_once.engine.waiting import off_loop, uncancelled
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ class Attempt:
 
     async def aextend(self, seconds: float) -> None:
         """Do what `extend` does, off the event loop."""
-        import asyncio
-
-        await asyncio.to_thread(self.extend, seconds)
+        await off_loop(self.extend, seconds)
 
     def complete(self, result: Any = None) -> Any:
         """
@@ -136,9 +134,7 @@ class Attempt:
 
     async def atransact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """Do what `transact` does, off the event loop."""
-        import asyncio
-
-        return await asyncio.to_thread(self.transact, items, result)
+        return await off_loop(self.transact, items, result)
 
 
 _current: ContextVar[Attempt | None] = ContextVar("lambda_once_attempt", default=None)

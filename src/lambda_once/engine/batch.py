@@ -51,26 +51,31 @@ _LEAKED = "the handler raised CancelledError, but its task was not cancelled; on
 
 
 class Job:
-    """One piece of work in a batch, and its progress."""
+    """
+    One piece of work in a batch, and its progress.
 
-    __slots__ = (
-        "ahead",
-        "argument",
-        "bad",
-        "begun",
-        "call",
-        "error",
-        "failures",
-        "follows",
-        "groups",
-        "id",
-        "known",
-        "ownership",
-        "position",
-        "sequences",
-        "undecided",
-        "waits",
-    )
+    A call says what is asked of a token, whoever asks. A job exists as a batch has more to know of it: which
+    records it is for, what must come before it, and how far it is, in whatever order its steps are taken.
+    """
+
+    bad: Exception | None = None
+    """Why the record is bad; its error in its turn."""
+    follows = False
+    """Whether an earlier job has its token with another payload; it waits for that job's finish."""
+    position = 0
+    """Its index among the jobs of the batch."""
+    ahead = False
+    """Whether its token is to be acquired ahead of the work, or is being acquired."""
+    ownership: Ownership | None = None
+    """Ownership of its token, from the acquisition until the work begins."""
+    known: Replayed | OnceError | None = None
+    """The result of its acquisition if that is no ownership."""
+    begun = False
+    """Whether it has begun, or needs no run."""
+    error: BaseException | None = None
+    """Why its records are retried; None: they are not."""
+    undecided = False
+    """Whether its error, if it is a `GiveUp`, may still be passed to ``on_give_up``."""
 
     def __init__(
         self,
@@ -86,31 +91,16 @@ class Job:
         """The groups of its records; empty if they are unordered."""
         self.sequences = set() if sequence is None else {sequence}
         """The sequences that its failure stops."""
-        self.waits = call is not None and call.redelivery is Redelivery.IN_ORDER
-        """Whether, in its turn, it waits for another attempt that holds its token."""
         self.call = call
         """None: the record is bad."""
-        self.bad: Exception | None = None
-        """Why the record is bad; its error in its turn."""
-        self.follows = False
-        """Whether an earlier job has its token with another payload; it waits for that job's finish."""
         self.argument = argument
-        self.position = 0
-        """Its index among the jobs of the batch."""
         self.failures: Failures = {}
         """The failures of the whole batch."""
-        self.ahead = False
-        """Whether its token is to be acquired ahead of the work, or is being acquired."""
-        self.ownership: Ownership | None = None
-        """Ownership of its token, from the acquisition until the work begins."""
-        self.known: Replayed | OnceError | None = None
-        """The result of its acquisition if that is no ownership."""
-        self.begun = False
-        """Whether it has begun, or needs no run."""
-        self.error: BaseException | None = None
-        """Why its records are retried; None: they are not."""
-        self.undecided = False
-        """Whether its error, if it is a `GiveUp`, may still be passed to ``on_give_up``."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether, in its turn, it waits for another attempt that holds its token."""
+        return self.call is not None and self.call.redelivery is Redelivery.IN_ORDER
 
     def fold(self, group: str | None, sequence: str | None) -> None:
         """Add another record, which shares the outcome."""

@@ -484,9 +484,11 @@ class Finisher:
         raise self._lost(ownership, record)
 
     def _lost(self, ownership: Ownership, record: Record | None) -> Fenced:
+        by = "the row is gone"
+        if record is not None:
+            by = f"attempt {record.attempt_id} ({record.locked_by}) owns it"
         message = (
-            f"this attempt no longer owns token {ownership.token}: {_owner(record)}; "
-            "the next delivery gets its outcome"
+            f"this attempt no longer owns token {ownership.token}: {by}; the next delivery gets its outcome"
         )
         if record is not None and record.attempt_id == ownership.attempt_id:
             message = f"this attempt has already finished: token {ownership.token} is {record.state.value}"
@@ -494,12 +496,6 @@ class Finisher:
         return Fenced(
             message, token=ownership.token, state=state, locked_by=record.locked_by if record else None
         )
-
-
-def _owner(record: Record | None) -> str:
-    return (
-        "the row is gone" if record is None else f"attempt {record.attempt_id} ({record.locked_by}) owns it"
-    )
 
 
 def _by_policy(policy: Policy, failure: Failure) -> Change:

@@ -271,6 +271,10 @@ class Call(NamedTuple):
         *exception*: one that is not raised, as a batch's; its traceback is logged.
         """
         invocation, reporter = self.invocation, self.invocation.reporter
+        is_working = whose is not None and not isinstance(whose, Record)
+        if is_working and not reporter.shows(event):
+            reporter.count(event, invocation.tally)
+            return
         known: dict[str, Any] = {
             "name": self.name,
             "delivery": self.delivery,
@@ -283,9 +287,6 @@ class Call(NamedTuple):
             details = Details(event, self.token, **known)
         elif isinstance(whose, Record):
             details = Details.of_row(event, whose, other_delivery=whose.delivery, **known)
-        elif not reporter.shows(event):
-            reporter.count(event, invocation.tally)
-            return
         else:
             details = Details(
                 event,
