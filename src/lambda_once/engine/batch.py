@@ -268,7 +268,9 @@ class Batch:
             job.fail(Unstarted("too little time remains; retry later", token=call.token))
         else:
             try:
-                acquired = self._engine.start(call, may_wait=job.waits or not job.groups)
+                acquired = self._engine.start(
+                    call, may_wait=call.redelivery is Redelivery.IN_ORDER or not job.groups
+                )
             except OnceError as error:
                 call.invocation.tally.raise_interruption()
                 job.acquired(error)
