@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import pytest
 
 from lambda_once import HOLD, STORE, Once
 from lambda_once.core.clock import Deadline
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Write
 from lambda_once.engine.engine import Engine
 from lambda_once.errors import Misconfigured
@@ -150,3 +152,23 @@ def test_twin_that_reports_no_refusal_of_one(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Engine, "_refused", refused)
     with pytest.raises(AssertionError):
         test_company_changes_nothing(CASES["a stored error"], ("y",))
+
+
+@pytest.mark.parametrize("company", COMPANY, ids=["alone", "of two", "of three"])
+def test_a_store_that_raises_leaves_nothing_acquired(company: Sequence[str]) -> None:
+    """It may have acquired the tokens before: they are released, as nothing has started."""
+
+    class Raising(Table):
+        def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+            super().acquire(acquisitions, deadline)
+            raise Misconfigured("no such table")
+
+    once, table = Once(service="shop"), Raising()
+
+    @once.sqs(name="work", raise_on_entire_batch_failure=False)
+    def work(record: Any) -> None:
+        raise AssertionError
+
+    with using(once, table), suppress(Misconfigured):
+        work(sqs_event("x", *company), lambda_context())
+    assert {row.state for row in table.memory.records.values()} == {State.RELEASED}

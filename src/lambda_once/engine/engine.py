@@ -153,19 +153,20 @@ class Engine:
                 if segment is not None:
                     trace_answers(segment, [answer])
             try:
-                found = yield from self._resolve(call, write, answer, may_wait=may_wait)
+                found: Acquisition = yield from self._resolve(call, write, answer, may_wait=may_wait)
             except OnceError as error:
+                found = error
                 self._refused(call, error)
                 if isinstance(error, StoreUnavailable):  # it may have been acquired all the same
                     self.finisher.give_back((call, write.attempt_id))
-                invocation.reporter.flush(invocation.tally)
-                raise
             invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
-        except (OnceError, GeneratorExit):  # GeneratorExit: cancelled while it waited for another attempt
+        except GeneratorExit:  # cancelled while it waited for another attempt
             raise
         except BaseException:  # nothing has started, and nothing will
             self.finisher.give_back((call, write.attempt_id))
             raise
+        if isinstance(found, OnceError):
+            raise found
         return found
 
     def acquire_all(self, calls: Sequence[Call]) -> list[Acquisition]:
