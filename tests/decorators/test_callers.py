@@ -845,7 +845,7 @@ def test_other_caller_names_the_token_and_no_credential(rig: Rig) -> None:
     till = Till(rig)
     till.ask(keyed("Bearer alice"))
     seen: list[Exception] = []
-    outcomes: Any = till.rig.once._runtime.engine.acquirer._replayer
+    outcomes: Any = till.rig.once._runtime.engine.replayer
     original = outcomes.error
 
     def noted(*args: Any) -> Any:

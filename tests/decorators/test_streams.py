@@ -18,8 +18,8 @@ from lambda_once import HOLD, STORE, GiveUp, Held, InProgress, KeyMissing, KeyRe
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Release, Write
-from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import batch as batching
+from lambda_once.engine import engine as acquiring
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.waiting import run_coroutine
 from lambda_once.observability.events import Event

@@ -18,6 +18,7 @@ from lambda_once.decorators.validation import checked_table
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import CURRENT_INVOCATION, Invocation, current_invocation, invoked
 from lambda_once.errors import Misconfigured
+from lambda_once.integrations.suspensions import SDK, check_context
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.memory import ForgetfulStore
@@ -174,7 +175,13 @@ class Runtime:
             return self._engines[disabled]
 
     def invocation(self, context: object = None) -> AbstractContextManager[Invocation]:
-        """Return a block in the invocation of *context*; see `engine.invocation.invoked`."""
+        """
+        Return a block in the invocation of *context*; see `engine.invocation.invoked`.
+
+        Raises `Misconfigured` for the context of a durable execution.
+        """
+        if SDK in sys.modules:
+            check_context(context)
         return invoked(context, self.clock, self.reporter, self._no_context)
 
     def _no_context(self) -> None:
