@@ -242,6 +242,17 @@ NO_LIST, NO_OBJECT = "Its records are not as that source sends them", "is not a 
         ("kafka", {**kafka_event("a"), "records": {"orders-0": None}}, Misconfigured, NO_LIST),
         ("kafka", {**kafka_event("a"), "records": {"orders-0": {}}}, Misconfigured, NO_LIST),
     ],
+    ids=[
+        "activemq: no messages",
+        "activemq: messages by queue",
+        "rabbitmq: no queues",
+        "rabbitmq: a queue of null",
+        "kafka: no records",
+        "kafka: a list of no object",
+        "kafka: a number",
+        "kafka: a partition of null",
+        "kafka: a partition that is an object",
+    ],
 )
 def test_records_in_another_shape_are_refused(
     rig: Rig, decorator: str, event: Any, error: type[Exception], says: str

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
-from pydantic import BaseModel
 
 from lambda_once import InProgress
 from tests.decorators.rig import Rig
 from tests.sources.samples import sns_event
-
-
-class Notice(BaseModel):
-    order: int
 
 
 def test_another_request_in_progress_raises(rig: Rig) -> None:

@@ -49,11 +49,7 @@ def test_each_record_runs_once(rig: Rig) -> None:
 def test_the_context_may_be_left_out(rig: Rig) -> None:
     """A function of the record alone is a handler too, and its context may be missing at the call."""
     seen: list[str] = []
-
-    @rig.once.sqs()
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
+    handler = rig.once.sqs(worker(seen))
     plain: Any = handler
     assert plain(batch(sqs_record("x", id_="a"))) == ALL_WELL
     assert seen == ["x"]

@@ -13,6 +13,7 @@ from lambda_once import HOLD, STORE
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, on_every_store
 from tests.decorators.test_sqs import ALL_WELL, failed
+from tests.decorators.worker import worker
 from tests.sources.samples import batch, fifo_record
 
 
@@ -25,13 +26,7 @@ def message(id_: str, group: str) -> dict[str, Any]:
 def test_the_first_failure_ends_its_group(rig: Rig) -> None:
     """The failed record and what follows in its group go back; other groups are processed."""
     seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        if record.body == "a2":
-            raise ValueError
-
+    handler = rig.once.sqs(worker(seen, {"a2"}))
     event = batch(*(message(id_, id_[0]) for id_ in ("a1", "b1", "a2", "b2", "a3", "a4")))
     assert handler(event, rig.context()) == failed("a2", "a3", "a4")
     assert seen == ["a1", "a2", "b1", "b2"]
@@ -42,13 +37,7 @@ def test_what_was_not_started_can_be_acquired_at_once(rig: Rig) -> None:
     """The tokens of the group's rest are released: the next delivery runs them in their order."""
     seen: list[str] = []
     fails = {"a1"}
-
-    @rig.once.sqs(raise_on_entire_batch_failure=False)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        if record.body in fails:
-            raise ValueError
-
+    handler = rig.once.sqs(raise_on_entire_batch_failure=False)(worker(seen, fails))
     event = batch(message("a1", "a"), message("a2", "a"))
     assert handler(event, rig.context()) == failed("a1", "a2")
     assert rig.states() == [State.RELEASED, State.RELEASED]
@@ -60,13 +49,7 @@ def test_what_was_not_started_can_be_acquired_at_once(rig: Rig) -> None:
 def test_a_replay_does_not_end_its_group(rig: Rig) -> None:
     """What was done before is success, and the group goes on behind it; so is a stored failure."""
     seen: list[str] = []
-
-    @rig.once.sqs(on_error={KeyError: STORE})
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        if record.body == "a2":
-            raise KeyError
-
+    handler = rig.once.sqs(on_error={ValueError: STORE})(worker(seen, {"a2"}))
     handler(batch(message("a1", "a"), message("a2", "a")), rig.context())
     event = batch(message("a1", "a"), message("a2", "a"), message("a3", "a"))
     assert handler(event, rig.context("request-2")) == ALL_WELL
