@@ -78,7 +78,7 @@ class Row(NamedTuple):
         part[self.data[-1]] = self.bad
 
 
-ALL_WELL = {"batchItemFailures": []}
+ALL_WELL: Event = {"batchItemFailures": []}
 _REDELIVERED = {"redelivered": True, "brokerOutTime": 5, "connectionId": "other"}
 _LISTS = ("Records", "messages", "records", "rmqMessagesByQueue")
 
