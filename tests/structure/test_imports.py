@@ -32,7 +32,6 @@ REACHES = {
         "dynamodb",
         "engine",
         "errors",
-        "integrations",  # only how durable executions are recognised without their SDK
         "observability",
         "policies",
         "settings",
@@ -44,7 +43,6 @@ REACHES = {
         "dynamodb",
         "engine",
         "errors",
-        "integrations",
         "observability",
         "policies",
         "settings",
@@ -166,11 +164,10 @@ def test_imports_point_one_way() -> None:
 
 
 def test_decorators_need_no_integration() -> None:
-    """They recognise durable executions, which they refuse, and know nothing else of integrations."""
+    """They recognise durable executions, which they refuse, by a file of their own."""
     decorators = [module for module in MODULES if _part(module) in ("decorators", "sources")]
-    names = {name.rpartition(".")[0] for module in decorators for name in _imports_of(module)}
-    found = {name for name in names if name.startswith("lambda_once.integrations")}
-    assert found == {"lambda_once.integrations.suspensions"}
+    names = {name for module in decorators for name in _imports_of(module)}
+    assert {name for name in names if name.startswith("lambda_once.integrations")} == set()
 
 
 def test_the_runtime_imports_none_of_the_tools() -> None:

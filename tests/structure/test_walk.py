@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lambda_once.integrations.suspensions import SDK
+from lambda_once.decorators.suspensions import SDK
 from tests.structure.walk import Step, Walk, of_api, of_sqs
 
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"

@@ -15,10 +15,10 @@ from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.decorators.names import token_name
+from lambda_once.decorators.suspensions import SDK, Suspensions
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.integrations.suspensions import SDK, Suspensions
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.settings import FOR_QUEUES

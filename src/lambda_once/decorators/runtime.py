@@ -14,11 +14,11 @@ from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.variables import TRUE, boolean, configured_shards, given
 from lambda_once.decorators.names import Names
+from lambda_once.decorators.suspensions import SDK, check_context
 from lambda_once.decorators.validation import checked_table
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import CURRENT_INVOCATION, Invocation, current_invocation, invoked
 from lambda_once.errors import Misconfigured
-from lambda_once.integrations.suspensions import SDK, check_context
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.memory import ForgetfulStore

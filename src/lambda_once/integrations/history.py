@@ -16,13 +16,13 @@ from lambda_once.core.codec import as_json
 from lambda_once.core.lifecycle import Failure, OnLapse, Resolve
 from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, after_write
+from lambda_once.decorators.suspensions import Suspensions
 from lambda_once.engine.finish import FinishedWork, Finisher, PreparedFinish, report_result, stored_result
 from lambda_once.engine.history import Busy, Earlier, Vacant
 from lambda_once.engine.lapsed import answer_of_probe
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import SOON, Replayed
 from lambda_once.errors import Held, InProgress, Misconfigured, ResultUnavailable, StoreUnavailable
-from lambda_once.integrations.suspensions import Suspensions
 from lambda_once.observability.events import Event
 from lambda_once.policies import NOT_DONE, Done, Lapsed
 from lambda_once.stores.contract import Unanswered

@@ -26,9 +26,9 @@ from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, name_of
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
+from lambda_once.decorators.suspensions import SDK, check_arguments, check_function
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, check_of_call, is_self
 from lambda_once.errors import Misconfigured
-from lambda_once.integrations.suspensions import SDK, check_arguments, check_function
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.sources.envelopes import s3_record_content
