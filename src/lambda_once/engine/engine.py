@@ -144,7 +144,7 @@ class Engine:
         invocation = call.invocation
         # For a redelivery, skip the try that requires no row: one round trip less if the token was released,
         # and none more if it is complete.
-        write = self._first(call, self.clock.now(), known=call.redelivered)
+        write = self._first(call, known=call.redelivered)
         try:
             with invocation.reporter.segment("once.acquire") as segment:
                 if segment is not None:
@@ -186,7 +186,7 @@ class Engine:
         if asked:
             alone = sum(call.redelivered for call in asked) == 1  # of many, the store reads the rows at once
             now = self.clock.now()
-            writes = [self._first(call, now, known=alone and call.redelivered) for call in asked]
+            writes = [self._first(call, known=alone and call.redelivered, now=now) for call in asked]
             try:
                 found |= self._acquire_new(asked, writes)
             except BaseException:  # nothing has started, and nothing will
@@ -376,8 +376,9 @@ class Engine:
 
     # ---------------------------------------------------------------- parts of these
 
-    def _first(self, call: Call, now: datetime, *, known: bool) -> Acquire:
+    def _first(self, call: Call, *, known: bool, now: datetime | None = None) -> Acquire:
         """Return the first acquisition of *call*; *known*: skip the try that requires no row."""
+        now = now or self.clock.now()
         return acquisition_by(call, call.attempt_id or new_attempt_id(), self._take(call), now, known=known)
 
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:

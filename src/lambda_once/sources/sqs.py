@@ -33,9 +33,11 @@ def _placed(raw: Raw) -> Unit:
     """Return *raw*, a message, with its id, and whether it came before; in a FIFO queue its group counts."""
     found, group = raw.get("messageId"), None
     id_ = found if isinstance(found, str) and found else None
+    given = raw.get("attributes")
+    attributes = given if isinstance(given, dict) else {}
     if str(raw.get("eventSourceARN")).endswith(".fifo"):
-        group = str(at(raw, "attributes", "MessageGroupId") or "")
-    count = at(raw, "attributes", "ApproximateReceiveCount")
+        group = str(attributes.get("MessageGroupId") or "")
+    count = attributes.get("ApproximateReceiveCount")
     redelivered = isinstance(count, str) and count != "1"
     return Unit(NOTHING, raw, SQSRecord(raw), id_, redelivered=redelivered, id=id_, group=group)
 
