@@ -491,8 +491,8 @@ class Once:
         caller = sys._getframe(2)  # noqa: SLF001  (text in returns= is evaluated there)
         return Question(self._runtime, settings, caller, key, scope)
 
-    def _settings(self, given: Mapping[str, Any], where: Where) -> Settings:
-        settings = settings_of(self._defaults, given, where)
+    def _settings(self, given: Mapping[str, Any], where: Where, others: tuple[str, ...] = ()) -> Settings:
+        settings = settings_of(self._defaults, given, where, besides=others)
         check_shared(settings.name, self._runtime)
         return settings
 
@@ -503,7 +503,7 @@ class Once:
 
         def decorator(f: Any = None, /, **options: Any) -> Any:
             maker = make(*(options.pop(other, None) for other in others)) if others else make
-            settings = self._settings(options, where)
+            settings = self._settings(options, where, others)
 
             def decorate(function: Any) -> Any:
                 check_decorated(f"once.{name}", function)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, State, decide
+from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, State, decide
 from lambda_once.core.results import Inline, Parts, Unavailable
 from tests.kit.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
 
@@ -21,7 +21,7 @@ def _decision(
     rule: OnLapse = OnLapse.TAKE_OVER,
     presented: Presented | None = None,
 ) -> Course:
-    return decide(record, Request(attempt, fingerprint, rule, presented), NOW)
+    return decide(record, NOW, attempt, fingerprint, rule, presented)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -14,7 +14,6 @@ from lambda_once.core.lifecycle import (
     Decision,
     OnLapse,
     Record,
-    Request,
     Resolve,
     State,
     decide,
@@ -84,11 +83,10 @@ ROWS: list[Record | None] = [
 @pytest.mark.parametrize("fingerprint", [None, "f", "g"])
 def test_the_condition_says_what_the_decision_says(attempt: str, fingerprint: str | None) -> None:
     """Under take_over a row is taken exactly where the table says RUN, our own attempt's left aside."""
-    request = Request(attempt, fingerprint, OnLapse.TAKE_OVER)
     acquisition = _acquisition(Unclaimed(take_over=True), attempt, fingerprint)
     for record in ROWS:
         own = record is not None and record.state is State.IN_PROGRESS and record.attempt_id == attempt
-        runs = decide(record, request, NOW) is Course.RUN and not own
+        runs = decide(record, NOW, attempt, fingerprint, OnLapse.TAKE_OVER) is Course.RUN and not own
         assert (after_acquire(record, acquisition) is not None) is runs, record
 
 
@@ -97,7 +95,7 @@ def test_the_condition_under_hold_is_narrower(rule: OnLapse) -> None:
     """It takes nothing that the table does not say RUN for, and no row that is not expired."""
     for record in ROWS:
         if after_acquire(record, _acquisition(Unclaimed(take_over=False))) is not None:
-            assert decide(record, Request("a2", None, rule), NOW) is Course.RUN
+            assert decide(record, NOW, "a2", None, rule) is Course.RUN
             assert record is None or record.expired(NOW)
 
 

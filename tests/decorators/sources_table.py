@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -50,12 +51,24 @@ class Row(NamedTuple):
     piped_id: str | None = None
     """The field that names a failed record to EventBridge Pipes."""
     model: type[BaseModel] = Order
+    success: object = None
+    """What a mapping is answered if all is well."""
+    again: Event = {}  # noqa: RUF012  (a NamedTuple's default, never changed)
+    """What a redelivered record has otherwise."""
 
     def records(self, event: Event) -> list[Event]:
         """The records of *event*, which are in one list."""
         found = next(event[name] for name in _LISTS if name in event)
         lists: list[list[Event]] = [*found.values()] if isinstance(found, dict) else [found]
         return lists[0]
+
+    def redelivered(self, event: Event) -> Event:
+        """Return *event* as it is delivered again."""
+        again = copy.deepcopy(event)
+        for record in self.records(again):
+            for name, value in self.again.items():
+                record[name] = record[name] | value if isinstance(value, dict) else value
+        return again
 
     def spoil(self, event: Event, position: int) -> None:
         """Make the data at *position* such that it cannot be read."""
@@ -65,10 +78,21 @@ class Row(NamedTuple):
         part[self.data[-1]] = self.bad
 
 
+ALL_WELL: Event = {"batchItemFailures": []}
+_REDELIVERED = {"redelivered": True, "brokerOutTime": 5, "connectionId": "other"}
 _LISTS = ("Records", "messages", "records", "rmqMessagesByQueue")
 
 SOURCES = (
-    Row("sqs", "sqs", sqs_event, ("body",), {"secret": 1}, piped_id="messageId"),
+    Row(
+        "sqs",
+        "sqs",
+        sqs_event,
+        ("body",),
+        {"secret": 1},
+        piped_id="messageId",
+        success=ALL_WELL,
+        again={"receiptHandle": "another"},
+    ),
     Row(
         "fifo",
         "sqs",
@@ -77,8 +101,17 @@ SOURCES = (
         {"secret": 1},
         in_order=True,
         piped_id="messageId",
+        success=ALL_WELL,
+        again={"receiptHandle": "another"},
     ),
-    Row("sns", "sns", sns_event, ("Sns", "Message"), {"secret": 1}),
+    Row(
+        "sns",
+        "sns",
+        sns_event,
+        ("Sns", "Message"),
+        {"secret": 1},
+        again={"Sns": {"Timestamp": "2026-11-20T11:00:00.000Z", "Signature": "ANOTHER"}},
+    ),
     Row("kinesis", "kinesis", kinesis_event, ("kinesis", "data"), in_order=True, piped_id="eventID"),
     Row(
         "dynamodb_stream",
@@ -98,8 +131,8 @@ SOURCES = (
         ("value",),
         in_order=True,
     ),
-    Row("activemq", "mq", activemq_event, ("data",)),
-    Row("rabbitmq", "mq", rabbitmq_event, ("data",)),
+    Row("activemq", "mq", activemq_event, ("data",), again=_REDELIVERED),
+    Row("rabbitmq", "mq", rabbitmq_event, ("data",), again=_REDELIVERED),
 )
 PIPED = tuple(row for row in SOURCES if row.decorator != "sns")
 """The sources of EventBridge Pipes."""

@@ -13,8 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from examples.load_balancer import SIGNER
+from tests.decorators.http_doors import handled, routed
 from tests.decorators.rig import Rig
-from tests.decorators.test_callers import handled, is_replay, problem, routed
+from tests.decorators.test_callers import is_replay, problem
 from tests.docs.pages import ROOT
 from tests.kit.load_balancer import IN_TIME, KID, KeyServer, LoadBalancer, encoded
 from tests.sources.samples import Json, alb

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lambda_once import Misconfigured
 from lambda_once.testing import api_event, kafka_event, kinesis_event, sqs_event
 from tests.decorators.rig import Rig, in_memory
 
@@ -66,11 +65,3 @@ def test_an_object_is_awaited_everywhere(rig: Rig) -> None:
     assert asyncio.run(work(1)) == {"statusCode": 201}
     assert asyncio.run(rig.once.run("run", "1", ship, 1)) == {"statusCode": 201}
     assert len(ship.seen) == 4
-
-
-@pytest.mark.parametrize("decorator", ["sqs", "kinesis", "dynamodb_stream", "kafka"])
-def test_concurrency_of_a_plain_def_is_refused(rig: Rig, decorator: str) -> None:
-    """Its records run one after the other: a batch that had a thread pool would be that much slower."""
-    with pytest.raises(Misconfigured, match=r"concurrency=5 .*_plain is a plain def.*asyncio\.to_thread"):
-        getattr(rig.once, decorator)(concurrency=5)(_plain)
-    getattr(rig.once, decorator)(concurrency=1)(_plain)

@@ -14,6 +14,7 @@ from lambda_once import Once
 from lambda_once.core.lifecycle import State
 from tests.decorators.counted import TEN, Counted, records
 from tests.decorators.test_sqs import ALL_WELL, failed
+from tests.decorators.worker import worker
 from tests.kit.wire import answer_lost, failing, refused
 from tests.stores.line import BATCH, READ, SINGLE
 
@@ -21,11 +22,7 @@ from tests.stores.line import BATCH, READ, SINGLE
 def test_ten_new_cost_two_calls(counted: Counted) -> None:
     """One acquires, one completes; all is written when the handler returns."""
     seen: list[str] = []
-
-    @counted.rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
+    handler = counted.rig.once.sqs(worker(seen))
     assert handler(records(*TEN), counted.rig.context()) == ALL_WELL
     assert counted.calls() == [BATCH, BATCH]
     assert seen == TEN
@@ -49,11 +46,7 @@ def test_ten_duplicates_cost_two_calls(counted: Counted, received: int) -> None:
 def test_half_new_half_duplicate_cost_three(counted: Counted) -> None:
     """The losers' read is the one call more."""
     seen: list[str] = []
-
-    @counted.rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
+    handler = counted.rig.once.sqs(worker(seen))
     handler(records(*TEN[::2]), counted.rig.context())
     counted.calls()
     seen.clear()
@@ -132,11 +125,7 @@ def test_async_records_cost_the_same(counted: Counted) -> None:
 def test_cached_duplicates_of_finished_work_cost_nothing(counted: Counted) -> None:
     """What was done here, or replayed here, is known without asking; new records beside it are asked for."""
     seen: list[str] = []
-
-    @counted.rig.once.sqs(cache=100)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
+    handler = counted.rig.once.sqs(cache=100)(worker(seen))
     handler(records(*TEN), counted.rig.context())
     counted.calls()
     assert handler(records(*TEN), counted.rig.context("request-2")) == ALL_WELL
@@ -203,11 +192,7 @@ def test_one_throttled_completion_is_written_by_itself(counted: Counted) -> None
 def test_an_acquisition_that_stays_unanswered_goes_back_alone(counted: Counted) -> None:
     """One statement is throttled to the end: its record is returned unstarted, the others are worked."""
     seen: list[str] = []
-
-    @counted.rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
+    handler = counted.rig.once.sqs(worker(seen))
     counted.wire.fates = [failing(None, "ThrottlingError")] + [failing("ThrottlingError")] * 5
     assert handler(records("a", "b", "c"), counted.rig.context()) == failed("b")
     assert seen == ["a", "c"]
@@ -219,11 +204,7 @@ def test_without_the_permission_it_is_told_once(counted: Counted, caplog: pytest
     table, client = counted.table, counted.wire.client
     once = Once(table=table, client=client, service="shop", logger=logging.getLogger("test"))
     seen: list[str] = []
-
-    @once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
+    handler = once.sqs(worker(seen))
     counted.wire.fates = [refused("AccessDeniedException")]
     assert handler(records(*TEN), counted.rig.context()) == ALL_WELL
     assert handler(records("x", "y"), counted.rig.context("request-2")) == ALL_WELL

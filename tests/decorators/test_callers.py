@@ -11,16 +11,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.event_handler import (
-    ALBResolver,
-    APIGatewayHttpResolver,
-    APIGatewayRestResolver,
-    VPCLatticeResolver,
-)
 
 from lambda_once import Misconfigured, Once, OtherCaller
 from lambda_once.core.lifecycle import Presented, State
 from lambda_once.core.results import Inline
+from tests.decorators.http_doors import handled, routed
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import AUTHORIZERS, Json, alb, http, lattice, lattice_v2, rest
 from tests.sources.test_caller import (
@@ -730,40 +725,6 @@ def test_a_constant_principal_unlocks_nothing(rig: Rig, *, is_route: bool, v2: b
     assert marks["Idempotent-Replayed"] in ("true", ["true"])
 
 
-def handled(rig: Rig, options: Any) -> Any:
-    """A whole handler under the decorator."""
-
-    @rig.once.api_gateway(**options)
-    def handler(_event: Json) -> Json:
-        return {"statusCode": 200}
-
-    return lambda event: handler(event, rig.context())
-
-
-def routed(rig: Rig, options: Any) -> Any:
-    """A route of an Event Handler."""
-
-    def ask(event: Json) -> Any:
-        resolver: Any = APIGatewayHttpResolver
-        if "raw_path" in event:
-            resolver = VPCLatticeResolver
-            # Powertools 3.29 takes the query for a part of the path.
-            event = {**event, "raw_path": event["raw_path"].partition("?")[0]}
-        elif "elb" in event["requestContext"]:
-            resolver = ALBResolver
-        elif "resource" in event:
-            resolver = APIGatewayRestResolver
-        app = resolver()
-
-        @app.post("/orders/5/pay", middlewares=[rig.once.route(**options)])  # type: ignore[untyped-decorator]
-        def pay() -> Json:
-            return {}
-
-        return app.resolve(event, rig.context())
-
-    return ask
-
-
 # ------------------------------------------------------------------ the warning
 
 
@@ -845,7 +806,7 @@ def test_other_caller_names_the_token_and_no_credential(rig: Rig) -> None:
     till = Till(rig)
     till.ask(keyed("Bearer alice"))
     seen: list[Exception] = []
-    outcomes: Any = till.rig.once._runtime.engine.acquirer._replayer
+    outcomes: Any = till.rig.once._runtime.engine.replayer
     original = outcomes.error
 
     def noted(*args: Any) -> Any:

@@ -72,24 +72,6 @@ def test_each_record_of_s3_is_a_unit(rig: Rig) -> None:
     assert [len(event["Records"]) for event in seen] == [1, 1, 1]
 
 
-def test_one_failing_s3_record_leaves_the_others(rig: Rig) -> None:
-    """The others are processed before the failure is raised, and the retry works the failed one alone."""
-    seen: list[str] = []
-
-    @rig.once.event
-    def handler(event: Json) -> None:
-        key = event["Records"][0]["s3"]["object"]["key"]
-        seen.append(key)
-        if key == "a" and seen.count("a") == 1:
-            raise ValueError(key)
-
-    event = batch(s3_record("a"), s3_record("b"))
-    with pytest.raises(ValueError, match="a"):
-        handler(event, rig.context())
-    handler(event, rig.context())
-    assert seen == ["a", "b", "a"]
-
-
 def test_direct_invocations_count_by_their_event(rig: Rig) -> None:
     """A direct or Step Functions invocation with the same event gets the stored result."""
     handler, seen = counting(rig)
@@ -151,21 +133,6 @@ def test_a_stored_error_keeps_its_name(rig: Rig) -> None:
     assert raised.value.token is not None
 
 
-def test_lambdas_own_retry_of_an_async_source_waits(rig: Rig) -> None:
-    """The same request id waits for its crashed attempt's lease; another one is refused at once."""
-    handler, seen = counting(rig)
-    event = eventbridge({"order": 5})
-    with rig.crash():
-        handler(event, rig.context(seconds=10))
-    rig.clock.advance(1)
-    with pytest.raises(InProgress):
-        handler(event, rig.context("request-2", seconds=60))
-    assert rig.slept == 0
-    handler(event, rig.context(seconds=60))
-    assert len(seen) == 2
-    assert rig.slept > 10
-
-
 def test_the_own_retry_gives_up_with_its_time(rig: Rig) -> None:
     """Where the lease outlasts the retry's time it raises, and leaves the token as it is."""
     handler, seen = counting(rig)
@@ -177,19 +144,6 @@ def test_the_own_retry_gives_up_with_its_time(rig: Rig) -> None:
     assert raised.value.locked_by == "orders/request-1"
     assert rig.row().state is State.IN_PROGRESS
     assert len(seen) == 1
-
-
-def test_a_direct_retry_waits(rig: Rig) -> None:
-    """A direct invocation may be asynchronous: only its own second try has its request id."""
-    handler, seen = counting(rig)
-    with rig.crash():
-        handler({"order": 5}, rig.context(seconds=10))
-    rig.clock.advance(1)
-    with pytest.raises(InProgress):
-        handler({"order": 5}, rig.context("request-2", seconds=60))
-    assert rig.slept == 0
-    handler({"order": 5}, rig.context(seconds=60))
-    assert len(seen) == 2
 
 
 def test_an_async_function_is_a_plain_handler(rig: Rig) -> None:

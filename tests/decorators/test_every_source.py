@@ -7,12 +7,22 @@ from typing import Any
 
 import pytest
 
-from lambda_once import KeyMissing, Misconfigured
+from lambda_once import InProgress, KeyMissing, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.observability.events import Event
-from lambda_once.testing import api_event, eventbridge_event, pipes_event, s3_event
+from lambda_once.testing import (
+    activemq_event,
+    api_event,
+    eventbridge_event,
+    kafka_event,
+    pipes_event,
+    rabbitmq_event,
+    s3_event,
+    sns_event,
+)
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.sources_table import PIPED, SOURCES, Row
+from tests.decorators.worker import text_of, worker
 
 SUCCESS: tuple[Any, ...] = (None, {"batchItemFailures": []})
 
@@ -41,14 +51,15 @@ def _refused(handler: Any, rig: Rig, event: object) -> None:
 
 @of_every_source
 def test_records_run_once(rig: Rig, row: Row) -> None:
-    """A redelivery replays all of them; the function gets Powertools' data class."""
+    """A redelivery, with fields of its own, replays them; the function gets Powertools' data class."""
     seen: list[Any] = []
     handler = getattr(rig.once, row.decorator)(collecting(seen))
-    event = row.build("a", "b")
-    assert handler(event, rig.context()) in SUCCESS
-    assert handler(event, rig.context("request-2")) in SUCCESS
-    assert len(seen) == 2
-    assert rig.states() == [State.COMPLETE] * 2
+    event = row.build("c", "a", "b")
+    assert handler(event, rig.context()) == row.success
+    assert handler(event, rig.context("request-2")) == row.success
+    assert handler(row.redelivered(event), rig.context("request-3")) == row.success
+    assert [text_of(record) for record in seen] == ["c", "a", "b"]
+    assert rig.states() == [State.COMPLETE] * 3
     assert type(seen[0]).__module__.startswith("aws_lambda_powertools")
 
 
@@ -62,6 +73,52 @@ def test_a_record_has_one_token_through_pipe_and_mapping(rig: Rig, row: Row) -> 
     assert handler(pipes_event(event), rig.context()) in SUCCESS
     assert handler(event, rig.context()) in SUCCESS
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("decorator", "event"),
+    [
+        ("sns", sns_event("a", "b")),
+        ("mq", activemq_event("a", "b")),
+        ("mq", rabbitmq_event("a", "b")),
+        ("event", s3_event("a", "b")),
+    ],
+    ids=["sns", "activemq", "rabbitmq", "s3"],
+)
+def test_a_failure_is_raised_after_all_were_tried(rig: Rig, decorator: str, event: Any) -> None:
+    """They take no partial response: the whole batch comes again, and only what failed runs again."""
+    seen: list[str] = []
+    broken = {"a"}
+    handler = getattr(rig.once, decorator)(worker(seen, broken))
+    with pytest.raises(ValueError, match=r"^a$"):
+        handler(event, rig.context())
+    assert seen == ["a", "b"]
+    assert rig.states() == [State.RELEASED, State.COMPLETE]
+    broken.clear()
+    assert handler(event, rig.context("request-2")) == ([None, None] if decorator == "event" else None)
+    assert seen == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "event"),
+    [("sns", sns_event("x")), ("event", eventbridge_event({"order": 5})), ("event", {"order": 5})],
+    ids=["sns", "eventbridge", "direct"],
+)
+def test_lambdas_own_retry_waits_for_the_lease(rig: Rig, decorator: str, event: Any) -> None:
+    """After a crash the same request id waits for the lease, and works; another one is refused at once."""
+    seen: list[float] = []
+    handler = getattr(rig.once, decorator)(name="work")(lambda _: seen.append(rig.slept))
+    with rig.crash():
+        handler(event, rig.context(seconds=10))
+    rig.clock.advance(1)
+    with pytest.raises(InProgress):
+        handler(event, rig.context("request-2", seconds=60))
+    assert rig.slept == 0
+    handler(event, rig.context(seconds=60))
+    first, second = seen
+    assert first == 0
+    assert 11 < second < 13
+    assert "once.taken_over" in rig.events()
 
 
 @in_memory
@@ -166,3 +223,42 @@ def test_an_event_of_no_records_is_refused(rig: Rig, row: Row, event: Any, right
     with pytest.raises(Misconfigured, match=f"once.{row.decorator} received .* Use once.{right} for it"):
         handler(event, rig.context())
     assert rig.rows() == []
+
+
+NO_LIST, NO_OBJECT = "Its records are not as that source sends them", "is not a JSON object"
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("decorator", "event", "error", "says"),
+    [
+        ("mq", {**activemq_event("a"), "messages": None}, Misconfigured, NO_LIST),
+        ("mq", {**activemq_event("a"), "messages": {"orders::/": 5}}, Misconfigured, NO_LIST),
+        ("mq", {**rabbitmq_event("a"), "rmqMessagesByQueue": None}, Misconfigured, NO_LIST),
+        ("mq", {**rabbitmq_event("a"), "rmqMessagesByQueue": {"orders::/": None}}, Misconfigured, NO_LIST),
+        ("kafka", {**kafka_event("a"), "records": None}, Misconfigured, NO_LIST),
+        ("kafka", {**kafka_event("a"), "records": [5]}, KeyMissing, NO_OBJECT),
+        ("kafka", {**kafka_event("a"), "records": 5}, Misconfigured, NO_LIST),
+        ("kafka", {**kafka_event("a"), "records": {"orders-0": None}}, Misconfigured, NO_LIST),
+        ("kafka", {**kafka_event("a"), "records": {"orders-0": {}}}, Misconfigured, NO_LIST),
+    ],
+    ids=[
+        "activemq: no messages",
+        "activemq: messages by queue",
+        "rabbitmq: no queues",
+        "rabbitmq: a queue of null",
+        "kafka: no records",
+        "kafka: a list of no object",
+        "kafka: a number",
+        "kafka: a partition of null",
+        "kafka: a partition that is an object",
+    ],
+)
+def test_records_in_another_shape_are_refused(
+    rig: Rig, decorator: str, event: Any, error: type[Exception], says: str
+) -> None:
+    """Nothing runs, and nothing counts as success."""
+    seen: list[str] = []
+    with pytest.raises(error, match=says):
+        getattr(rig.once, decorator)(worker(seen))(event, rig.context())
+    assert (seen, rig.rows()) == ([], [])

@@ -9,9 +9,10 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from pydantic import BaseModel
 
-from lambda_once import KeyMissing, KeyReused, Misconfigured
+from lambda_once import KeyMissing, KeyReused
 from lambda_once.testing import kafka_event
 from tests.decorators.rig import Rig, in_memory
+from tests.decorators.worker import worker
 
 Seen = list[str]
 
@@ -27,18 +28,6 @@ def failures(*places: tuple[str, int]) -> dict[str, Any]:
             {"itemIdentifier": {"partition": partition, "offset": offset}} for partition, offset in places
         ]
     }
-
-
-def worker(seen: Seen, broken: set[str]) -> Any:
-    """A function that collects the text of each record, and fails for *broken* ones."""
-
-    def work(record: KafkaEventRecord) -> None:
-        text = record.decoded_value.decode()
-        seen.append(text)
-        if text in broken:
-            raise ValueError(text)
-
-    return work
 
 
 def test_a_failure_stops_its_partition_alone(rig: Rig) -> None:
@@ -76,15 +65,6 @@ def test_the_first_failure_of_each_partition_is_reported(rig: Rig) -> None:
     event = kafka_event("a1", "b1", "a2", "b2", "a3", "c1", partitions=[0, 1, 0, 1, 0, 2], first_offset=10)
     assert handler(event, rig.context()) == failures(("orders-0", 11), ("orders-2", 10))
     assert handler(kafka_event("d", first_offset=99), rig.context("request-2")) == failures()
-
-
-@in_memory
-def test_a_poisonous_first_record_costs_one_window(rig: Rig) -> None:
-    """Of 10,000 records behind it 24 are acquired, and released."""
-    handler = rig.once.kafka(worker([], {"0"}))
-    with pytest.raises(ValueError, match="0"):
-        handler(kafka_event(*map(str, range(10_000))), rig.context(seconds=900))
-    assert rig.store.acquisitions <= 25
 
 
 @in_memory
@@ -237,13 +217,3 @@ def test_a_cluster_must_be_named(rig: Rig) -> None:
     del event["eventSourceArn"], event["bootstrapServers"]
     with pytest.raises(KeyMissing, match="orders-0/0 has no eventSourceArn and no bootstrapServers"):
         rig.once.kafka(worker([], set()))(event, rig.context())
-
-
-@in_memory
-@pytest.mark.parametrize("records", [None, [5], 5, {"orders-0": None}, {"orders-0": {}}])
-def test_records_in_another_shape_are_refused(rig: Rig, records: object) -> None:
-    """Nothing runs, and nothing counts as success."""
-    event = {**kafka_event("a"), "records": records}
-    with pytest.raises((Misconfigured, KeyMissing)):
-        rig.once.kafka(worker([], set()))(event, rig.context())
-    assert rig.rows() == []

@@ -8,59 +8,19 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
 from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
 
-from lambda_once import KeyMissing, KeyReused, Misconfigured
-from lambda_once.core.lifecycle import State
+from lambda_once import KeyMissing, KeyReused
 from lambda_once.testing import activemq_event, rabbitmq_event
 from tests.decorators.rig import Rig, in_memory
+from tests.decorators.worker import worker
 
 Message = ActiveMQMessage | RabbitMessage
 BUILDERS = pytest.mark.parametrize("build", [activemq_event, rabbitmq_event])
-
-
-def worker(seen: list[str], broken: set[str]) -> Any:
-    """A function that collects the data of each message, and fails for *broken* ones."""
-
-    def work(message: Message) -> None:
-        seen.append(message.decoded_data)
-        if message.decoded_data in broken:
-            raise ValueError(message.decoded_data)
-
-    return work
 
 
 def messages_of(event: dict[str, Any]) -> list[dict[str, Any]]:
     """All messages of a batch."""
     found: list[dict[str, Any]] = event.get("messages") or event["rmqMessagesByQueue"]["orders::/"]
     return found
-
-
-@BUILDERS
-def test_messages_run_once(rig: Rig, build: Any) -> None:
-    """A redelivery, which says so and has another time, replays them; the answer is None."""
-    seen: list[str] = []
-    handler = rig.once.mq(worker(seen, set()))
-    event = build("a", "b")
-    assert handler(event, rig.context()) is None
-    for message in messages_of(event):
-        message |= {"redelivered": True, "brokerOutTime": 5, "connectionId": "other"}
-    assert handler(event, rig.context("request-2")) is None
-    assert seen == ["a", "b"]
-    assert rig.states() == [State.COMPLETE] * 2
-
-
-@BUILDERS
-def test_a_failure_is_raised_after_all_were_tried(rig: Rig, build: Any) -> None:
-    """Brokers take no partial response: the whole batch comes again, and only what failed runs again."""
-    seen: list[str] = []
-    broken = {"a"}
-    handler = rig.once.mq(worker(seen, broken))
-    event = build("a", "b")
-    with pytest.raises(ValueError, match="a"):
-        handler(event, rig.context())
-    assert seen == ["a", "b"]
-    broken.clear()
-    assert handler(event, rig.context("request-2")) is None
-    assert seen == ["a", "b", "a"]
 
 
 # -- identity
@@ -148,22 +108,6 @@ def test_an_empty_rabbitmq_message_is_no_key(rig: Rig) -> None:
     with pytest.raises(KeyMissing, match="an empty payload is not a key"):
         rig.once.mq(worker([], set()))(rabbitmq_event(""), rig.context())
     assert rig.once.mq(worker([], set()))(rabbitmq_event("", message_ids=["5"]), rig.context()) is None
-
-
-@in_memory
-@pytest.mark.parametrize(
-    "event",
-    [
-        {**activemq_event("a"), "messages": None},
-        {**activemq_event("a"), "messages": {"orders::/": 5}},
-        {**rabbitmq_event("a"), "rmqMessagesByQueue": None},
-        {**rabbitmq_event("a"), "rmqMessagesByQueue": {"orders::/": None}},
-    ],
-)
-def test_messages_in_another_shape_are_refused(rig: Rig, event: Any) -> None:
-    """Nothing runs, and nothing counts as success."""
-    with pytest.raises(Misconfigured, match="Its records are not as that source sends them"):
-        rig.once.mq(worker([], set()))(event, rig.context())
 
 
 @in_memory

@@ -229,8 +229,9 @@ def _model(of: Ordered) -> None:
 
 def _concurrency(of: Ordered) -> None:
     if not of.is_async:
-        with pytest.raises(Misconfigured, match=r"plain def.* await asyncio\.to_thread"):
+        with pytest.raises(Misconfigured, match=r"=2 .*plain is a plain def.* await asyncio\.to_thread"):
             of.handler(concurrency=2)
+        of.handler(concurrency=1)
         return
     met = asyncio.Barrier(2)
     of.work = lambda _record: asyncio.wait_for(met.wait(), 30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from lambda_once import HOLD, STORE, Misconfigured, RetryLater
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
+from tests.decorators.worker import worker
 from tests.sources.samples import batch, fifo_record, notification, sqs_record
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
@@ -48,11 +49,7 @@ def test_each_record_runs_once(rig: Rig) -> None:
 def test_the_context_may_be_left_out(rig: Rig) -> None:
     """A function of the record alone is a handler too, and its context may be missing at the call."""
     seen: list[str] = []
-
-    @rig.once.sqs()
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
+    handler = rig.once.sqs(worker(seen))
     plain: Any = handler
     assert plain(batch(sqs_record("x", id_="a"))) == ALL_WELL
     assert seen == ["x"]
@@ -71,36 +68,142 @@ def test_twins_share_the_outcome(rig: Rig) -> None:
     assert seen == ["a"]
 
 
-def test_twins_share_the_failure(rig: Rig) -> None:
-    """Where the first of two twins fails, both go back, and the other record is processed."""
+class Row(NamedTuple):
+    """A batch of SQS, and what becomes of it."""
+
+    records: list[dict[str, Any]]
+    back: list[str]
+    """The ids that go back to the queue."""
+    ran: list[str]
+    options: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+    broken: str = ""
+    """The body for which the function raises."""
+    states: list[State] | None = None
+    event: str | None = None
+    """What is reported."""
+
+
+def _key(record: SQSRecord) -> object:
+    if record.body == "x":
+        raise ZeroDivisionError
+    return record.body
+
+
+def _grouped(id_: str, group: str, body: object) -> dict[str, Any]:
+    return fifo_record(body, group=group, deduplication=id_, id_=id_)
+
+
+def _fair(body: str) -> dict[str, Any]:
+    """A record of a standard queue, which carries a group id for fairness."""
+    record = sqs_record(body, id_=body)
+    record["attributes"]["MessageGroupId"] = "a"
+    return record
+
+
+def _sent(id_: str, day: str, retries: int, by: str) -> dict[str, Any]:
+    return sqs_record({"n": 1, "sentDate": day, "meta": {"retryCount": retries, "by": by}}, id_=id_)
+
+
+X, Y = sqs_record("x", id_="a"), sqs_record("y", id_="b")
+_ZENITH = {"tenant": {"stringValue": "zenith", "dataType": "String"}}
+_BAD = {
+    "key missing": sqs_record({"n": 1}, id_="bad"),
+    "no JSON": sqs_record("not json", id_="bad"),
+    "null key": sqs_record({"id": None}, id_="bad"),
+    "empty key": sqs_record({"id": ""}, id_="bad"),
+    "too deep": sqs_record("[" * 100_000, id_="bad"),
+    "no body": {**sqs_record({}, id_="bad"), "body": None},
+}
+ROWS = {
+    "twins share the failure": Row(
+        [X, Y, sqs_record("x", id_="c")],
+        back=["a", "c"],
+        ran=["a", "b"],
+        broken="x",
+        states=[State.RELEASED, State.COMPLETE],
+    ),
+    "one key with two payloads is no twin": Row(
+        [sqs_record({"id": 1, "is": "new"}, id_="a"), sqs_record({"id": 1, "is": "amended"}, id_="b")],
+        back=["b"],
+        ran=["a"],
+        options={"key": "id"},
+        event="once.key_reused",
+    ),
+    "a batch that failed whole may answer": Row(
+        [X, sqs_record("x", id_="b", messageAttributes={})],
+        back=["a", "b"],
+        ran=["a", "b"],
+        options={"raise_on_entire_batch_failure": False},
+        broken="x",
+    ),
+    "scope keeps tenants apart": Row(
+        [
+            X,
+            sqs_record("x", id_="b", messageAttributes=_ZENITH),
+            sqs_record("x", id_="c", messageAttributes={}),
+        ],
+        back=["c"],
+        ran=["a", "b"],
+        options={"scope": "messageAttributes.tenant.stringValue"},
+    ),
+    "ignored fields do not count": Row(
+        [_sent("a", "monday", 0, "x"), _sent("b", "tuesday", 1, "x"), _sent("c", "tuesday", 1, "y")],
+        back=[],
+        ran=["a", "c"],
+        options={"ignore": ("sentDate", "meta.retryCount")},
+    ),
+    "a deduplication id is the identity": Row(
+        [fifo_record("x", deduplication=f"d-{n}", id_=id_) for id_, n in (("a", 1), ("b", 2), ("c", 1))],
+        back=[],
+        ran=["a", "b"],
+    ),
+    "a key that breaks": Row([X, Y], back=["a"], ran=["b"], options={"key": _key}),
+    **{
+        name: Row(
+            [sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c")],
+            back=["bad"],
+            ran=["a", "c"],
+            options={"key": "id"},
+            event="once.bad_record",
+        )
+        for name, bad in _BAD.items()
+    },
+    "a bad record ends its group": Row(
+        [
+            _grouped("a1", "a", {"id": 1}),
+            _grouped("a2", "a", {}),
+            _grouped("a3", "a", {"id": 3}),
+            _grouped("b1", "b", {"id": 4}),
+        ],
+        back=["a2", "a3"],
+        ran=["a1", "b1"],
+        options={"key": "id"},
+    ),
+    "groups of a standard queue do not order": Row(
+        [_fair("x"), _fair("y")], back=["x"], ran=["x", "y"], broken="x"
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_what_goes_back(rig: Rig, row: Row) -> None:
+    """What failed, and in a group what follows; the rest is done, each piece of work once."""
     seen: list[str] = []
 
-    @rig.once.sqs
+    @rig.once.sqs(**row.options)
     def handler(record: SQSRecord) -> None:
         seen.append(record.message_id)
-        if record.body == "x":
+        if record.body == row.broken:
             raise Declined
 
-    event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"), sqs_record("x", id_="c"))
-    assert handler(event, rig.context()) == failed("a", "c")
-    assert seen == ["a", "b"]
-    assert rig.states() == [State.RELEASED, State.COMPLETE]
-
-
-def test_one_key_with_two_payloads_in_a_batch_is_no_twin(rig: Rig) -> None:
-    """The amended order 1 goes back to the queue; it is not taken for a duplicate of the new order 1."""
-    seen: list[Any] = []
-
-    @rig.once.sqs(key="id")
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.json_body["what"])
-
-    event = batch(
-        sqs_record({"id": 1, "what": "new"}, id_="a"), sqs_record({"id": 1, "what": "amended"}, id_="b")
-    )
-    assert handler(event, rig.context()) == failed("b")
-    assert seen == ["new"]
-    assert "once.key_reused" in rig.events()
+    assert handler(batch(*row.records), rig.context()) == failed(*row.back)
+    assert seen == row.ran
+    if row.states is not None:
+        assert rig.states() == row.states
+    if row.event is not None:
+        (logged,) = [details for details in rig.reported if details.event == row.event]
+        assert logged.delivery == row.back[0]
+        assert logged.reason or row.event != "once.bad_record"
 
 
 def test_in_progress_goes_back_and_does_not_raise(rig: Rig) -> None:
@@ -126,17 +229,6 @@ def test_a_batch_that_failed_whole_raises(rig: Rig) -> None:
     with pytest.raises(BatchProcessingError) as raised:
         handler(batch(sqs_record("x", id_="a"), sqs_record("y", id_="b")), rig.context())
     assert [kind for kind, _, _ in raised.value.child_exceptions] == [Declined, Declined]
-
-
-def test_a_batch_that_failed_whole_may_answer(rig: Rig) -> None:
-    """With raise_on_entire_batch_failure=False the ids are returned."""
-
-    @rig.once.sqs(raise_on_entire_batch_failure=False)
-    def handler(record: SQSRecord) -> None:
-        raise Declined
-
-    event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"))
-    assert handler(event, rig.context()) == failed("a", "b")
 
 
 def test_when_time_runs_out_the_rest_goes_back(rig: Rig) -> None:
@@ -219,39 +311,6 @@ def test_a_retry_later_of_the_work_releases(rig: Rig) -> None:
     assert seen == ["x", "x"]
 
 
-def test_scope_keeps_tenants_apart(rig: Rig) -> None:
-    """Equal bodies of two tenants are two pieces of work; a record without the scope is a bad one."""
-    seen: list[str] = []
-
-    @rig.once.sqs(scope="messageAttributes.tenant.stringValue")
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.message_id)
-
-    other = {"tenant": {"stringValue": "zenith", "dataType": "String"}}
-    event = batch(
-        sqs_record("x", id_="a"),
-        sqs_record("x", id_="b", messageAttributes=other),
-        sqs_record("x", id_="c", messageAttributes={}),
-    )
-    assert handler(event, rig.context()) == failed("c")
-    assert seen == ["a", "b"]
-
-
-def test_ignored_fields_do_not_count(rig: Rig) -> None:
-    """Fields named by ignore= bear neither on the hash nor on the fingerprint."""
-    seen: list[str] = []
-
-    @rig.once.sqs(ignore=("sentDate", "meta.retryCount"))
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.message_id)
-
-    first = sqs_record({"n": 1, "sentDate": "monday", "meta": {"retryCount": 0, "by": "x"}}, id_="a")
-    again = sqs_record({"n": 1, "sentDate": "tuesday", "meta": {"retryCount": 1, "by": "x"}}, id_="b")
-    other = sqs_record({"n": 1, "sentDate": "tuesday", "meta": {"retryCount": 1, "by": "y"}}, id_="c")
-    assert handler(batch(first, again, other), rig.context()) == ALL_WELL
-    assert seen == ["a", "c"]
-
-
 def test_equal_content_in_two_deliveries_is_logged(rig: Rig) -> None:
     """A replay to another messageId is reported as a coincidence, with both ids; a redelivery is not."""
 
@@ -279,57 +338,12 @@ def test_a_power_cut_releases_what_did_not_start(rig: Rig) -> None:
     assert rig.states() == [State.RELEASED, State.RELEASED]
 
 
-def test_fifo_records_are_known_by_their_deduplication_id(rig: Rig) -> None:
-    """A FIFO record is known by its deduplication id; equal bodies under two ids are two pieces of work."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.message_id)
-
-    event = batch(
-        fifo_record("x", deduplication="d-1", id_="a"),
-        fifo_record("x", deduplication="d-2", id_="b"),
-        fifo_record("x", deduplication="d-1", id_="c"),
-    )
-    assert handler(event, rig.context()) == ALL_WELL
-    assert seen == ["a", "b"]
-
-
 # -- records that cannot be processed, models, and work that failed for good
 
 
 class Order(BaseModel):
     id: int = Field(alias="orderId")
     lines: tuple[str, ...] = ()
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        sqs_record({"n": 1}, id_="bad"),  # no key
-        sqs_record("not json", id_="bad"),
-        sqs_record({"id": None}, id_="bad"),
-        sqs_record({"id": ""}, id_="bad"),
-        sqs_record("[" * 100_000, id_="bad"),
-        {**sqs_record({}, id_="bad"), "body": None},
-    ],
-    ids=["key missing", "no JSON", "null key", "empty key", "too deep", "no body"],
-)
-def test_a_bad_record_fails_alone(rig: Rig, bad: dict[str, Any]) -> None:
-    """One record without a key is returned, with a log line; the others are processed."""
-    seen: list[str] = []
-
-    @rig.once.sqs(key="id")
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.message_id)
-
-    event = batch(sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c"))
-    assert handler(event, rig.context()) == failed("bad")
-    assert seen == ["a", "c"]
-    (logged,) = [details for details in rig.reported if details.event == "once.bad_record"]
-    assert logged.delivery == "bad"
-    assert logged.reason
 
 
 def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
@@ -345,24 +359,6 @@ def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
     assert seen == ["b"]
     assert handler(batch(sqs_record("y", id_="b")), rig.context("request-2")) == ALL_WELL
     assert seen == ["b"]
-
-
-def test_a_key_that_breaks_fails_its_record_alone(rig: Rig) -> None:
-    """Whatever a callable key raises fails that record, and no other."""
-    seen: list[str] = []
-
-    def key(record: SQSRecord) -> object:
-        if record.body == "x":
-            raise ZeroDivisionError
-        return record.body
-
-    @rig.once.sqs(key=key)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
-    event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"))
-    assert handler(event, rig.context()) == failed("a")
-    assert seen == ["y"]
 
 
 @pytest.mark.parametrize(
@@ -454,12 +450,7 @@ def test_concurrency_is_bounded(rig: Rig) -> None:
 
 def test_one_failure_leaves_the_others(rig: Rig) -> None:
     """A record that raises goes back alone."""
-
-    @rig.once.sqs
-    async def handler(record: SQSRecord) -> None:
-        if record.body == "b":
-            raise ValueError
-
+    handler = rig.once.sqs(worker([], {"b"}, is_async=True))
     assert handler(records("a", "b", "c"), rig.context()) == failed("b")
 
 

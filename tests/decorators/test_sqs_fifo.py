@@ -13,7 +13,8 @@ from lambda_once import HOLD, STORE
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, on_every_store
 from tests.decorators.test_sqs import ALL_WELL, failed
-from tests.sources.samples import QUEUE, batch, fifo_record, sqs_record
+from tests.decorators.worker import worker
+from tests.sources.samples import batch, fifo_record
 
 
 def message(id_: str, group: str) -> dict[str, Any]:
@@ -25,13 +26,7 @@ def message(id_: str, group: str) -> dict[str, Any]:
 def test_the_first_failure_ends_its_group(rig: Rig) -> None:
     """The failed record and what follows in its group go back; other groups are processed."""
     seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        if record.body == "a2":
-            raise ValueError
-
+    handler = rig.once.sqs(worker(seen, {"a2"}))
     event = batch(*(message(id_, id_[0]) for id_ in ("a1", "b1", "a2", "b2", "a3", "a4")))
     assert handler(event, rig.context()) == failed("a2", "a3", "a4")
     assert seen == ["a1", "a2", "b1", "b2"]
@@ -42,13 +37,7 @@ def test_what_was_not_started_can_be_acquired_at_once(rig: Rig) -> None:
     """The tokens of the group's rest are released: the next delivery runs them in their order."""
     seen: list[str] = []
     fails = {"a1"}
-
-    @rig.once.sqs(raise_on_entire_batch_failure=False)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        if record.body in fails:
-            raise ValueError
-
+    handler = rig.once.sqs(raise_on_entire_batch_failure=False)(worker(seen, fails))
     event = batch(message("a1", "a"), message("a2", "a"))
     assert handler(event, rig.context()) == failed("a1", "a2")
     assert rig.states() == [State.RELEASED, State.RELEASED]
@@ -57,34 +46,10 @@ def test_what_was_not_started_can_be_acquired_at_once(rig: Rig) -> None:
     assert seen == ["a1", "a1", "a2"]
 
 
-def test_a_bad_record_ends_its_group(rig: Rig) -> None:
-    """A record that cannot be processed is a failure of its group, too."""
-    seen: list[str] = []
-
-    @rig.once.sqs(key="id")
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.message_id)
-
-    def of(id_: str, group: str, body: object) -> dict[str, Any]:
-        return fifo_record(body, group=group, deduplication=id_, id_=id_)
-
-    event = batch(
-        of("a1", "a", {"id": 1}), of("a2", "a", {}), of("a3", "a", {"id": 3}), of("b1", "b", {"id": 4})
-    )
-    assert handler(event, rig.context()) == failed("a2", "a3")
-    assert seen == ["a1", "b1"]
-
-
 def test_a_replay_does_not_end_its_group(rig: Rig) -> None:
     """What was done before is success, and the group goes on behind it; so is a stored failure."""
     seen: list[str] = []
-
-    @rig.once.sqs(on_error={KeyError: STORE})
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        if record.body == "a2":
-            raise KeyError
-
+    handler = rig.once.sqs(on_error={ValueError: STORE})(worker(seen, {"a2"}))
     handler(batch(message("a1", "a"), message("a2", "a")), rig.context())
     event = batch(message("a1", "a"), message("a2", "a"), message("a3", "a"))
     assert handler(event, rig.context("request-2")) == ALL_WELL
@@ -130,24 +95,6 @@ def test_a_whole_batch_of_failures_raises(rig: Rig) -> None:
 
     with pytest.raises(BatchProcessingError):
         handler(batch(message("a1", "a"), message("a2", "a")), rig.context())
-
-
-def test_groups_of_a_standard_queue_do_not_order(rig: Rig) -> None:
-    """Standard queues carry group ids for fairness: there a failure takes nothing else down."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        if record.body == "x":
-            raise ValueError
-
-    records = [sqs_record(body, id_=body) for body in ("x", "y")]
-    for record in records:
-        record["attributes"]["MessageGroupId"] = "a"
-        assert record["eventSourceARN"] == QUEUE
-    assert handler(batch(*records), rig.context()) == failed("x")
-    assert seen == ["x", "y"]
 
 
 def test_async_groups_run_in_order(rig: Rig) -> None:

@@ -14,20 +14,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from lambda_once import HOLD, STORE, GiveUp, Held, InProgress, KeyMissing, KeyReused, Misconfigured
+from lambda_once import HOLD, GiveUp, Held, InProgress, KeyMissing, KeyReused, Misconfigured
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Release, Write
-from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import batch as batching
+from lambda_once.engine import engine as acquiring
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.waiting import run_coroutine
 from lambda_once.observability.events import Event
 from lambda_once.sources import streams
 from lambda_once.stores.contract import WriteAnswer
-from lambda_once.testing import dynamodb_stream_event, kinesis_event
+from lambda_once.testing import dynamodb_stream_event, kafka_event, kinesis_event
 from tests.decorators.counted import Counted
 from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
+from tests.decorators.worker import worker
 from tests.kit.frail import FrailStore
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
@@ -47,32 +48,7 @@ def failed(event: dict[str, Any], position: int) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": number(event, position)}]}
 
 
-def worker(
-    seen: list[str], fails: Callable[[str], bool] = lambda _text: False
-) -> Callable[[KinesisStreamRecord], None]:
-    """A function that collects the text of each record, and fails for some."""
-
-    def work(record: KinesisStreamRecord) -> None:
-        text = record.kinesis.data_as_text()
-        seen.append(text)
-        if fails(text):
-            raise ValueError(text)
-
-    return work
-
-
 # ---------------------------------------------------------------- the order
-
-
-def test_records_run_once_in_their_order(rig: Rig) -> None:
-    """A redelivery replays all of them; the answer is None."""
-    seen: list[str] = []
-    handler = rig.once.kinesis(worker(seen))
-    event = kinesis_event("c", "a", "b", partition_keys=["1", "2", "1"])
-    assert handler(event, rig.context()) is None
-    assert handler(event, rig.context("request-2")) is None
-    assert seen == ["c", "a", "b"]
-    assert rig.states() == [State.COMPLETE] * 3
 
 
 def test_equal_data_is_separate_work(rig: Rig) -> None:
@@ -98,7 +74,7 @@ def test_a_token_can_be_read() -> None:
 def _stops(rig: Rig) -> None:
     seen: list[str] = []
     broken = {"b"}
-    handler = rig.once.kinesis(worker(seen, lambda text: text in broken))
+    handler = rig.once.kinesis(worker(seen, broken))
     event = kinesis_event("a", "b", "c", partition_keys=["1", "2", "3"])
     with pytest.raises(ValueError, match="b"):
         handler(event, rig.context())
@@ -124,22 +100,12 @@ def test_twin_that_goes_on_behind_a_failure(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_first_failure_is_reported(rig: Rig) -> None:
     """For a mapping with ReportBatchItemFailures: the checkpoint is the lowest failed sequence number."""
     seen: list[str] = []
-    handler = rig.once.kinesis(report_failures=True)(worker(seen, lambda text: text == "b"))
+    handler = rig.once.kinesis(report_failures=True)(worker(seen, {"b"}))
     event = kinesis_event("a", "b", "c")
     assert handler(event, rig.context()) == failed(event, 1)
     assert handler(kinesis_event("d"), rig.context("request-2")) == ALL_WELL
     assert handler(kinesis_event(), rig.context("request-3")) == ALL_WELL
     assert seen == ["a", "b", "d"]
-
-
-def test_a_stored_failure_is_success(rig: Rig) -> None:
-    """Its duplicates change nothing, so the shard goes on at once."""
-    seen: list[str] = []
-    handler = rig.once.kinesis(on_error={ValueError: STORE})(worker(seen, lambda text: text == "a"))
-    event = kinesis_event("a", "b")
-    for request in ("request-1", "request-2"):
-        assert handler(event, rig.context(request)) is None
-    assert seen == ["a", "b"]
 
 
 @pytest.mark.parametrize("position", [0, 1])
@@ -173,7 +139,7 @@ def test_disabled_everything_runs_in_its_order(rig: Rig, monkeypatch: pytest.Mon
     """Nothing is stored; a failure stops the order all the same."""
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
     seen: list[str] = []
-    handler = rig.once.kinesis(worker(seen, lambda text: text == "b"))
+    handler = rig.once.kinesis(worker(seen, {"b"}))
     for _ in range(2):
         with pytest.raises(ValueError, match="b"):
             handler(kinesis_event("a", "b", "c"), rig.context())
@@ -184,19 +150,20 @@ def test_disabled_everything_runs_in_its_order(rig: Rig, monkeypatch: pytest.Mon
 # ---------------------------------------------------------------- 25 ahead
 
 
-def _poisoned(rig: Rig, records: int) -> None:
+def _poisoned(rig: Rig, records: int, decorator: str = "kinesis", build: Any = kinesis_event) -> None:
     seen: list[str] = []
-    handler = rig.once.kinesis(worker(seen, lambda _text: True))
+    handler = getattr(rig.once, decorator)(worker(seen, {"0"}))
     with pytest.raises(ValueError, match="0"):
-        handler(kinesis_event(*map(str, range(records))), rig.context(seconds=900))
+        handler(build(*map(str, range(records))), rig.context(seconds=900))
     assert seen == ["0"]
     assert rig.store.acquisitions <= 25
 
 
 @in_memory
-def test_a_poisonous_first_record_costs_one_window(rig: Rig) -> None:
+@pytest.mark.parametrize(("decorator", "build"), [("kinesis", kinesis_event), ("kafka", kafka_event)])
+def test_a_poisonous_first_record_costs_one_window(rig: Rig, decorator: str, build: Any) -> None:
     """Of 10,000 records behind it 24 are acquired, and released."""
-    _poisoned(rig, 10_000)
+    _poisoned(rig, 10_000, decorator, build)
     assert rig.states() == [State.RELEASED] * 25
 
 
@@ -213,7 +180,7 @@ def test_twin_without_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_batch_of_several_windows(rig: Rig) -> None:
     """A failure in the third one leaves what was before it done, and nothing behind it begun."""
     seen: list[str] = []
-    handler = rig.once.kinesis(report_failures=True)(worker(seen, lambda text: text == "60"))
+    handler = rig.once.kinesis(report_failures=True)(worker(seen, {"60"}))
     event = kinesis_event(*map(str, range(80)))
     assert handler(event, rig.context()) == failed(event, 60)
     assert seen == [str(n) for n in range(61)]
@@ -472,7 +439,7 @@ def test_a_record_that_cannot_be_parked_fails(rig: Rig) -> None:
 def test_nothing_behind_a_failure_is_parked(rig: Rig) -> None:
     """It comes again, and is parked in its turn then."""
     parked: Parked = []
-    handler = rig.once.kinesis(on_give_up=_parking(parked))(worker([], lambda text: text == "a"))
+    handler = rig.once.kinesis(on_give_up=_parking(parked))(worker([], {"a"}))
     event = kinesis_event("a", "b")
     event["Records"][1]["kinesis"]["data"] = "%"
     with pytest.raises(ValueError, match="a"):

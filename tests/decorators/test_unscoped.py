@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.event_handler import (
-    ALBResolver,
-    APIGatewayHttpResolver,
-    APIGatewayRestResolver,
-    VPCLatticeResolver,
-)
 
 from lambda_once import Misconfigured, Once
 from lambda_once.core.unit import MalformedRequest
+from tests.decorators.http_doors import Ask, handled, handled_async, routed, routed_async
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import Json, alb, http, rest
 from tests.sources.test_caller import (
@@ -34,75 +28,7 @@ from tests.sources.test_caller import (
 
 KEY = "idempotency-key"
 MISSING = (400, "urn:lambda-once:caller-missing")
-Ask = Callable[[Json], Any]
 Face = Callable[[Rig, Any, list[int]], Ask]
-
-
-def handled(rig: Rig, options: Any, ran: list[int]) -> Ask:
-    """A whole handler under the decorator."""
-
-    @rig.once.api_gateway(**options)
-    def handler(_event: Json) -> Json:
-        ran.append(1)
-        return {"statusCode": 200}
-
-    return lambda event: handler(event, rig.context())
-
-
-def handled_async(rig: Rig, options: Any, ran: list[int]) -> Ask:
-    """An async handler."""
-
-    @rig.once.api_gateway(**options)
-    async def handler(_event: Json) -> Json:
-        ran.append(1)
-        return {"statusCode": 200}
-
-    return lambda event: handler(event, rig.context())
-
-
-def _resolver(event: Json) -> Any:
-    if "raw_path" in event:
-        return VPCLatticeResolver()
-    if "elb" in event["requestContext"]:
-        return ALBResolver()
-    return APIGatewayRestResolver() if "resource" in event else APIGatewayHttpResolver()
-
-
-def _as_powertools_reads_it(event: Json) -> Json:
-    """Powertools 3.29 takes the query for a part of Lattice's path."""
-    return {**event, "raw_path": event["raw_path"].partition("?")[0]} if "raw_path" in event else event
-
-
-def routed(rig: Rig, options: Any, ran: list[int]) -> Ask:
-    """A route of an Event Handler."""
-
-    def ask(event: Json) -> Any:
-        app = _resolver(event)
-
-        @app.post("/orders/5/pay", middlewares=[rig.once.route(**options)])  # type: ignore[untyped-decorator]
-        def pay() -> Json:
-            ran.append(1)
-            return {}
-
-        return app.resolve(_as_powertools_reads_it(event), rig.context())
-
-    return ask
-
-
-def routed_async(rig: Rig, options: Any, ran: list[int]) -> Ask:
-    """An async route."""
-
-    def ask(event: Json) -> Any:
-        app = _resolver(event)
-
-        @app.post("/orders/5/pay", middlewares=[rig.once.route(async_resolver=True, **options)])  # type: ignore[untyped-decorator]
-        async def pay() -> Json:
-            ran.append(1)
-            return {}
-
-        return asyncio.run(app.resolve_async(_as_powertools_reads_it(event), rig.context()))
-
-    return ask
 
 
 FACES = [handled, handled_async, routed, routed_async]

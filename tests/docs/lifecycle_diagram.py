@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.lifecycle import Failure, OnLapse, Presented, Record, Request, Resolve, State, decide
+from lambda_once.core.lifecycle import Failure, OnLapse, Presented, Record, Resolve, State, decide
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -117,7 +117,7 @@ def table() -> str:
 def _decisions(row: Record | None) -> list[str]:
     unproven = row is not None and row.caller == UNPROVEN.mark("x")
     asking = UNPROVEN if unproven else PRESENTED
-    return [decide(row, Request(OURS, "f", rule, asking), NOW).value for rule in OnLapse]
+    return [decide(row, NOW, OURS, "f", rule, asking).value for rule in OnLapse]
 
 
 def diagram() -> str:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lambda_once.core.lifecycle import Course, OnLapse, Request, decide
+from lambda_once.core.lifecycle import Course, OnLapse, decide
 from tests.docs.lifecycle_diagram import BEGIN, END, NOW, OURS, PAGE, PRESENTED, ROWS, edges, redrawn
 
 
@@ -13,9 +13,7 @@ def test_the_lifecycle_page_is_drawn_from_the_code() -> None:
 
 def test_the_table_shows_every_decision() -> None:
     """No answer that a request can get is left out."""
-    shown = {
-        decide(row, Request(OURS, "f", rule, PRESENTED), NOW) for row in ROWS.values() for rule in OnLapse
-    }
+    shown = {decide(row, NOW, OURS, "f", rule, PRESENTED) for row in ROWS.values() for rule in OnLapse}
     assert shown == set(Course)
 
 

@@ -13,7 +13,7 @@ from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Extend, Holder, Release, Unclaimed, Write, new_write_id
 from lambda_once.engine import finish as finishing
-from lambda_once.engine.acquire import Acquirer
+from lambda_once.engine.engine import Engine
 from lambda_once.observability.events import Event
 from lambda_once.stores.contract import AcquireAnswer, Unanswered, Won, WriteAnswer, Written
 from lambda_once.testing import FakeClock
@@ -115,7 +115,7 @@ def test_twin_that_starts_on_any_extension(monkeypatch: pytest.MonkeyPatch) -> N
     rig = Rig()
     slow(rig).extension_takes = 29
     looks = iter((False, True))
-    monkeypatch.setattr(Acquirer, "may_start", lambda *_: next(looks))
+    monkeypatch.setattr(Engine, "may_start", lambda *_: next(looks))
     with pytest.raises(AssertionError):
         _begins_too_late(rig, RetryLater)
 

@@ -12,8 +12,8 @@ import pytest
 from lambda_once import NOT_DONE, Held, InProgress
 from lambda_once.core.codec import codec_for
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.engine import acquire as acquiring
-from lambda_once.engine.acquire import is_retry_of_own
+from lambda_once.engine import engine as acquiring
+from lambda_once.engine.engine import is_retry_of_own
 from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Redelivery, invocation_of
 from lambda_once.observability.reporter import Reporter
 from lambda_once.policies import OnLapseOption

@@ -245,11 +245,13 @@ def _twin_starts_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _twin_releases_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def withdraw(finisher: Finisher, unstarted: Any) -> None:
-        for each in unstarted:
-            finisher.release([each], counted=True)
+    right = Finisher.give_back
 
-    monkeypatch.setattr(Finisher, "withdraw", withdraw)
+    def give_back(finisher: Finisher, *unstarted: Any, **_: bool) -> None:
+        for each in unstarted:
+            right(finisher, each)
+
+    monkeypatch.setattr(Finisher, "give_back", give_back)
 
 
 @pytest.mark.parametrize("twin", [_twin_awaits_the_client, _twin_sends_past_the_last_answer])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from lambda_once import MemoryStore, Once
 from lambda_once.core import lifecycle
 from lambda_once.core.clock import Deadline
-from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, decide
+from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, decide
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.sources import caller as rules
 from lambda_once.sources import http as api
@@ -320,9 +321,9 @@ def _lapsed(store: Any, clock: FakeClock) -> None:
     clock.advance(60)
     (answer,) = store.acquire([acquisition("b1", bob)], deadline)
     assert isinstance(answer, Refused)
-    request = Request("b1", None, OnLapse.TAKE_OVER, bob)
-    assert decide(answer.record, request, clock.now()) is Course.OTHER_CALLER
-    assert decide(answer.record, request._replace(presented=alice), clock.now()) is Course.RUN
+    asks = partial(decide, answer.record, clock.now(), "b1", None, OnLapse.TAKE_OVER)
+    assert asks(bob) is Course.OTHER_CALLER
+    assert asks(alice) is Course.RUN
 
 
 def test_what_lapsed_is_its_callers_too() -> None:

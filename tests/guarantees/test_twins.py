@@ -11,7 +11,7 @@ import pytest
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.results import Inline, NotSerialisable
 from lambda_once.core.writes import Extend, Hold, Release, Write
-from lambda_once.engine import acquire, attempt, finish, lapsed
+from lambda_once.engine import attempt, engine, finish, lapsed
 from lambda_once.engine.finish import Finisher
 from lambda_once.observability.reporter import Reporter
 from lambda_once.operations import decisions as operations_decisions
@@ -112,7 +112,7 @@ TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
         one.test_a_living_attempt_is_not_taken_over,
     ),
     "without_the_margin_two_run": (
-        placing(acquire, "LEASE_MARGIN", timedelta(0)),
+        placing(engine, "LEASE_MARGIN", timedelta(0)),
         one.test_clocks_may_differ_by_a_moment,
     ),
     "without_what_was_seen_both_probes_run": (
@@ -279,7 +279,7 @@ TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
         six.a_probe_cannot_tell,
     ),
     "with_the_request_id_for_an_attempt_id": (
-        placing(acquire, "new_attempt_id", lambda: "request-1"),
+        placing(engine, "new_attempt_id", lambda: "request-1"),
         six.test_a_retry_under_hold_is_another_attempt,
     ),
     # 7. Nothing runs unprotected

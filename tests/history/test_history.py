@@ -26,8 +26,8 @@ from lambda_once import (
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.lifecycle import Resolve
 from lambda_once.core.writes import Complete
-from lambda_once.engine import lapsed
 from lambda_once.engine.history import Busy, Earlier, Vacant
+from lambda_once.integrations import history as guarding
 from lambda_once.integrations import powertools_history
 from lambda_once.integrations.powertools_history import SOONER, TOKEN_DIGITS, PowertoolsRecord
 from lambda_once.testing import lambda_context
@@ -140,7 +140,7 @@ def test_a_copy_lives_no_longer_than_keep(shop: Shop) -> None:
 
 def test_twin_whose_copy_outlives_its_record(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: what Powertools would forget in two minutes is replayed for two weeks."""
-    monkeypatch.setattr(lapsed, "Complete", lambda result, **_: Complete(result))
+    monkeypatch.setattr(guarding, "Complete", lambda result, **_: Complete(result))
     till = Till()
     shop.old(till.charge, expires_after_seconds=120)(EVENT)
     shop.new(till.charge)(EVENT)

@@ -24,13 +24,12 @@ from lambda_once.core.writes import (
     resolving,
     stored_form,
 )
-from lambda_once.engine import acquire as acquiring
+from lambda_once.engine import engine as acquiring
 from lambda_once.engine import finish, lapsed, ownership
-from lambda_once.engine.acquire import Acquirer
+from lambda_once.engine.engine import Engine
 from lambda_once.engine.finish import Finisher
 from lambda_once.engine.history import HistoryAnswer, Vacant
 from lambda_once.engine.invocation import current_invocation
-from lambda_once.engine.lapsed import consulted
 from lambda_once.engine.ownership import Ownership
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.stores import batches, requests, store
@@ -275,18 +274,18 @@ _right_acquire = DynamoDBStore.acquire
 
 def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start what was acquired in place of a lost attempt as it is, whatever has become of its lease."""
-    right = Acquirer.make_ready
+    right = Engine.make_ready
 
     def as_it_is(attempt: Ownership, **_: bool) -> Generator[float, None, Ownership]:
         yield from ()
         return attempt
 
-    def make_ready(self: Acquirer, attempt: Ownership, *, may_wait: bool) -> Any:
+    def make_ready(self: Engine, attempt: Ownership, *, may_wait: bool) -> Any:
         within = copy(self)
         monkeypatch.setattr(within, "make_ready", as_it_is)
         return (yield from right(within, attempt, may_wait=may_wait))
 
-    monkeypatch.setattr(Acquirer, "make_ready", make_ready)
+    monkeypatch.setattr(Engine, "make_ready", make_ready)
 
 
 def recognising(how: Callable[..., bool]) -> Patch:
@@ -311,9 +310,9 @@ def awaited_by_the_client(_transport: Any, send: Any, arguments: Any, _deadline:
 
 def read_before_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at a lease in the thread that acquired it, and not again on the event loop."""
-    right = Acquirer.may_start
+    right = Engine.may_start
     monkeypatch.setattr(
-        Acquirer,
+        Engine,
         "may_start",
         lambda acquirer, attempt: has_running_loop() or right(acquirer, attempt),
     )
@@ -357,9 +356,9 @@ def judging_nothing(attempt: Ownership, *_: Any) -> Generator[float, None, Owner
     return attempt
 
 
-def consulted_at_any_time(acquirer: Acquirer, attempt: Ownership, history: Any) -> Any:
+def consulted_at_any_time(acquirer: Engine, attempt: Ownership, history: Any) -> Any:
     """Start the work, however late the history answered."""
-    return consulted(attempt, history, acquirer._finisher)
+    return history.before(attempt, acquirer.finisher)
 
 
 def deleting_any(record: PowertoolsRecord, _now: Any) -> None:

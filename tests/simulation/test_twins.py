@@ -11,11 +11,11 @@ import pytest
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Complete, Extend, Hold
 from lambda_once.dynamodb.transport import Transport
-from lambda_once.engine import acquire as acquiring
-from lambda_once.engine import invocation, lapsed
-from lambda_once.engine.acquire import Acquirer
+from lambda_once.engine import engine as acquiring
+from lambda_once.engine import invocation
+from lambda_once.engine.engine import Engine
 from lambda_once.engine.finish import Finisher
-from lambda_once.integrations import powertools_history
+from lambda_once.integrations import history, powertools_history
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.operations import decisions as operations_decisions
 from lambda_once.stores import requests
@@ -298,7 +298,7 @@ TWINS = {
         TWO_HOLD,
         lambda found: take_over(found) and found.lease is None,
     ),
-    "work starts under any lease": Twin(placing(Acquirer, "may_start", lambda *_: True), "all but over"),
+    "work starts under any lease": Twin(placing(Engine, "may_start", lambda *_: True), "all but over"),
     # the end of an invocation
     "an answer is awaited beyond the end": Twin(placing(Transport, "_sent", awaited_by_the_client), TOO_LATE),
     "async def, an answer is awaited beyond the end": Twin(
@@ -373,18 +373,18 @@ TWINS = {
         looking_for_nothing, "work was done twice", aim=with_history
     ),
     "what has lapsed elsewhere is not judged": Twin(
-        placing(lapsed, "_judged", judging_nothing), "work was done twice", aim=with_history
+        placing(history, "_judged", judging_nothing), "work was done twice", aim=with_history
     ),
     "any decision counts": Twin(
-        placing(lapsed, "_is_decided", lambda *_: True), "work was done twice", aim=with_history
+        placing(history, "_is_decided", lambda *_: True), "work was done twice", aim=with_history
     ),
     "a copy outlives its record": Twin(
-        placing(lapsed, "Complete", lambda result, **_: Complete(result)),
+        placing(history, "Complete", lambda result, **_: Complete(result)),
         "a copied outcome outlives",
         aim=with_history,
     ),
     "work starts though the history was slow": Twin(
-        placing(Acquirer, "_consult", consulted_at_any_time), "all but over", aim=with_history
+        placing(Engine, "_consult", consulted_at_any_time), "all but over", aim=with_history
     ),
     "another's record is deleted": Twin(
         placing(PowertoolsRecord, "undo", deleting_any), "", aim=with_history

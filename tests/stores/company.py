@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.lifecycle import Course, OnLapse, Record, Request, State, decide
+from lambda_once.core.lifecycle import Course, OnLapse, Record, State, decide
 from lambda_once.core.writes import Acquire, Holder, Release, Unclaimed, Write
 from lambda_once.stores.contract import AcquireAnswer, Refused, Store, Won, WriteAnswer, Written
 
@@ -77,5 +77,5 @@ def _is_free(acquisition: Acquire, answer: AcquireAnswer) -> bool:
     if not isinstance(answer, Refused) or not isinstance(acquisition.take, Unclaimed):
         return False
     on_lapse = OnLapse.TAKE_OVER if acquisition.take.take_over else OnLapse.HOLD
-    request = Request(acquisition.attempt_id, acquisition.fingerprint, on_lapse)
-    return decide(answer.record, request, acquisition.now) is Course.RUN
+    course = decide(answer.record, acquisition.now, acquisition.attempt_id, acquisition.fingerprint, on_lapse)
+    return course is Course.RUN

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, State, decide
+from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, State, decide
 from lambda_once.core.results import unpack_chunks
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import part_of, record_of
@@ -33,9 +33,7 @@ RECORDS = {name: record_of(golden["row"]) for name, golden in ROWS.items()}
 
 
 def _decided(record: Record, presented: Presented) -> Course:
-    return decide(
-        record, Request("another", None, OnLapse.HOLD, presented=presented), START + timedelta(seconds=20)
-    )
+    return decide(record, START + timedelta(seconds=20), "another", None, OnLapse.HOLD, presented)
 
 
 @pytest.mark.parametrize("name", sorted(ROWS.keys() | STATES.keys()))

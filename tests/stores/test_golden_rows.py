@@ -21,7 +21,6 @@ from lambda_once.core.lifecycle import (
     Failure,
     OnLapse,
     Record,
-    Request,
     Resolve,
     State,
     decide,
@@ -209,24 +208,23 @@ def test_a_row_reads_as_what_it_was(name: str) -> None:
 def test_a_row_decides_as_it_did(name: str, on_lapse: OnLapse) -> None:
     """While its lease is alive, when it is over, and once the row has expired."""
     record = record_of(ROWS[name]["row"])
-    request = Request("another", None, on_lapse)
     if record.state is State.IN_PROGRESS:
-        assert decide(record, request, START + timedelta(seconds=20)) is Course.IN_PROGRESS
-        assert decide(record, request, LATER) is LAPSE[on_lapse]
-        assert decide(record, request._replace(attempt_id=record.attempt_id), LATER) is Course.RUN
+        assert decide(record, START + timedelta(seconds=20), "another", None, on_lapse) is Course.IN_PROGRESS
+        assert decide(record, LATER, "another", None, on_lapse) is LAPSE[on_lapse]
+        assert decide(record, LATER, record.attempt_id, None, on_lapse) is Course.RUN
         return
-    assert decide(record, request, LATER) is _finished(name, record)
+    assert decide(record, LATER, "another", None, on_lapse) is _finished(name, record)
     kept = record.state is State.HELD
-    assert decide(record, request, EXPIRED) is (Course.HELD if kept else Course.RUN)
+    assert decide(record, EXPIRED, "another", None, on_lapse) is (Course.HELD if kept else Course.RUN)
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if "payload" in name])
 def test_a_row_with_a_fingerprint_still_refuses_another_payload(name: str) -> None:
     """The same one passes, another one is KEY_REUSED."""
     record = record_of(ROWS[name]["row"])
-    same, other = (Request("another", mark * 64, OnLapse.TAKE_OVER) for mark in "fg")
-    assert decide(record, other, LATER) is Course.KEY_REUSED
-    assert decide(record, same, LATER) in (Course.RUN, Course.REPLAY)
+    same, other = (decide(record, LATER, "another", mark * 64, OnLapse.TAKE_OVER) for mark in "fg")
+    assert other is Course.KEY_REUSED
+    assert same in (Course.RUN, Course.REPLAY)
 
 
 @pytest.mark.parametrize("name", TEXTS)

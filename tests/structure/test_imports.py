@@ -71,7 +71,9 @@ OF_TOOLS = {"check", "cli", "explain", "search", "store_suite"}
 """The parts of `lambda_once_tools`."""
 SHARED = {
     "lambda_once._once.Once",
+    "lambda_once.decorators.identify.Identification",
     "lambda_once.decorators.identify.Identifier",
+    "lambda_once.decorators.identify.KeyFrom",
     "lambda_once.integrations.event_handler.Route",
     "lambda_once.sources.caller.Caller",
     "lambda_once.sources.caller.Origin",
@@ -159,6 +161,13 @@ def test_imports_point_one_way() -> None:
     assert PARTS - ON_TOP - REACHES.keys() == set(), "new parts: say in REACHES what they may import"
     found = {module: _wrong_way(_part(module), _imports_of(module)) for module in MODULES}
     assert {str(_in_package(module)): parts for module, parts in found.items() if parts} == {}
+
+
+def test_decorators_need_no_integration() -> None:
+    """They recognise durable executions, which they refuse, by a file of their own."""
+    decorators = [module for module in MODULES if _part(module) in ("decorators", "sources")]
+    names = {name for module in decorators for name in _imports_of(module)}
+    assert {name for name in names if name.startswith("lambda_once.integrations")} == set()
 
 
 def test_the_runtime_imports_none_of_the_tools() -> None:

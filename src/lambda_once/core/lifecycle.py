@@ -349,26 +349,25 @@ class Course(Enum):
     ASK = "ask the probe"
 
 
-class Request(NamedTuple):
-    """The input of `decide` about a request."""
-
-    attempt_id: str
-    fingerprint: str | None
-    on_lapse: OnLapse
-    presented: Presented | None = None
-
-
-def decide(record: Record | None, request: Request, now: datetime) -> Course:
-    """Decide what *request* may do, given what is stored. Pure; see the table above."""
-    if record is None or record.expired(now) or _released_by_another(record, request):
+def decide(
+    record: Record | None,
+    now: datetime,
+    attempt_id: str,
+    fingerprint: str | None,
+    on_lapse: OnLapse,
+    presented: Presented | None = None,
+) -> Course:
+    """Decide what *attempt_id* of a call may do, given what is stored. Pure; see the table above."""
+    if record is None or record.expired(now):
         return Course.RUN
-    if record.in_progress_by(request.attempt_id):
+    is_ours = record.attempt_id == attempt_id
+    if record.state is State.IN_PROGRESS if is_ours else record.state is State.RELEASED:
         return Course.RUN
-    if record.is_of_another(request.presented):
+    if record.is_of_another(presented):
         return Course.OTHER_CALLER
-    if record.state is State.COMPLETE and _is_unproven(record, request):
+    if record.state is State.COMPLETE and not is_ours and _is_unproven(presented):
         return Course.OTHER_CALLER
-    if record.clashes(request.fingerprint):
+    if record.clashes(fingerprint):
         return Course.KEY_REUSED
     match record.state:
         case State.COMPLETE:
@@ -376,21 +375,16 @@ def decide(record: Record | None, request: Request, now: datetime) -> Course:
         case State.HELD:
             return Course.HELD
         case State.IN_PROGRESS:
-            return _lapsed(request.on_lapse) if record.lapsed(now) else Course.IN_PROGRESS
+            return _lapsed(on_lapse) if record.lapsed(now) else Course.IN_PROGRESS
         case State.RELEASED:
             return Course.IN_PROGRESS
         case _ as unreachable:
             assert_never(unreachable)
 
 
-def _released_by_another(record: Record, request: Request) -> bool:
-    return record.state is State.RELEASED and record.attempt_id != request.attempt_id
-
-
-def _is_unproven(record: Record, request: Request) -> bool:
-    """Return whether the outcome is another attempt's, and nothing proves who sent *request*."""
-    unproven = request.presented is not None and not request.presented.proof
-    return unproven and record.attempt_id != request.attempt_id
+def _is_unproven(presented: Presented | None) -> bool:
+    """Return whether nothing proves who sent the request, although users differ."""
+    return presented is not None and not presented.proof
 
 
 def _completed(record: Record) -> Course:

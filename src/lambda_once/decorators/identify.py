@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.canonical import readable
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import ATTRIBUTES, Printed, fields_of, printed, selected, without
-from lambda_once.core.identification import Identification, KeyFrom
+from lambda_once.core.fields import ATTRIBUTES, Fields, Printed, fields_of, printed, selected, without
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
-from lambda_once.core.lifecycle import new_attempt_id
+from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.decorators.names import token_name
+from lambda_once.decorators.suspensions import SDK, Suspensions
 from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
@@ -26,12 +28,55 @@ if TYPE_CHECKING:
     from inspect import BoundArguments
 
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.history import History
+    from lambda_once.engine.history import Guard
     from lambda_once.settings import Settings
 
 
 MOST_NOT_COMPARED: Final = 10
 """Most paths of a function that ``once.not_compared`` names: the names in a payload may be data."""
+
+
+class KeyFrom(Enum):
+    """The source of a unit's key."""
+
+    OPTION = "key="
+    SOURCE = "what the source itself identifies it by"
+    HASH = "the hash of its payload"
+
+
+class Identification(NamedTuple):
+    """
+    What identifies a unit of work: a call has what the engine needs of it, and `explain` prints the rest.
+
+    If a step failed, *error* has its exception, and the members of later steps are empty.
+    """
+
+    key_from: KeyFrom = KeyFrom.HASH
+    payload: object = None
+    """The payload without ignored fields."""
+    key: object = None
+    scope: object = None
+    token: str = ""
+    hashed: Printed | None = None
+    """The canonical text that the fingerprint hashes; None: there is no fingerprint."""
+    fingerprint: str | None = None
+    fields: Fields | None = None
+    """The fields of the payload; the row keeps their checksums."""
+    presented: Presented | None = None
+    """The credential of the request, compared with that of a duplicate; None: nothing is compared."""
+    error: Exception | None = None
+
+    def clashes(self, other: Identification) -> bool:
+        """Whether *other*, a later unit with the same token, has another payload (`KeyReused`)."""
+        both = None not in (self.fingerprint, other.fingerprint)
+        return both and self.fingerprint != other.fingerprint
+
+    def is_of_other_caller(self, other: Identification) -> bool:
+        """Whether *other*, a later unit with the same token, has other credentials (`OtherCaller`)."""
+        first, second = (each.presented or Presented(None) for each in (self, other))
+        if not (first.proof and second.proof):
+            return True
+        return first.credential not in (None, second.credential)
 
 
 class Identifier(NamedTuple):
@@ -86,22 +131,24 @@ class Identifier(NamedTuple):
             raise found.error
         if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
             self._not_compared(found.hashed.not_compared, invocation, unit.delivery)
-        history = None
+        guard: Guard | None = Suspensions() if SDK in sys.modules else None
         if self.settings.history is not None and not environment.disabled:
             seen = unit.argument if seen is NOTHING else seen
-            history = self._history(seen, given, invocation, unit.delivery)
+            guard = self._guard(seen, given, invocation, unit.delivery)
         return Call(
             name=name,
             token=found.token,
             settings=self.settings,
             codec=self.codec,
             invocation=invocation,
-            identity=found,
+            fingerprint=found.fingerprint,
+            fields=found.fields,
+            presented=found.presented,
             delivery=unit.delivery,
             arguments=arguments,
             redelivered=unit.redelivered,
             redelivery=redelivery,
-            history=history,
+            guard=guard,
             error_in=self.error_in,
             receiver=self.receiver,
             keep=self.settings.keep or FOR_QUEUES,
@@ -122,9 +169,9 @@ class Identifier(NamedTuple):
                 details = Details(Event.NOT_COMPARED, name=name, delivery=delivery, reason=reason)
                 reporter.report(details, invocation.tally)
 
-    def _history(
+    def _guard(
         self, seen: object, given: BoundArguments | None, invocation: Invocation, delivery: str | None
-    ) -> History | None:
+    ) -> Guard | None:
         source = self.settings.history
         try:
             return None if source is None else source.of(seen, self.default_name, is_call=given is not None)

@@ -14,6 +14,7 @@ from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.variables import TRUE, boolean, configured_shards, given
 from lambda_once.decorators.names import Names
+from lambda_once.decorators.suspensions import SDK, check_context
 from lambda_once.decorators.validation import checked_table
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import CURRENT_INVOCATION, Invocation, current_invocation, invoked
@@ -174,7 +175,13 @@ class Runtime:
             return self._engines[disabled]
 
     def invocation(self, context: object = None) -> AbstractContextManager[Invocation]:
-        """Return a block in the invocation of *context*; see `engine.invocation.invoked`."""
+        """
+        Return a block in the invocation of *context*; see `engine.invocation.invoked`.
+
+        Raises `Misconfigured` for the context of a durable execution.
+        """
+        if SDK in sys.modules:
+            check_context(context)
         return invoked(context, self.clock, self.reporter, self._no_context)
 
     def _no_context(self) -> None:

@@ -10,8 +10,8 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.durable import check_function
 from lambda_once.core.signatures import accepts, is_async, model_of, signature_of, title
+from lambda_once.decorators.suspensions import check_function
 from lambda_once.errors import Misconfigured
 from lambda_once.settings import Where
 

@@ -1,4 +1,10 @@
-"""The attempt as the protected work sees it."""
+"""
+The attempt as the protected work sees it.
+
+The current one is a context variable, so each task and thread of the work has its own. Async methods exist
+beside plain ones because the work chooses: a plain method called on an event loop blocks it, and we can't
+tell whether that was meant.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Waits, through, to_milliseconds
 from lambda_once.core.keys import downstream
-from lambda_once.engine.waiting import uncancelled
+from lambda_once.engine.waiting import off_loop, uncancelled
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -79,9 +85,7 @@ class Attempt:
 
     async def aextend(self, seconds: float) -> None:
         """Do what `extend` does, off the event loop."""
-        import asyncio
-
-        await asyncio.to_thread(self.extend, seconds)
+        await off_loop(self.extend, seconds)
 
     def complete(self, result: Any = None) -> Any:
         """
@@ -130,9 +134,7 @@ class Attempt:
 
     async def atransact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """Do what `transact` does, off the event loop."""
-        import asyncio
-
-        return await asyncio.to_thread(self.transact, items, result)
+        return await off_loop(self.transact, items, result)
 
 
 _current: ContextVar[Attempt | None] = ContextVar("lambda_once_attempt", default=None)

@@ -6,6 +6,11 @@ of a standard queue are independent. Ordered jobs run in *lanes*, one per group 
 a lane). A failed job stops every sequence that has a record in it: later records are not started and are
 retried, which keeps the order. On a FIFO queue each group is a sequence; in a stream the shard is one
 sequence, with a group per partition key if work is concurrent.
+
+A job that is alone runs as a single call. Of many, tokens are acquired ahead of the work and completions are
+written behind it, which is why a batch of ten costs four requests, and why a job has so many states. Errors
+are values here, as a failed record must not stop the others. Plain work and async work each have their copy
+of `_begins` and `_run`: the one blocks where the other must not, under three locks. That is the ugliest part.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Waits, has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
-from lambda_once.engine.engine import Engine, done
+from lambda_once.engine.engine import Acquisition, Engine, done
 from lambda_once.engine.finish import PreparedFinish
 from lambda_once.engine.invocation import Call, Redelivery
 from lambda_once.engine.ownership import Ownership
@@ -39,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.engine.acquire import Acquisition
 
 MOST_AHEAD = 100
 """Most tokens acquired ahead of the work: four parallel requests can release that many at the end."""
@@ -47,26 +51,31 @@ _LEAKED = "the handler raised CancelledError, but its task was not cancelled; on
 
 
 class Job:
-    """One piece of work in a batch, and its progress."""
+    """
+    One piece of work in a batch, and its progress.
 
-    __slots__ = (
-        "ahead",
-        "argument",
-        "bad",
-        "begun",
-        "call",
-        "error",
-        "failures",
-        "follows",
-        "groups",
-        "id",
-        "known",
-        "ownership",
-        "position",
-        "sequences",
-        "undecided",
-        "waits",
-    )
+    A call says what is asked of a token, whoever asks. A job exists as a batch has more to know of it: which
+    records it is for, what must come before it, and how far it is, in whatever order its steps are taken.
+    """
+
+    bad: Exception | None = None
+    """Why the record is bad; its error in its turn."""
+    follows = False
+    """Whether an earlier job has its token with another payload; it waits for that job's finish."""
+    position = 0
+    """Its index among the jobs of the batch."""
+    ahead = False
+    """Whether its token is to be acquired ahead of the work, or is being acquired."""
+    ownership: Ownership | None = None
+    """Ownership of its token, from the acquisition until the work begins."""
+    known: Replayed | OnceError | None = None
+    """The result of its acquisition if that is no ownership."""
+    begun = False
+    """Whether it has begun, or needs no run."""
+    error: BaseException | None = None
+    """Why its records are retried; None: they are not."""
+    undecided = False
+    """Whether its error, if it is a `GiveUp`, may still be passed to ``on_give_up``."""
 
     def __init__(
         self,
@@ -82,31 +91,16 @@ class Job:
         """The groups of its records; empty if they are unordered."""
         self.sequences = set() if sequence is None else {sequence}
         """The sequences that its failure stops."""
-        self.waits = call is not None and call.redelivery is Redelivery.IN_ORDER
-        """Whether, in its turn, it waits for another attempt that holds its token."""
         self.call = call
         """None: the record is bad."""
-        self.bad: Exception | None = None
-        """Why the record is bad; its error in its turn."""
-        self.follows = False
-        """Whether an earlier job has its token with another payload; it waits for that job's finish."""
         self.argument = argument
-        self.position = 0
-        """Its index among the jobs of the batch."""
         self.failures: Failures = {}
         """The failures of the whole batch."""
-        self.ahead = False
-        """Whether its token is to be acquired ahead of the work, or is being acquired."""
-        self.ownership: Ownership | None = None
-        """Ownership of its token, from the acquisition until the work begins."""
-        self.known: Replayed | OnceError | None = None
-        """The result of its acquisition if that is no ownership."""
-        self.begun = False
-        """Whether it has begun, or needs no run."""
-        self.error: BaseException | None = None
-        """Why its records are retried; None: they are not."""
-        self.undecided = False
-        """Whether its error, if it is a `GiveUp`, may still be passed to ``on_give_up``."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether, in its turn, it waits for another attempt that holds its token."""
+        return self.call is not None and self.call.redelivery is Redelivery.IN_ORDER
 
     def fold(self, group: str | None, sequence: str | None) -> None:
         """Add another record, which shares the outcome."""
@@ -249,6 +243,9 @@ class Batch:
 
     def run(self, jobs: list[Job]) -> None:
         """Run all *jobs*, one after the other."""
+        if len(jobs) == 1:
+            self._run_alone(jobs[0])
+            return
         self._begin(jobs)
         try:
             for lane in lanes(jobs):
@@ -261,6 +258,29 @@ class Batch:
                 self._run(job, may_wait=True)
         finally:
             self._close()
+
+    def _run_alone(self, job: Job) -> None:
+        """Run the only *job* of a batch: nothing is acquired ahead of it, and nothing is behind it."""
+        call = job.call
+        if call is None:
+            job.take_known_outcome(may_wait=False)
+        elif call.invocation.deadline.is_final():
+            job.fail(Unstarted("too little time remains; retry later", token=call.token))
+        else:
+            try:
+                acquired = self._engine.start(
+                    call, may_wait=call.redelivery is Redelivery.IN_ORDER or not job.groups
+                )
+            except OnceError as error:
+                call.invocation.tally.raise_interruption()
+                job.acquired(error)
+                job.take_outcome()
+            else:
+                job.begun = True
+                if isinstance(acquired, Ownership):
+                    self._work(job, acquired)
+        if job.error is not None:
+            self._give_up(job)
 
     async def run_async(self, jobs: list[Job], concurrency: int) -> None:
         """
@@ -343,9 +363,11 @@ class Batch:
         if not self._begins(job, may_wait=may_wait):
             return
         ownership = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
-        if ownership is None:
-            return
-        job.ownership = None
+        if ownership is not None:
+            job.ownership = None
+            self._work(job, ownership)
+
+    def _work(self, job: Job, ownership: Ownership) -> None:
         try:
             with self._engine.as_current(ownership):
                 value = done(self._function(job.argument, self._context), ownership)
@@ -382,7 +404,7 @@ class Batch:
     async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:
         """Finish on the event loop if the pipeline writes and nothing blocks, else in a thread."""
         call = ownership.call
-        blocks = call.history is not None or call.settings.seal is not None
+        blocks = call.consults or call.settings.seal is not None
         if self._pipeline is not None and ownership.close() is None and not blocks:
             through(finishing, self._clock)
         else:
@@ -393,8 +415,8 @@ class Batch:
         if (
             ownership is not None
             and ownership.call.invocation.tally.interrupted is None
-            and ownership.call.history is None
-            and self._engine.acquirer.may_start(ownership)
+            and not ownership.call.consults
+            and self._engine.may_start(ownership)
         ):
             return ownership
         if ownership is None and job.known is None:
@@ -406,23 +428,24 @@ class Batch:
             while True:
                 ownership = await through_async(self._starting(job, may_wait=may_wait), self._clock)
                 # Other work may have blocked the loop meanwhile, and the lease may have expired.
-                if ownership is None or self._engine.acquirer.may_start(ownership):
+                if ownership is None or self._engine.may_start(ownership):
                     return ownership
         except (SystemExit, KeyboardInterrupt) as error:
             raise Left(error) from error
 
     def _starting(self, job: Job, *, may_wait: bool) -> Waits[Ownership | None]:
         """Return the ownership under which *job* runs now; None if it does not run."""
-        acquirer = self._engine.acquirer
         if job.call is None:
             return None
         if job.ownership is None and (job.known is None or (may_wait and job.is_in_progress)):
-            (acquisition,) = yield from acquirer.acquire_all([job.call], may_wait=may_wait)
-            job.acquired(acquisition)
+            try:
+                job.acquired((yield from self._engine.acquire(job.call, may_wait=may_wait)))
+            except OnceError as error:
+                job.acquired(error)
         job.call.invocation.tally.raise_interruption()
         try:
             if job.ownership is not None:
-                job.acquired((yield from acquirer.make_ready(job.ownership, may_wait=may_wait)))
+                job.acquired((yield from self._engine.make_ready(job.ownership, may_wait=may_wait)))
         except OnceError as error:
             job.acquired(error)
         job.take_outcome()
@@ -498,7 +521,7 @@ class Batch:
             yield from self._finish(job, self._finisher.prepare_return(ownership, value))
 
     def _failed(self, job: Job, ownership: Ownership, error: BaseException) -> Waits[None]:
-        ownership.report_exception(error)
+        ownership.call.report(Event.RAISED, ownership, error=type(error).__name__, exception=error)
         failure: BaseException = error
         if not isinstance(error, Exception):
             failure = LeakedCancellation(_LEAKED)
@@ -564,8 +587,7 @@ class Batch:
             if later.ahead and later.error is None and later is not job:
                 some.append(later)
         calls = [each.call for each in some if each.call is not None]
-        found = through(self._engine.acquirer.acquire_all(calls, may_wait=False), self._clock)
-        for each, acquisition in zip(some, found, strict=True):
+        for each, acquisition in zip(some, self._engine.acquire_all(calls), strict=True):
             each.acquired(acquisition)
             each.ahead = False
             if each.ownership is not None:
@@ -582,10 +604,7 @@ class Batch:
                     skip_behind_failure(job)
         finally:
             unstarted = [job.ownership for job in self._jobs if job.ownership is not None]
-            if unstarted and self._over:
-                self._finisher.withdraw([(ownership.call, ownership.attempt_id) for ownership in unstarted])
-            elif unstarted:
-                self._finisher.give_back(*unstarted)
+            self._finisher.give_back(*unstarted, in_one_line=self._over)
 
 
 def skip_behind_failure(job: Job) -> bool:

@@ -1,25 +1,66 @@
-"""Execute one call: acquire, run, finish. The same for plain and async work."""
+"""
+Execute one call: acquire its token or get the outcome of the attempt that has it, run its work, finish.
+
+One conditional write tests for new work and duplicates. If it is refused, `core.lifecycle.decide` decides
+what the call may do, and `Engine._resolve` does it. Every decision is of one call; only sending takes several
+(`Engine.acquire_all`, and the pipeline of a batch). Errors are raised; only those of several are returned.
+
+What may wait is a generator of pauses (`core.clock.Waits`): plain work sleeps for them, async work awaits
+them. We don't like that whole steps are generators for one pause, but an async copy of each was worse.
+"""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, assert_never
 
-from lambda_once.core.clock import Clock, Waits, has_running_loop, through
-from lambda_once.core.durable import is_suspension, suspended
-from lambda_once.engine.acquire import Acquirer
-from lambda_once.engine.attempt import Attempt, working
+from lambda_once.core.clock import (
+    Clock,
+    Deadline,
+    Waits,
+    epoch_seconds,
+    has_running_loop,
+    through,
+    to_milliseconds,
+)
+from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attempt_id
+from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
+from lambda_once.engine.attempt import Attempt, call_stack, working
 from lambda_once.engine.finish import Finisher
+from lambda_once.engine.invocation import Call, Redelivery, trace_answers
 from lambda_once.engine.ownership import Ownership
-from lambda_once.engine.replay import Replayed, Replayer
+from lambda_once.engine.replay import Replayed, Replayer, refusal
 from lambda_once.engine.waiting import through_async, uncancelled
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import (
+    InProgress,
+    KeyReused,
+    Misconfigured,
+    OnceError,
+    OtherCaller,
+    RetryLater,
+    StoreUnavailable,
+)
+from lambda_once.observability.events import Event
+from lambda_once.settings import LEASE_MARGIN
+from lambda_once.stores.contract import AcquireAnswer, Refused, Store, Unanswered, Won
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from lambda_once.engine.invocation import Call
-    from lambda_once.stores.contract import Store
+    from lambda_once.engine.history import Guard
+    from lambda_once.observability.traces import Segment
+
+FIRST_POLL = 0.05
+LONGEST_POLL = 1.0
+ROUNDS = 5
+"""Acquisitions of a row that keeps changing, before the call gets `InProgress`."""
+_OWN_STACK = (
+    "is already in progress in this call stack (a recursion, a nested begin, or a function decorated twice); "
+    "give the inner work its own key or name"
+)
+
+Acquisition = Ownership | Replayed | OnceError
 
 
 class Engine:
@@ -36,7 +77,6 @@ class Engine:
         self.clock = clock
         self.replayer = Replayer(store, clock)
         self.finisher = new_finisher(store, clock, self.replayer)
-        self.acquirer = Acquirer(self.finisher, self.replayer)
 
     def execute(self, call: Call, work: Callable[[], Any], *, may_wait: bool = True) -> Any | Replayed:
         """
@@ -62,7 +102,7 @@ class Engine:
         On a thread with a running event loop it does not wait for another attempt: that would block the loop,
         on which the other attempt may be running.
         """
-        return through(self.acquirer.start(call, may_wait=may_wait and not has_running_loop()), self.clock)
+        return through(self.starting(call, may_wait=may_wait and not has_running_loop()), self.clock)
 
     async def start_async(self, call: Call, *, may_wait: bool = True) -> Ownership | Replayed:
         """
@@ -70,13 +110,308 @@ class Engine:
 
         If it is cancelled, even repeatedly, the token is released, as nothing has started.
         """
-        starting = self.acquirer.start(call, may_wait=may_wait)
+
+        def undo(acquired: Ownership | Replayed) -> None:
+            if isinstance(acquired, Ownership):
+                self.finisher.give_back(acquired)
+
+        starting = self.starting(call, may_wait=may_wait)
         while True:
-            acquired = await through_async(starting, self.clock, self.acquirer.give_back)
+            acquired = await through_async(starting, self.clock, undo)
             # Other work may have blocked the loop meanwhile, and the lease may have expired.
-            if not isinstance(acquired, Ownership) or self.acquirer.may_start(acquired):
+            if not isinstance(acquired, Ownership) or self.may_start(acquired):
                 return acquired
-            starting = self.acquirer.make_ready(acquired, may_wait=may_wait)
+            starting = self.make_ready(acquired, may_wait=may_wait)
+
+    def starting(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
+        """Return the attempt of *call*, ready to start, or its stored outcome. Raises as `acquire` does."""
+        acquired = yield from self.acquire(call, may_wait=may_wait)
+        if isinstance(acquired, Ownership):
+            acquired = yield from self.make_ready(acquired, may_wait=may_wait)
+        if call.invocation.tally.interrupted is not None and isinstance(acquired, Ownership):
+            self.finisher.give_back(acquired)
+        call.invocation.tally.raise_interruption()
+        return acquired
+
+    def acquire(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
+        """
+        Return the ownership of *call*'s token, or its stored outcome. Raises `OnceError`, which is reported.
+
+        Whatever it raises, it has released what it may have acquired.
+        """
+        if call.settings.cache and (known := self._remembered(call)) is not None:
+            return known
+        invocation = call.invocation
+        # For a redelivery, skip the try that requires no row: one round trip less if the token was released,
+        # and none more if it is complete.
+        write = self._first(call, known=call.redelivered)
+        try:
+            with invocation.reporter.segment("once.acquire") as segment:
+                if segment is not None:
+                    write = _traced(write, segment)
+                (answer,) = self.store.acquire([write], invocation.deadline)
+                if segment is not None:
+                    trace_answers(segment, [answer])
+            try:
+                found: Acquisition = yield from self._resolve(call, write, answer, may_wait=may_wait)
+            except OnceError as error:
+                found = error
+                self._refused(call, error)
+                if isinstance(error, StoreUnavailable):  # it may have been acquired all the same
+                    self.finisher.give_back((call, write.attempt_id))
+            invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
+        except GeneratorExit:  # cancelled while it waited for another attempt
+            raise
+        except BaseException:  # nothing has started, and nothing will
+            self.finisher.give_back((call, write.attempt_id))
+            raise
+        if isinstance(found, OnceError):
+            raise found
+        return found
+
+    def acquire_all(self, calls: Sequence[Call]) -> list[Acquisition]:
+        """
+        Do for *calls*, all different, what `acquire` does for one, in as few requests; it does not wait.
+
+        A returned error is that of one call: others may have acquired their tokens by then.
+        """
+        found: dict[str, Acquisition] = {}
+        for call in calls:
+            try:
+                if call.settings.cache and (known := self._remembered(call)) is not None:
+                    found[call.token] = known
+            except OnceError as error:
+                found[call.token] = error
+        asked = [call for call in calls if call.token not in found]
+        if asked:
+            alone = sum(call.redelivered for call in asked) == 1  # of many, the store reads the rows at once
+            now = self.clock.now()
+            writes = [self._first(call, known=alone and call.redelivered, now=now) for call in asked]
+            try:
+                found |= self._acquire_new(asked, writes)
+            except BaseException:  # nothing has started, and nothing will
+                attempts = zip(asked, [write.attempt_id for write in writes], strict=True)
+                self.finisher.give_back(*attempts)
+                raise
+        return [found[call.token] for call in calls]
+
+    def _acquire_new(self, calls: Sequence[Call], writes: list[Acquire]) -> dict[str, Acquisition]:
+        invocation = calls[0].invocation
+        with invocation.reporter.segment("once.acquire") as segment:
+            if segment is not None:
+                writes = [_traced(write, segment) for write in writes]
+            answers = self.store.acquire(writes, invocation.deadline)
+            if len(calls) > 1:
+                self._acquire_known(calls, writes, answers)
+            if segment is not None:
+                trace_answers(segment, answers)
+        found: dict[str, Acquisition] = {}
+        unanswered = []
+        for call, write, answer in zip(calls, writes, answers, strict=True):
+            if isinstance(answer, Won):
+                found[call.token] = self._won(call, write, answer)
+                continue
+            try:
+                found[call.token] = through(self._resolve(call, write, answer, may_wait=False), self.clock)
+            except OnceError as error:
+                found[call.token] = error
+                self._refused(call, error)
+                if isinstance(error, StoreUnavailable):
+                    unanswered.append((call, write.attempt_id))
+        self.finisher.give_back(*unanswered)  # they may have been acquired all the same
+        invocation.reporter.flush(invocation.tally)
+        return found
+
+    def make_ready(self, ownership: Ownership, *, may_wait: bool) -> Waits[Ownership | Replayed]:
+        """
+        Return *ownership* once its work may start, or the outcome of another attempt.
+
+        Extends a lease that is about to expire; if that is refused, the call acquires again, as a duplicate.
+        Releases the token and raises `RetryLater` if too little time remains to finish the work.
+        """
+        call = ownership.call
+        if not self.may_start(ownership):
+            if call.invocation.deadline.is_final():
+                raise self._not_started(ownership)
+            try:
+                self.finisher.extend(ownership, _lease(call, self.clock.now()))
+            except StoreUnavailable:
+                self.finisher.give_back(ownership)
+                raise
+            except RetryLater:
+                ownership.call.report(Event.FENCED, ownership, reason="before it started")
+                acquisition = yield from self.acquire(call, may_wait=may_wait)
+                if not isinstance(acquisition, Ownership):
+                    return acquisition
+                # The response to this acquisition, too, may have been slow.
+                return (yield from self.make_ready(acquisition, may_wait=may_wait))
+            if not self.may_start(ownership):  # the response may have been slow
+                raise self._not_started(ownership)
+        guard = call.guard
+        return (yield from self._consult(ownership, guard)) if guard and guard.asks else ownership
+
+    def _not_started(self, ownership: Ownership) -> RetryLater:
+        """Release the token of *ownership*, and return the error to raise."""
+        self.finisher.give_back(ownership)
+        message = f"token {ownership.token} was not started: too little time remains; retry later"
+        return RetryLater(message, token=ownership.token)
+
+    def _consult(self, ownership: Ownership, guard: Guard) -> Waits[Ownership | Replayed]:
+        try:
+            found: Ownership | Replayed = yield from guard.before(ownership, self.finisher)
+        except OnceError as error:
+            self._refused(ownership.call, error)
+            raise
+        if isinstance(found, Ownership) and not self.may_start(found):  # the guard may have been slow
+            raise self._not_started(found)
+        return found
+
+    def may_start(self, ownership: Ownership) -> bool:
+        """Whether *ownership* may start as it is: `LEASE_MARGIN` of its lease is left, and time remains."""
+        now = self.clock.now()
+        return ownership.lease >= now + LEASE_MARGIN and not ownership.call.invocation.deadline.is_final_at(
+            now
+        )
+
+    # ---------------------------------------------------------------- asking the table
+
+    def _remembered(self, call: Call) -> Replayed | None:
+        """Return the outcome that this environment remembers. Raises as `acquire` does."""
+        now = self.clock.now()
+        record = self.replayer.memory.get(call.token, now)
+        if record is None:
+            return None
+        course = call.course(record, now)
+        if course is not Course.REPLAY:
+            return None
+        try:
+            return self.replayer.replay_or_raise(call, record, course, remembered=True)
+        except OnceError as error:
+            self._refused(call, error)
+            raise
+
+    def _acquire_known(
+        self, calls: Sequence[Call], writes: list[Acquire], answers: list[AcquireAnswer]
+    ) -> None:
+        """Acquire again, in place and together, the refused tokens that may be taken: released or lapsed."""
+        free: dict[int, Acquire] = {}
+        now = self.clock.now()
+        for n, (call, write, answer) in enumerate(zip(calls, writes, answers, strict=True)):
+            if isinstance(answer, Refused):
+                course = call.course(answer.record, now, write.attempt_id)
+                if course is Course.RUN:
+                    free[n] = self._again(call, write, self._take(call, answer.record))
+        if len(free) > 1:
+            again = self.store.acquire([*free.values()], calls[0].invocation.deadline)
+            for (n, write), answer in zip(free.items(), again, strict=True):
+                writes[n], answers[n] = write, answer
+
+    def _refused(self, call: Call, error: OnceError) -> None:
+        error.token = error.token or call.token
+        differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
+        reason = str(error) if isinstance(error, Misconfigured | OtherCaller) else None
+        if isinstance(error, StoreUnavailable):
+            reason = error.reason or str(error)
+        call.report(refusal(error), error=type(error).__name__, differing=differing, reason=reason)
+
+    def _resolve(
+        self, call: Call, write: Acquire, answer: AcquireAnswer, *, may_wait: bool
+    ) -> Waits[Ownership | Replayed]:
+        """Process the table's answers until there is an ownership, an outcome or an error."""
+        if isinstance(answer, Won):
+            return self._won(call, write, answer)
+        rounds = polls = 0
+        began = now = self.clock.now()
+        while isinstance(answer, Refused):
+            record = answer.record
+            course = call.course(record, now, write.attempt_id)
+            if record is None or course in (Course.RUN, Course.ASK):
+                rounds += 1
+                if rounds > ROUNDS:
+                    raise self._outlasted(call, record)
+                write, answer = self._tried_again(call, write, record, course)
+            elif course is Course.IN_PROGRESS and record.attempt_id in call_stack():
+                raise self.replayer.error(call, record, course, _OWN_STACK)
+            elif (
+                course is Course.IN_PROGRESS
+                and may_wait
+                and (left := self._patience(call, record, began)) > 0
+            ):
+                polls += 1
+                yield min(left, LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10))
+                answer = Refused(self.store.read(call.token, call.invocation.deadline))
+            else:
+                if course is Course.HELD:
+                    self.finisher.pin(call, record)
+                return self.replayer.replay_or_raise(call, record, course)
+            now = self.clock.now()
+        if isinstance(answer, Won):
+            return self._won(call, write, answer)
+        if isinstance(answer, Unanswered):  # nothing runs then (guarantee 7)
+            message = f"token {call.token} was not run, retry later: {answer.reason}"
+            raise StoreUnavailable(message, token=call.token, reason=answer.reason)
+        raise answer
+
+    def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
+        ownership = Ownership(call, write, won)
+        ownership.call.report(Event.ACQUIRED, ownership)
+        if won.took_over:
+            ownership.call.report(Event.TAKEN_OVER, ownership)
+        return ownership
+
+    def _tried_again(
+        self, call: Call, write: Acquire, record: Record | None, course: Course
+    ) -> tuple[Acquire, AcquireAnswer]:
+        """Acquire again now that *record* is known; if it lapsed and there is a probe, call that first."""
+        take = self._take(call, record)
+        if record is not None and course is Course.ASK:
+            from lambda_once.engine.lapsed import completed_by_probe  # no cold start without a probe needs it
+
+            if completed_by_probe(call, record, self.finisher, self.replayer):
+                return write, Refused(self.store.read(call.token, call.invocation.deadline))
+            take = AsSeen(record.attempt_id, record.expected_completion)  # exactly what it was asked about
+        write = self._again(call, write, take)
+        (answer,) = self.store.acquire([write], call.invocation.deadline)
+        return write, answer
+
+    # ---------------------------------------------------------------- parts of these
+
+    def _first(self, call: Call, *, known: bool, now: datetime | None = None) -> Acquire:
+        """Return the first acquisition of *call*; *known*: skip the try that requires no row."""
+        now = now or self.clock.now()
+        return acquisition_by(call, call.attempt_id or new_attempt_id(), self._take(call), now, known=known)
+
+    def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
+        """Return the condition of an acquisition after *record* was seen."""
+        if call.settings.rule is OnLapse.TAKE_OVER:
+            if record is not None and record.state is State.IN_PROGRESS and record.caller is not None:
+                return AsSeen(record.attempt_id, record.expected_completion)
+            return Unclaimed(take_over=True)
+        if record is not None and record.state is State.RELEASED and not record.expired(self.clock.now()):
+            return AsSeen(record.attempt_id, None)
+        return Unclaimed(take_over=False)
+
+    def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen) -> Acquire:
+        """Return *write* for the next try, now that the row is known: the same attempt and trace."""
+        again = acquisition_by(call, write.attempt_id, take, self.clock.now(), known=True)
+        return again._replace(trace=write.trace)
+
+    def _patience(self, call: Call, record: Record, began: datetime) -> float:
+        """Return how many seconds longer *call*, waiting since *began*, may wait for *record*."""
+        remaining = call.invocation.deadline.before_final()
+        if is_retry_of_own(call, record):
+            return remaining
+        longest = call.settings.longest_wait
+        if longest is None:
+            return 0
+        return min(remaining, Deadline(self.clock, began + longest).remaining())
+
+    def _outlasted(self, call: Call, record: Record | None) -> OnceError:
+        if record is not None:
+            return self.replayer.error(call, record, Course.IN_PROGRESS)
+        return InProgress(f"token {call.token} is contended; retry later", token=call.token)
+
+    # ---------------------------------------------------------------- running it
 
     def _run(self, ownership: Ownership, work: Callable[[], Any]) -> Any:
         try:
@@ -120,9 +455,10 @@ class Engine:
         """
         Finish the token of work that raised *error*, unless `Attempt` has completed it.
 
-        Raises `Misconfigured` if a durable execution was suspended: it would resume without the token.
+        Raises `Misconfigured` in its place if the guard of the call knows that the work has not ended.
         """
-        wrong = suspended(ownership.token) if is_suspension(error) else None
+        guard = ownership.call.guard
+        wrong = None if guard is None else guard.wrong(ownership.call, error)
         self.finisher.make_ready(ownership)
         if ownership.completed is None:
             yield from self.finisher.finish(self.finisher.prepare_error(ownership, wrong or error))
@@ -143,3 +479,68 @@ def done(value: Any, ownership: Ownership) -> Any:
         f"the function for token {ownership.token} returned an unawaited {kind}; protect an async def instead"
     )
     raise Misconfigured(message, token=ownership.token)
+
+
+def _traced(write: Acquire, segment: Segment) -> Acquire:
+    trace = segment.trace()
+    return write if trace is None else write._replace(trace=trace)
+
+
+def acquisition_by(
+    call: Call,
+    attempt_id: str,
+    take: Unclaimed | AsSeen,
+    now: datetime,
+    *,
+    lease: datetime | None = None,
+    known: bool = False,
+) -> Acquire:
+    """Return the acquisition of *call* under *attempt_id*; *known*: a row was seen."""
+    keep = call.keep
+    lease = lease or _lease(call, now)
+    return Acquire(
+        token=call.token,
+        attempt_id=attempt_id,
+        locked_by=call.invocation.locked_by,
+        now=now,
+        lease=lease,
+        take=take,
+        # The row of a token that may have to be held does not expire (guarantee 6).
+        ttl=epoch_seconds(lease + keep) if call.settings.rule is OnLapse.TAKE_OVER else None,
+        fingerprint=call.fingerprint,
+        delivery=call.delivery,
+        known=known,
+        likely=known or call.redelivered,
+        fields=None if call.fields is None else call.fields.stored,
+        caller=None if call.presented is None else call.presented.mark(attempt_id),
+    )
+
+
+def _lease(call: Call, now: datetime) -> datetime:
+    """Return the lease of an attempt that acquires its token *now*."""
+    settings = call.settings
+    return to_milliseconds(
+        call.invocation.ends + LEASE_MARGIN if settings.lease is None else now + settings.lease
+    )
+
+
+def is_retry_of_own(call: Call, record: Record) -> bool:
+    """
+    Whether *call* is a redelivery of the work of the attempt in *record*, which was killed.
+
+    If so, it waits for the lease: Lambda drops an event after two retries, and a failed stream record causes
+    a retry of the whole batch. A row created in this same invocation belongs to another call of it.
+    An event does not wait if lapsed work is held; a stream always waits.
+    """
+    invocation = call.invocation
+    is_ours = record.locked_by == invocation.locked_by
+    match call.redelivery:
+        case Redelivery.ANY:
+            return False
+        case Redelivery.SAME_REQUEST:
+            is_earlier = invocation.has_request_id and is_ours and record.created < invocation.began
+            return is_earlier and call.settings.rule is not OnLapse.HOLD
+        case Redelivery.IN_ORDER:
+            return not (is_ours and record.created >= invocation.began)
+        case _ as unreachable:
+            assert_never(unreachable)

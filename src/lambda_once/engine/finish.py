@@ -2,7 +2,11 @@
 Finish an attempt: log its work, then write its token.
 
 If the write fails, the log line still shows what happened. A completion that cannot be written leaves a
-lapsed token and does not fail the caller, as the work is done.
+lapsed token and does not fail the caller, as the work is done. So an interruption (SystemExit, a Ctrl-C, a
+cancellation) waits in the tally of its invocation until the token is written, and is raised then.
+
+A refused finish is not ours just because the row has our attempt id and is complete: a transaction, or a
+successor's outcome, may be in it. `Finisher.after` compares write ids (guarantee 3).
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
 from lambda_once.core.codec import JSON
 from lambda_once.core.differences import Difference, Drained
-from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State, decide
+from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
@@ -35,7 +39,7 @@ from lambda_once.stores.contract import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lambda_once.engine.replay import Replayer
 
@@ -95,34 +99,34 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
         return FinishedWork(Unavailable.UNAVAILABLE, value, value, str(error))
 
 
-def report_result(call: Call, result: FinishedWork, report: Callable[..., None]) -> None:
-    """Report, with *report*, that *result* of *call* is not stored, or comes back different."""
+def report_result(call: Call, result: FinishedWork, whose: Ownership | None = None) -> None:
+    """Report that *result* of *call*, of the attempt *whose*, is not stored, or comes back different."""
     first = call.invocation.reporter.is_first
     if result.problem is not None and call.receiver is Receiver.NOBODY:
         if first((Event.RESULT_NOT_STORED, call.name)):
             reason = f"{result.problem}; nobody reads the result of a record"
-            report(Event.RESULT_NOT_STORED, reason=reason)
+            call.report(Event.RESULT_NOT_STORED, whose, reason=reason)
     elif result.problem is not None:
-        report(Event.RESULT_UNAVAILABLE, reason=result.problem)
+        call.report(Event.RESULT_UNAVAILABLE, whose, reason=result.problem)
     elif result.different is not None and result.different.typed:
         if first((Event.RESULT_UNAVAILABLE, call.name)):
             reason = (
                 f"a result of {call.codec.annotation!r} would come back different, so it is not replayed: "
                 f"{result.different.at}. Give a union a discriminator, annotate what returns, or pass codec="
             )
-            report(Event.RESULT_UNAVAILABLE, reason=reason)
+            call.report(Event.RESULT_UNAVAILABLE, whose, reason=reason)
     elif result.different is not None and first((Event.RESULT_CHANGED, call.name)):
         reason = (
             f"duplicates get JSON's form of the result: {result.different.at}. "
             "Annotate the function, or pass returns= or codec="
         )
-        report(Event.RESULT_CHANGED, reason=reason)
+        call.report(Event.RESULT_CHANGED, whose, reason=reason)
     if call.codec.problem is not None and first((Event.RESULT_CHANGED, call.name, call.codec.problem)):
         reason = (
             f"results of {call.codec.annotation!r} are stored as plain JSON ({call.codec.problem}): "
             "pydantic makes no adapter of it; pass returns= or codec="
         )
-        report(Event.RESULT_CHANGED, reason=reason)
+        call.report(Event.RESULT_CHANGED, whose, reason=reason)
 
 
 class PreparedFinish(NamedTuple):
@@ -236,12 +240,14 @@ class Finisher:
             value = loaded if given else value
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             ownership.call.invocation.tally.interrupt(interruption)
-            ownership.report(Event.RESULT_UNAVAILABLE, reason=_interrupted("the result", interruption))
+            ownership.call.report(
+                Event.RESULT_UNAVAILABLE, ownership, reason=_interrupted("the result", interruption)
+            )
             result = Unavailable.UNAVAILABLE
         now = self.clock.now()
-        ownership.report(Event.RETURNED, seconds=(now - ownership.created).total_seconds())
-        if ownership.call.history is not None:  # before the token: what it has there can be copied
-            ownership.call.succeed_in_history(value, ownership.report)
+        ownership.call.report(Event.RETURNED, ownership, seconds=(now - ownership.created).total_seconds())
+        if ownership.call.guard is not None:  # before the token: what it has there can be copied
+            ownership.call.guard.succeeded(ownership.call, value, ownership)
             now = self.clock.now()
         return PreparedFinish(ownership, ownership.write(Complete(result), now), value)
 
@@ -250,11 +256,11 @@ class Finisher:
         policy = self._policy(ownership, error)
         now = self.clock.now()
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
-            ownership.report(
-                Event.FAILED, seconds=(now - ownership.created).total_seconds(), error=_kind(error)
+            ownership.call.report(
+                Event.FAILED, ownership, seconds=(now - ownership.created).total_seconds(), error=_kind(error)
             )
-        if ownership.call.history is not None:  # before the token: nobody else can have begun
-            ownership.call.undo_in_history(now)
+        if ownership.call.guard is not None:  # before the token: nobody else can have begun
+            ownership.call.guard.undone(ownership.call, now)
         try:
             failure = Failure.of(error, ownership.call.seal)
         except BaseException as interruption:  # noqa: BLE001  (as above)
@@ -306,13 +312,15 @@ class Finisher:
             case Written():
                 ownership.finished = finish.event
                 self._remember(finish)
-                ownership.report(finish.event, error=error)
+                ownership.call.report(finish.event, ownership, error=error)
             case Refused(Record() as ours) if (
                 ours.attempt_id == ownership.attempt_id and ours.state in _FINISHED
             ):
                 # Our own earlier write, whose response was lost: this one's, or a transaction's.
                 ownership.finished = _FINISHED[ours.state]
-                ownership.report(ownership.finished, reason="written earlier; only the response was lost")
+                ownership.call.report(
+                    ownership.finished, ownership, reason="written earlier; only the response was lost"
+                )
                 is_whole = ownership.call.stored_of(finish.value) is finish.value
                 if error is None and ours.write_id != finish.write.id and is_whole:
                     return self._outcome_of(ownership, ours)
@@ -321,15 +329,16 @@ class Finisher:
                 if error is None:
                     return self._outcome_of(ownership, successor)
             case Refused():
-                ownership.report(
+                ownership.call.report(
                     Event.COMPLETION_FAILED,
+                    ownership,
                     error=error,
                     reason="this attempt does not own the token: the row is gone",
                 )
             case Unanswered(reason):
-                ownership.report(Event.COMPLETION_FAILED, error=error, reason=reason)
+                ownership.call.report(Event.COMPLETION_FAILED, ownership, error=error, reason=reason)
             case Misconfigured() as wrong:
-                ownership.report(Event.COMPLETION_FAILED, error=error, reason=str(wrong))
+                ownership.call.report(Event.COMPLETION_FAILED, ownership, error=error, reason=str(wrong))
             case _ as unreachable:
                 assert_never(unreachable)
         return finish.value
@@ -368,11 +377,12 @@ class Finisher:
         match self.store.transact(write, items, ownership.call.invocation.deadline):
             case Written():
                 ownership.completed = (value,)
-                ownership.call.succeed_in_history(value, ownership.report)
+                if ownership.call.guard is not None:
+                    ownership.call.guard.succeeded(ownership.call, value, ownership)
                 if ownership.finished is not None:  # a finish that had waited long enough has reported it
                     return value
                 seconds = (self.clock.now() - ownership.created).total_seconds()
-                ownership.report(Event.RETURNED, seconds=seconds)
+                ownership.call.report(Event.RETURNED, ownership, seconds=seconds)
                 return self.after(PreparedFinish(ownership, write, value), Written.WRITTEN)
             case Refused(record):
                 raise self._lost(ownership, record)
@@ -389,44 +399,38 @@ class Finisher:
 
     # ---------------------------------------------------------------- what never started
 
-    def give_back(self, *ownerships: Ownership) -> None:
-        """Release the tokens of *ownerships*, whose work never started."""
-        self.release([(each.call, each.attempt_id) for each in ownerships], counted=True)
-
-    def release(self, unstarted: Sequence[tuple[Call, str]], *, counted: bool) -> None:
+    def give_back(self, *unstarted: Ownership | tuple[Call, str], in_one_line: bool = False) -> None:
         """
-        Release, best effort, tokens that were or may have been acquired for work that did not start.
+        Release, best effort, tokens whose work did not start: acquired ones, or a call and its attempt id.
 
-        One batch of requests, as in an outage each would take until its timeout. *counted*: report the
-        releases, as the acquisitions were reported. Calls with a given `Call.attempt_id` keep their tokens.
-        A token that is not released in time keeps its lease.
+        One batch of requests, as in an outage each would take until its timeout. The releases of tokens that
+        are known to be acquired are reported, as their acquisitions were; *in_one_line*: as one, at the end
+        of an invocation. A token that is not released in time keeps its lease, as does one with a given
+        `Call.attempt_id`.
         """
-        released = self._released(unstarted)
-        for call in released if counted else ():
-            call.report(Event.RELEASED, reason="never started")
-
-    def withdraw(self, unstarted: Sequence[tuple[Call, str]]) -> None:
-        """Release *unstarted* as `release` does, at the end of an invocation; count each, log one line."""
-        released, invocation = self._released(unstarted), unstarted[0][0].invocation
-        for _ in released[1:]:
-            invocation.reporter.count(Event.RELEASED, invocation.tally)
-        if released:
-            reason = f"too little time remains: {len(unstarted)} were not started, {len(released)} released"
-            invocation.reporter.report(Details(Event.RELEASED, reason=reason), invocation.tally)
-
-    def _released(self, unstarted: Sequence[tuple[Call, str]]) -> list[Call]:
-        """Release *unstarted*, and return the calls whose tokens were released."""
-        unstarted = [(call, attempt_id) for call, attempt_id in unstarted if call.attempt_id is None]
-        if not unstarted:
-            return []
+        attempts = [each if isinstance(each, tuple) else (each.call, each.attempt_id) for each in unstarted]
+        attempts = [(call, attempt_id) for call, attempt_id in attempts if call.attempt_id is None]
+        if not attempts:
+            return
         now = self.clock.now()
-        writes = [written_by(call, attempt_id, Release(), now) for call, attempt_id in unstarted]
-        for call, _ in unstarted:
-            call.undo_in_history(now)
-        deadline = unstarted[0][0].invocation.deadline
-        answers = self.store.write(writes, deadline._replace(at=min(deadline.at, now + LAST_WORD)))
-        pairs = zip(unstarted, answers, strict=True)
-        return [call for (call, _), answer in pairs if isinstance(answer, Written)]
+        for call, _ in attempts:
+            if call.guard is not None:
+                call.guard.undone(call, now)
+        invocation = attempts[0][0].invocation
+        limit = invocation.deadline._replace(at=min(invocation.deadline.at, now + LAST_WORD))
+        writes = [written_by(call, attempt_id, Release(), now) for call, attempt_id in attempts]
+        answers = zip(attempts, self.store.write(writes, limit), strict=True)
+        released = [call for (call, _), answer in answers if isinstance(answer, Written)]
+        if not isinstance(unstarted[0], Ownership):
+            return
+        if not in_one_line:
+            for call in released:
+                call.report(Event.RELEASED, reason="never started")
+        elif released:
+            for _ in released[1:]:
+                invocation.reporter.count(Event.RELEASED, invocation.tally)
+            reason = f"too little time remains: {len(attempts)} were not started, {len(released)} released"
+            invocation.reporter.report(Details(Event.RELEASED, reason=reason), invocation.tally)
 
     def pin(self, call: Call, record: Record) -> None:
         """
@@ -450,7 +454,7 @@ class Finisher:
         """Return the stored form of *value*, as a duplicate gets it, and as the first caller does."""
         call = ownership.call
         result = stored_result(call, value)
-        report_result(call, result, ownership.report)
+        report_result(call, result, ownership)
         return result.stored, result.loaded, result.value
 
     def _policy(self, ownership: Ownership, error: BaseException) -> Policy:
@@ -462,7 +466,7 @@ class Finisher:
         if isinstance(policy, Policy):
             return policy
         reason = "on_error raised or returned no policy; held for manual review"
-        ownership.report(Event.POLICY_FAILED, error=type(policy).__name__, reason=reason)
+        ownership.call.report(Event.POLICY_FAILED, ownership, error=type(policy).__name__, reason=reason)
         return HOLD
 
     def _remember(self, finish: PreparedFinish) -> None:
@@ -474,15 +478,17 @@ class Finisher:
 
     def _outcome_of(self, ownership: Ownership, record: Record) -> Any:
         call = ownership.call
-        course = decide(record, call.request(ownership.attempt_id), self.clock.now())
+        course = call.course(record, self.clock.now(), ownership.attempt_id)
         if course in (Course.REPLAY, Course.STORED_ERROR, Course.HELD, Course.RESULT_UNAVAILABLE):
             return self._replayer.replay_or_raise(call, record, course).result
         raise self._lost(ownership, record)
 
     def _lost(self, ownership: Ownership, record: Record | None) -> Fenced:
+        by = "the row is gone"
+        if record is not None:
+            by = f"attempt {record.attempt_id} ({record.locked_by}) owns it"
         message = (
-            f"this attempt no longer owns token {ownership.token}: {_owner(record)}; "
-            "the next delivery gets its outcome"
+            f"this attempt no longer owns token {ownership.token}: {by}; the next delivery gets its outcome"
         )
         if record is not None and record.attempt_id == ownership.attempt_id:
             message = f"this attempt has already finished: token {ownership.token} is {record.state.value}"
@@ -490,12 +496,6 @@ class Finisher:
         return Fenced(
             message, token=ownership.token, state=state, locked_by=record.locked_by if record else None
         )
-
-
-def _owner(record: Record | None) -> str:
-    return (
-        "the row is gone" if record is None else f"attempt {record.attempt_id} ({record.locked_by}) owns it"
-    )
 
 
 def _by_policy(policy: Policy, failure: Failure) -> Change:

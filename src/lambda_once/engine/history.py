@@ -1,20 +1,24 @@
 """
-Records of another idempotency layer, for functions that migrate from it.
+Records of another idempotency layer, for functions that migrate from it (``history=``).
 
-Both versions of a function may be deployed at once. The engine reads the history after it has the token and
-before the work starts, and records there how the work ended. So an attempt of either version is seen by
-duplicates that reach the other one.
+Both versions of a function may be deployed at once. A call has a guard then, which asks the history after the
+token is acquired and before the work starts, and records there how the work ended. So an attempt of either
+version is seen by duplicates that reach the other one. `integrations.history` has what a guard does; here are
+the values and protocols that the engine and the options need of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lambda_once.stores.contract import Unanswered
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from lambda_once.core.clock import Waits
+    from lambda_once.errors import Misconfigured
 
 
 class Vacant(NamedTuple):
@@ -46,37 +50,43 @@ class Busy:
 HistoryAnswer = Vacant | Earlier | Busy | Unanswered
 
 
-class History(Protocol):
-    """The history of one call. Each method sends requests and blocks."""
+class Guard(Protocol):
+    """
+    What another layer does before the work of a call and after it (`Call.guard`).
 
-    def begin(
-        self, lease: datetime, now: datetime, *, takes_over: bool, attempt_id: str, token: str
-    ) -> HistoryAnswer:
+    Ownership, finisher and call have no types here: their modules need this one.
+    """
+
+    asks: bool
+    """Whether it asks before the work starts, and records what became of it: it blocks then."""
+
+    def before(self, ownership: Any, finisher: Any) -> Waits[Any]:
         """
-        Record an attempt with this *lease*, unless the history has another attempt or an outcome.
+        Return *ownership* if its work may start now, or the outcome of the other layer as `Replayed`.
 
-        *takes_over*: do not look for a lapsed attempt.
-        *attempt_id*: its random id, which identifies its own record after a lost response (guarantee 3).
-        *token*: its token, whose row shows earlier attempts.
-        Raises `OnceError`, with nothing recorded, if the call may not run (for example `KeyReused`).
+        Raises `OnceError` if the work may not start. The token is then released, or held.
         """
         ...
 
-    def succeed(self, text: str) -> None:
-        """Record the result *text*, in JSON, of an attempt that began or lapsed. May raise any exception."""
+    def succeeded(self, call: Any, value: Any, whose: Any = None) -> None:
+        """Record *value*, the result of the attempt *whose*, before the token is complete. Never raises."""
         ...
 
-    def undo(self, now: datetime) -> None:
-        """Delete the attempt if `begin` recorded it and it has not lapsed. May raise any exception."""
+    def wrong(self, call: Any, error: BaseException) -> Misconfigured | None:
+        """Return the error to raise for *error*, which the work of *call* raised; None: it is that itself."""
+        ...
+
+    def undone(self, call: Any, now: datetime) -> None:
+        """Forget the attempt that `before` let start, before its token is released. Never raises."""
         ...
 
 
 class HistorySource(Protocol):
     """The type of ``history=``: returns the history of each call of a function."""
 
-    def of(self, seen: object, name: str, *, is_call: bool) -> History:
+    def of(self, seen: object, name: str, *, is_call: bool) -> Guard:
         """
-        Return the history of a call of the function *name*, ``module.qualname``.
+        Return the guard of a call of the function *name*, ``module.qualname``.
 
         *seen*: the record or event as Lambda delivers it; with *is_call*, the arguments by name.
         Raises `OnceError`.

@@ -1,21 +1,22 @@
-"""One invocation and one protected call as values, made once and passed to every step of an execution."""
+"""
+One invocation and one protected call as values, made once and passed to every step of an execution.
+
+No step reads options, environment or context again: what it needs is in its call. All that a call has to
+report goes through `Call.report`. A call has many fields, for most of which one source alone has a use.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Clock, Deadline
-from lambda_once.core.codec import as_json
-from lambda_once.core.durable import SDK, check_context
-from lambda_once.core.identification import Identification
-from lambda_once.core.lifecycle import Record, Request
-from lambda_once.core.results import NotSerialisable, Seal, Unavailable
+from lambda_once.core.lifecycle import Course, Record, decide
+from lambda_once.core.results import Seal
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.settings import FOR_QUEUES, Settings
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lambda_once.core.codec import Codec
-    from lambda_once.engine.history import History
+    from lambda_once.core.fields import Fields
+    from lambda_once.core.lifecycle import Presented
+    from lambda_once.engine.history import Guard
     from lambda_once.observability.traces import Segment
 
 LONGEST_INVOCATION = timedelta(seconds=900)
@@ -102,13 +105,7 @@ def invoked(
 
 
 def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocation:
-    """
-    Return the invocation of Lambda's *context*. Without a remaining time, 900 s are assumed.
-
-    Raises `Misconfigured` for the context of a durable execution.
-    """
-    if SDK in sys.modules:
-        check_context(context)
+    """Return the invocation of Lambda's *context*. Without a remaining time, 900 s are assumed."""
     function = _text(context, "function_name") or os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local"
     request_id = _text(context, "aws_request_id")
     left = _remaining(context)
@@ -178,6 +175,18 @@ class Receiver(Enum):
     """A record's result is read by nobody, unless it is asked for."""
 
 
+class Working(Protocol):
+    """An attempt at work (`engine.ownership.Ownership`), as far as its events show it."""
+
+    lease: datetime
+    fence: int
+
+    @property
+    def attempt_id(self) -> str: ...
+    @property
+    def created(self) -> datetime: ...
+
+
 class Call(NamedTuple):
     """A unit of work and its token, without the work itself."""
 
@@ -187,8 +196,12 @@ class Call(NamedTuple):
     codec: Codec
     """The codec of its results: ``codec=``, or the one for their type."""
     invocation: Invocation
-    identity: Identification = Identification()
-    """How the unit was identified; compared with a row of the same token."""
+    fingerprint: str | None = None
+    """The hash of its payload, compared with that of a row of the same token; None: it is not compared."""
+    fields: Fields | None = None
+    """The fields of its payload; the row keeps their checksums."""
+    presented: Presented | None = None
+    """The credential of the request, compared with that of the row's; None: nothing is compared."""
     delivery: str | None = None
     arguments: tuple[object, ...] = ()
     """Arguments of a probe, after the lapsed attempt."""
@@ -203,15 +216,15 @@ class Call(NamedTuple):
     The call may acquire its token again with the same id. A release would refuse that, so the token is not
     released if the work does not start.
     """
-    history: History | None = None
-    """The records of another idempotency layer (``history=``), read before the work starts."""
+    guard: Guard | None = None
+    """What another layer does before the work and after it: ``history=``, or durable executions."""
     error_in: Callable[[Any], BaseException | None] = never_an_error
     """Returns the error for a returned value that is an error response (API Gateway), else None."""
     stored_of: Callable[[Any], Any] = unchanged
     """
     Returns the part of its result to store: all of it, some of it, or an `Unavailable`. Never raises.
 
-    The first caller gets the whole result; duplicates, memory and history get this part.
+    The first caller gets the whole result; duplicates, memory and guard get this part.
     """
     keep: timedelta = FOR_QUEUES
     """How long its outcome is kept."""
@@ -232,65 +245,60 @@ class Call(NamedTuple):
         seal = self.seal
         return seal._replace(required=False) if seal is not None and record.is_given else seal
 
-    def request(self, attempt: str) -> Request:
-        """Return the request of *attempt* for `core.lifecycle.decide`."""
-        return Request(attempt, self.identity.fingerprint, self.settings.rule, self.identity.presented)
+    @property
+    def consults(self) -> bool:
+        """Whether a guard asks before its work and records what became of it, which blocks."""
+        return self.guard is not None and self.guard.asks
+
+    def course(self, record: Record | None, now: datetime, attempt_id: str = "") -> Course:
+        """Decide what its attempt *attempt_id* may do now that *record* was read; see `decide`."""
+        return decide(record, now, attempt_id, self.fingerprint, self.settings.rule, self.presented)
 
     def report(
         self,
         event: Event,
-        record: Record | None = None,
+        whose: Working | Record | None = None,
         *,
+        seconds: float | None = None,
         error: str | None = None,
         reason: str | None = None,
         differing: str | None = None,
+        exception: BaseException | None = None,
     ) -> None:
-        """Report *event*. *record*: the row of another attempt that caused it, if any."""
+        """
+        Report *event*. *whose*: the attempt at work, or the row of another attempt that caused it.
+
+        *exception*: one that is not raised, as a batch's; its traceback is logged.
+        """
+        invocation, reporter = self.invocation, self.invocation.reporter
+        is_working = whose is not None and not isinstance(whose, Record)
+        if is_working and not reporter.shows(event):
+            reporter.count(event, invocation.tally)
+            return
         known: dict[str, Any] = {
             "name": self.name,
             "delivery": self.delivery,
+            "seconds": seconds,
             "error": error,
             "reason": reason,
             "differing": differing,
         }
-        details = (
-            Details(event, self.token, **known)
-            if record is None
-            else Details.of_row(event, record, other_delivery=record.delivery, **known)
-        )
-        self.invocation.reporter.report(details, self.invocation.tally)
-
-    def succeed_in_history(self, value: Any, report: Callable[..., None]) -> None:
-        """Record *value*, the result of the work, in the history; *report* a failure. Never raises."""
-        if self.history is None:
-            return
-        try:
-            kept = self.stored_of(value)
-            text = "null" if isinstance(kept, Unavailable) else as_json(self.codec.dump(kept))
-        except NotSerialisable:
-            text = "null"  # done all the same; the row has no result, either
-        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-            self.invocation.tally.interrupt(interruption)
-            text = "null"
-        try:
-            self.history.succeed(text)
-        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
-            reason = "the history did not take the result: it shows the work in progress until that lapses"
-            report(Event.COMPLETION_FAILED, error=type(error).__name__, reason=reason)
-        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-            self.invocation.tally.interrupt(interruption)
-
-    def undo_in_history(self, now: datetime) -> None:
-        """Remove its attempt from the history; if that fails, the attempt lapses there. Never raises."""
-        if self.history is None:
-            return
-        try:
-            self.history.undo(now)
-        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
-            reason = "the history shows the attempt in progress until that lapses"
-            self.report(Event.STORE_UNAVAILABLE, error=type(error).__name__, reason=reason)
-        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-            self.invocation.tally.interrupt(interruption)
+        if whose is None:
+            details = Details(event, self.token, **known)
+        elif isinstance(whose, Record):
+            details = Details.of_row(event, whose, other_delivery=whose.delivery, **known)
+        else:
+            details = Details(
+                event,
+                self.token,
+                attempt=whose.attempt_id,
+                fence=whose.fence,
+                locked_by=invocation.locked_by,
+                created=whose.created,
+                expected_completion=whose.lease,
+                **known,
+            )
+        reporter.report(details, invocation.tally, exception)
 
 
 def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | WriteAnswer]) -> None:

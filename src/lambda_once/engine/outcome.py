@@ -1,4 +1,10 @@
-"""The outcome of a key, as a value for the developer. The result is read on access."""
+"""
+The outcome of a key, as a value for the developer. The result is read on access.
+
+It says what a duplicate would get, and by the same errors; only it may be asked before there is any work. The
+reading is a closure in a frozen value, which we'd rather not have, but large results should not be read
+unasked.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """
 The ownership of a token by an attempt, and its writes.
 
-The engine uses these. The user's code gets `engine.attempt.Attempt`.
+The engine uses these. The user's code gets `engine.attempt.Attempt`. An ownership is the one value of the
+engine that changes, since the work may extend, transact or complete while it runs, on any thread.
 """
 
 from __future__ import annotations
@@ -28,11 +29,10 @@ from lambda_once.core.writes import (
 )
 from lambda_once.engine.waiting import Signal
 from lambda_once.errors import Misconfigured
-from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details
 
 if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call
+    from lambda_once.observability.events import Event
     from lambda_once.stores.contract import Won
 
 
@@ -124,41 +124,6 @@ class Ownership:
         """Return the row as this attempt acquired it."""
         row = acquired_row(None, self.acquire)
         return row._replace(fence=self.fence, expected_completion=self.lease, generation=self.generation)
-
-    def report(
-        self,
-        event: Event,
-        *,
-        seconds: float | None = None,
-        error: str | None = None,
-        reason: str | None = None,
-    ) -> None:
-        """Report *event* of this attempt."""
-        call, invocation = self.call, self.call.invocation
-        if not invocation.reporter.shows(event):
-            invocation.reporter.count(event, invocation.tally)
-            return
-        details = Details(
-            event,
-            self.token,
-            name=call.name,
-            attempt=self.attempt_id,
-            fence=self.fence,
-            locked_by=invocation.locked_by,
-            created=self.created,
-            expected_completion=self.lease,
-            delivery=call.delivery,
-            seconds=seconds,
-            error=error,
-            reason=reason,
-        )
-        invocation.reporter.report(details, invocation.tally)
-
-    def report_exception(self, error: BaseException) -> None:
-        """Log the traceback of *error*, as a batch does not raise it."""
-        kind = type(error).__name__
-        details = Details(Event.RAISED, self.token, name=self.call.name, attempt=self.attempt_id, error=kind)
-        self.call.invocation.reporter.report(details, self.call.invocation.tally, error)
 
     def write(self, change: Change, now: datetime) -> Write:
         """Return *change* as a write of this attempt at *now*."""

@@ -1,4 +1,11 @@
-"""Replay the stored outcome to duplicates, or raise the error in its place."""
+"""
+Replay the stored outcome to duplicates, or raise the error in its place.
+
+A row is read once and answers by itself: only the parts of a large result, and a row that changed while they
+were read, cost another request. What cannot be read is `ResultUnavailable`, never a reason to run the work
+again. The texts of errors are here, at the decision, as they name what only the row knows; it makes `_error`
+the longest table of ours.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import Clock, stamp
-from lambda_once.core.fields import ATTRIBUTES
-from lambda_once.core.lifecycle import Course, Record, State, decide
+from lambda_once.core.fields import ATTRIBUTES, difference
+from lambda_once.core.lifecycle import Course, Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
 from lambda_once.engine.invocation import Receiver
 from lambda_once.errors import (
@@ -131,12 +138,19 @@ class Replayer:
 
         *remembered*: the record is from `memory`; its age there does not change.
         """
-        if course is Course.REPLAY:
-            return self._replay(call, record, remembered=remembered)
         if course is Course.RESULT_UNAVAILABLE and call.receiver is Receiver.NOBODY:
             call.report(Event.REPLAYED, record)
             return Replayed(None, record)
-        raise self.error(call, record, course)
+        if course is not Course.REPLAY:
+            raise self.error(call, record, course)
+        result = self.result(call, record)
+        if call.settings.cache and not remembered:
+            self.memory.put(record, call.settings.cache, self._clock.now())
+        call.report(Event.REPLAYED, record)
+        if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
+            reason = "two deliveries have the same content; they may be separate work"
+            call.report(Event.SAME_CONTENT, record, reason=reason)
+        return Replayed(result, record)
 
     def error(self, call: Call, record: Record, course: Course, because: str | None = None) -> OnceError:
         """Return the error for *course*; *because* replaces its usual reason."""
@@ -161,7 +175,7 @@ class Replayer:
                 kind: Callable[..., OnceError] = OtherCaller
                 message = f"{at} {_other_caller(call)}"
             case Course.KEY_REUSED:
-                found = call.identity.difference(record)
+                found = difference(record.fields, call.fields)
                 kind = partial(KeyReused, fields=found.named, hidden=_is_shared(call, record))
                 attribute = next((each for each in found.named if each.startswith(ATTRIBUTES)), None)
                 write = "" if attribute is None else f', ignore=("{attribute}",)'
@@ -201,16 +215,6 @@ class Replayer:
             retry_after=retry_after(record, self._clock.now()) if kind is InProgress else None,
         )
 
-    def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
-        result = self.result(call, record)
-        if call.settings.cache and not remembered:
-            self.memory.put(record, call.settings.cache, self._clock.now())
-        call.report(Event.REPLAYED, record)
-        if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
-            reason = "two deliveries have the same content; they may be separate work"
-            call.report(Event.SAME_CONTENT, record, reason=reason)
-        return Replayed(result, record)
-
     def result(self, call: Call, record: Record) -> Any:
         """Return the stored result of *record*. Raises `ResultUnavailable`, and what store and seal raise."""
         try:
@@ -245,7 +249,7 @@ class Replayer:
             or newer.expired(now)
         ):
             raise Corrupt("a part of the stored result is missing")
-        course = decide(newer, call.request(""), now)
+        course = call.course(newer, now)
         if course is not Course.REPLAY:
             raise self.error(call, newer, course)
         return self._text(call, newer, again=False)
@@ -278,12 +282,12 @@ def _unavailable(record: Record) -> str:
 
 def _is_shared(call: Call, record: Record) -> bool:
     """Return whether *record* may be another caller's: callers are not separated, or were not compared."""
-    return not call.separate or (call.identity.presented is not None and record.caller is None)
+    return not call.separate or (call.presented is not None and record.caller is None)
 
 
 def _other_caller(call: Call) -> str:
     """Return the message for `OtherCaller`: what is wrong with the caller of *call*, and what to do."""
-    advice = None if call.identity.presented is None else call.identity.presented.advice
+    advice = None if call.presented is None else call.presented.advice
     return _OTHER_CALLER if advice is None else advice
 
 

@@ -36,8 +36,8 @@ from lambda_once.core.clock import through
 from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Unclaimed
-from lambda_once.engine.acquire import acquisition_by
 from lambda_once.engine.attempt import Attempt, working
+from lambda_once.engine.engine import acquisition_by
 from lambda_once.engine.finish import PreparedFinish, stored_result
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed

@@ -35,6 +35,7 @@ from lambda_once.core.signatures import accepts, is_async
 from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient, only_dynamodb
 from lambda_once.engine.history import Busy, Earlier, HistoryAnswer, Vacant
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured
+from lambda_once.integrations.history import History
 from lambda_once.stores.contract import Unanswered
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _compiled(expression: str) -> None:
         raise Misconfigured(f"PowertoolsHistory: {expression!r} is not JMESPath: {error}") from None
 
 
-class PowertoolsRecord:
+class PowertoolsRecord(History):
     """The record of one call."""
 
     def __init__(self, layer: BasePersistenceLayer, seen: object, *, writes: bool) -> None:

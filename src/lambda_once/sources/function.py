@@ -20,13 +20,13 @@ from importlib import import_module
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.signatures import is_async, signature_of, title
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, name_of
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
+from lambda_once.decorators.suspensions import SDK, check_arguments, check_function
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, check_of_call, is_self
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event

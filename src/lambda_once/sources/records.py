@@ -287,7 +287,7 @@ class Records:
             job = Job(record.id, record.group, sequence, call, unit.argument)
             job.follows = call.token in tokens
             tokens.add(call.token)
-            twin = known.setdefault((call.token, call.identity.fingerprint), job)
+            twin = known.setdefault((call.token, call.fingerprint), job)
             if twin is not job and not self.runtime.disabled:
                 twin.fold(record.group, sequence)
                 job = twin

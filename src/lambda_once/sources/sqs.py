@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 
 
 def _placed(raw: Raw) -> Unit:
-    """Return *raw*, a message, with its id; in a FIFO queue its group is where order counts."""
+    """Return *raw*, a message, with its id, and whether it came before; in a FIFO queue its group counts."""
     found, group = raw.get("messageId"), None
     id_ = found if isinstance(found, str) and found else None
+    given = raw.get("attributes")
+    attributes = given if isinstance(given, dict) else {}
     if str(raw.get("eventSourceARN")).endswith(".fifo"):
-        group = str(at(raw, "attributes", "MessageGroupId") or "")
-    return Unit(NOTHING, raw, SQSRecord(raw), id_, id=id_, group=group)
+        group = str(attributes.get("MessageGroupId") or "")
+    count = attributes.get("ApproximateReceiveCount")
+    redelivered = isinstance(count, str) and count != "1"
+    return Unit(NOTHING, raw, SQSRecord(raw), id_, redelivered=redelivered, id=id_, group=group)
 
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
@@ -43,9 +47,6 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
     if unit.delivery is None:
         raise BadData("has no messageId")
     unit = opened(unit, raw, raw.get("body"), "body", raw.get("messageAttributes"))
-    count = at(raw, "attributes", "ApproximateReceiveCount")
-    if isinstance(count, str) and count != "1":
-        unit = unit._replace(redelivered=True)
     if unit.group is None:
         return unit
     # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.

@@ -83,9 +83,13 @@ class DynamoDBStore:
         self._parts_denied = _once(parts_denied)
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        if len(acquisitions) == 1:
+            return [self._acquire(acquisitions[0], deadline)]
         return self._each(acquisitions, self._batches.acquire, self._acquire, deadline)
 
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
+        if len(writes) == 1 and not (isinstance(writes[0].change, Keep) or _chunks_of(writes[0]) is not None):
+            return [self._finish(writes[0], deadline)]
         ready = [self._put_parts(write, deadline) for write in writes]
         sound = [write for write in ready if isinstance(write, Write)]
         answers = self._each(sound, self._batches.write, self._finish, deadline)
@@ -146,10 +150,9 @@ class DynamoDBStore:
         single: Callable[[V, Deadline], A],
         deadline: Deadline,
     ) -> list[A]:
-        """Answer *values* together if batches may be used, and the unanswered ones singly."""
-        if len(values) == 1:
-            return [single(values[0], deadline)]
-        answers = together(values, deadline) if self._batches.usable else [None] * len(values)
+        """Answer *values* together if batches may be used, and a single or unanswered one singly."""
+        many = len(values) > 1 and self._batches.usable
+        answers = together(values, deadline) if many else [None] * len(values)
         left = [value for value, answer in zip(values, answers, strict=True) if answer is None]
         singly = iter(self.transport.each(left, lambda value: single(value, deadline)))
         return [next(singly) if answer is None else answer for answer in answers]
@@ -223,10 +226,10 @@ class DynamoDBStore:
         change = write.change
         if isinstance(change, Keep):
             return self._keep_parts(write, change, deadline)
-        if not (isinstance(change, Complete) and isinstance(change.result, Chunks)):
+        if not isinstance(change, Complete) or (chunks := _chunks_of(write)) is None:
             return write
         wanted: list[Any] = [
-            {"PutRequest": {"Item": item}} for item in requests.part_items(write, change.result.parts)
+            {"PutRequest": {"Item": item}} for item in requests.part_items(write, chunks.parts)
         ]
         left = wanted[write.parts_written :]
         try:
@@ -241,7 +244,7 @@ class DynamoDBStore:
             return write
         if isinstance(failed, Misconfigured):
             self._parts_denied(f"{failed}; {PARTS_DENIED}")
-            return replace(write, change=change._replace(result=change.result.in_row()))
+            return replace(write, change=change._replace(result=chunks.in_row()))
         return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
 
     def _keep_parts(self, write: Write, keep: Keep, deadline: Deadline) -> Write | Unanswered | Misconfigured:
@@ -272,10 +275,16 @@ def _once(callback: Callable[[str], object]) -> Callable[[str], None]:
 
 def _with_parts(answer: WriteAnswer, write: Write) -> WriteAnswer:
     """Return *answer* to *write*, with the number of its parts, all of which are written."""
-    change = write.change
-    if isinstance(answer, Unanswered) and isinstance(change, Complete) and isinstance(change.result, Chunks):
-        return answer._replace(parts=len(change.result.parts))
+    chunks = _chunks_of(write)
+    if isinstance(answer, Unanswered) and chunks is not None:
+        return answer._replace(parts=len(chunks.parts))
     return answer
+
+
+def _chunks_of(write: Write) -> Chunks | None:
+    """Return the large result that *write* stores in rows of its own; None: it stores none."""
+    result = write.change.result if isinstance(write.change, Complete) else None
+    return result if isinstance(result, Chunks) else None
 
 
 def _canceled(error: ClientError, finish: Write | None, own: int) -> WriteAnswer:

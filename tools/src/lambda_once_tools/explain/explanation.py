@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
-from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.unit import NOTHING, Unit
-from lambda_once.decorators.identify import Identifier
+from lambda_once.decorators.identify import Identification, Identifier, KeyFrom
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import envelopes, event, http
 from lambda_once.sources.caller import Caller, Origin

@@ -2,15 +2,22 @@
 Detect AWS durable executions without importing their SDK (``aws-durable-execution-sdk-python``).
 
 A durable handler is suspended by `SuspendExecution`, a BaseException, and later runs again from the start. A
-decorator around it would take that for an abandoned attempt, so such handlers are refused.
+decorator around it would take that for an abandoned attempt, so such handlers are refused: when decorated or
+called if they can be recognised then, else by the guard of their call. We go by the names of modules and
+classes, which is all there is without an import.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.core.clock import Waits
 
 SDK: Final = "aws_durable_execution_sdk_python"
 """While this module is not loaded, there is nothing to check."""
@@ -65,9 +72,26 @@ def check_event(event: object) -> None:
         raise Misconfigured(f"the event is an invocation of a durable execution. {_WAYS}")
 
 
-def suspended(token: str) -> Misconfigured:
-    """Return the error for work of *token* that suspended its durable execution."""
-    return Misconfigured(f"the work of token {token} suspended its durable execution. {_WAYS}", token=token)
+class Suspensions:
+    """The guard of calls while the SDK is loaded: suspended work would resume without its token."""
+
+    asks = False
+
+    def before(self, ownership: Any, finisher: Any) -> Waits[Any]:
+        """Return *ownership*: the work may start."""
+        del finisher
+        yield from ()
+        return ownership
+
+    def wrong(self, call: Any, error: BaseException) -> Misconfigured | None:
+        """Return the error for work that suspended its durable execution."""
+        if not is_suspension(error):
+            return None
+        message = f"the work of token {call.token} suspended its durable execution. {_WAYS}"
+        return Misconfigured(message, token=call.token)
+
+    def succeeded(self, call: Any, value: Any, whose: Any = None) -> None: ...
+    def undone(self, call: Any, now: datetime) -> None: ...
 
 
 def _is_of_sdk(kind: type) -> bool:
