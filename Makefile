@@ -200,7 +200,7 @@ simulate: $(VENV)/.dev ## Play SEEDS=n schedules of faults, from seed FROM=m on,
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),10000) --first $(or $(FROM),0)
 
 .PHONY: mutants
-mutants: $(MUTANTS_VENV)/.installed ## Change core, dynamodb, stores and engine in each way that mutmut knows, and print what no fast test notices (ONLY="lambda_once.core.lifecycle*"; hours without)
+mutants: $(MUTANTS_VENV)/.installed ## Change core, dynamodb, stores, engine, decorators and sources in each way that mutmut knows, and print what no fast test notices (ONLY="lambda_once.core.lifecycle*"; hours without)
 	@$(MUTANTS_VENV)/bin/mutmut run $(if $(ONLY),"$(ONLY)")
 	@$(MUTANTS_VENV)/bin/mutmut results
 
