@@ -176,11 +176,18 @@ class DynamoDBStore:
             refusal = conflicts[-1] if conflicts and is_transient(error) else error
             if code_of(refusal) in (CONDITION, CONFLICT):
                 answer = self._not_acquired(refusal, acquisition, deadline)
-                if is_first and isinstance(answer, Refused) and after_acquire(answer.record, acquisition):
-                    return self._acquire(acquisition._replace(known=True), deadline)
-                return answer
+                return self._acquire_seen(answer, acquisition, deadline) if is_first else answer
             return self.transport.failed(refusal, "UpdateItem", acquisition.token)
         return requests.won(granted)
+
+    def _acquire_seen(self, answer: AcquireAnswer, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
+        """Acquire again if *answer* to the try that requires no row has one that may be taken."""
+        record = answer.record if isinstance(answer, Refused) else None
+        if record is None or (record.state is State.COMPLETE and not record.expired(acquisition.now)):
+            return answer  # nearly every one: the duplicate of finished work
+        if after_acquire(record, acquisition) is None:
+            return answer
+        return self._acquire(acquisition._replace(known=True), deadline)
 
     def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         record = self._refusing(error, acquisition.token, deadline)
