@@ -111,7 +111,9 @@ class Counts(NamedTuple):
 
     def with_one_client(self) -> list[tuple[str, ...]]:
         """Return a head, and a line for each case: theirs, ours, and ours without log lines and metrics."""
-        lines = [("thousands", "Powertools", "lambda-once", "×", "without log lines and metrics", "×")]
+        lines: list[tuple[str, ...]] = [
+            ("thousands", "Powertools", "lambda-once", "×", "without log lines and metrics", "×")
+        ]
         for case, counted in self.alike.items():
             theirs, ours, quiet = (counted[side.name] for side in UNDER_BOTH)
             shares = f"{ours / theirs:.2f}", f"{quiet / theirs:.2f}"
