@@ -69,7 +69,7 @@ def _granted(body: bytes) -> bytes:
     request = json.loads(body)
     values = request["ExpressionAttributeValues"]
     found = {name[1:-1]: value for name, value in values.items() if name.endswith("_")}
-    made = {"fence": values[":epoch_ms"], "generation": values[":attempt_"]}
+    made = {"fence": values.get(":fence_", values.get(":epoch_ms")), "generation": values[":attempt_"]}
     return encoded({"Attributes": {**request["Key"], **found, **made}})
 
 

@@ -27,7 +27,7 @@ from benchmarks.processor import API_DUPLICATE, API_NEW, DUPLICATES, NEW, TLS
 from benchmarks.recording import rows_of
 from benchmarks.run import recorded
 from benchmarks.sampling import Sample
-from benchmarks.sides import BOTH, OURS, SAME, THEIRS, LambdaOnce
+from benchmarks.sides import BOTH, OURS, QUIET, SAME, THEIRS
 from benchmarks.world import conditions, function_environment, leave_out_of_collections, reaching
 from lambda_once.core.codec import Codec
 from lambda_once.engine import pipeline
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from benchmarks.answers import Row
 
 PART: Final = "instructions"
-SIDES: Final = {side.name: side for side in (THEIRS, SAME, *BOTH)}
+SIDES: Final = {side.name: side for side in (THEIRS, SAME, *BOTH, QUIET)}
+UNDER_BOTH: Final = (SAME, OURS, QUIET)
+"""Those with one client, made alike."""
 CASES: Final = {
     API_NEW: ("api", "request"),
     API_DUPLICATE: ("api", "seen_request"),
@@ -60,6 +62,7 @@ WARM_BATCHES, BATCH_TIMES = 2, 4
 _SLOWER: Final = 50
 """How many times longer everything takes under callgrind."""
 TITLE: Final = "Instructions of an invocation, over HTTP"
+ONE_CLIENT: Final = "The same, with one client under both libraries"
 COMPARING: Final = "Comparing a result with what is read back"
 BEGIN, END = "<!-- counts: begin -->", "<!-- counts: end -->"
 
@@ -80,14 +83,16 @@ def main(given: Sequence[str] | None = None) -> None:
     found, page = counts(), PAGE.read_text(encoding="utf-8")
     console = Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH)
     console.print(table(found.run, page))
-    head, *lines = found.comparisons()
-    shown = Table(*head, title=COMPARING)
-    for line in lines:
-        shown.add_row(*line)
-    console.print(shown)
+    more = {ONE_CLIENT: found.with_one_client(), COMPARING: found.comparisons()}
+    for title, (head, *lines) in more.items():
+        shown = Table(*head, title=title)
+        for line in lines:
+            shown.add_row(*line)
+        console.print(shown)
     if arguments.docs:
-        tables = report.timed("thousands", found.run.timings), "\n".join(report.lined(head, lines))
-        titled = [f"### {title}\n\n{text}" for title, text in zip((TITLE, COMPARING), tables, strict=True)]
+        tables = {TITLE: report.timed("thousands", found.run.timings)}
+        tables |= {title: "\n".join(report.lined(head, lines)) for title, (head, *lines) in more.items()}
+        titled = [f"### {title}\n\n{text}" for title, text in tables.items()]
         PAGE.write_text(
             report.between(page, BEGIN, END, "\n\n".join((BEGIN, *titled, END))), encoding="utf-8"
         )
@@ -101,6 +106,19 @@ class Counts(NamedTuple):
     """Of each case, by the sides."""
     functions: Mapping[str, Mapping[str, float]]
     """Of each case of `FUNCTIONS`, compared or not, by our sides."""
+    alike: Mapping[str, Mapping[str, float]]
+    """Of each case, by the sides of `UNDER_BOTH`."""
+
+    def with_one_client(self) -> list[tuple[str, ...]]:
+        """Return a head, and a line for each case: theirs, ours, and ours without log lines and metrics."""
+        lines: list[tuple[str, ...]] = [
+            ("thousands", "Powertools", "lambda-once", "×", "without log lines and metrics", "×")
+        ]
+        for case, counted in self.alike.items():
+            theirs, ours, quiet = (counted[side.name] for side in UNDER_BOTH)
+            shares = f"{ours / theirs:.2f}", f"{quiet / theirs:.2f}"
+            lines.append((case, f"{theirs:,.0f}", f"{ours:,.0f}", shares[0], f"{quiet:,.0f}", shares[1]))
+        return lines
 
     def comparisons(self) -> list[tuple[str, ...]]:
         """Return a head, and a line for each case with the share of the comparison."""
@@ -135,13 +153,16 @@ def counts(names: Sequence[str] = tuple(SIDES)) -> Counts:
         counted = partial(_counted, json.dumps(cases), json.dumps(cases | functions))
         totals = dict(zip(names, pool.map(counted, names), strict=True))
     run = Run(conditions())
+    alike: dict[str, dict[str, float]] = {}
     for case, (face, _) in cases.items():
-        samples = {side: Sample((total[case] / _times(face) / 1000,)) for side, total in totals.items()}
+        alike[case] = {side: total[case] / _times(face) / 1000 for side, total in totals.items()}
+        samples = {side: Sample((each,)) for side, each in alike[case].items() if side != QUIET.name}
         run.timings.append(Timing(PART, case, samples))
-    ours = {side: total for side, total in totals.items() if isinstance(SIDES[side], LambdaOnce)}
+    ours = {side.name: totals[side.name] for side in BOTH}
     return Counts(
         run,
         {case: {side: ours[side][case] / TIMES / 1000 for side in ours} for case in functions},
+        alike,
     )
 
 
@@ -154,7 +175,7 @@ def _rows_of_functions(order: dict[str, Any], endpoint: str) -> list[Row]:
 
 
 def _counted(cases: str, with_functions: str, name: str) -> dict[str, int]:
-    given = with_functions if isinstance(SIDES[name], LambdaOnce) else cases
+    given = with_functions if SIDES[name] in BOTH else cases
     return callgrind.totals(["-m", "benchmarks.counts", "--side", name], given)
 
 

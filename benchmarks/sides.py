@@ -7,6 +7,7 @@ installed, and Powertools has the client that lambda-once makes by itself.
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -71,11 +72,12 @@ class Side(Protocol):
 
 @dataclass(frozen=True)
 class LambdaOnce:
-    """The package, with its log lines and metrics."""
+    """The package, with its log lines and metrics, which Powertools' utility does not write, or *quiet*."""
 
     name: str
     make_client: Callable[[], Any]
     table: str = "tokens"
+    quiet: bool = False
 
     def client(self) -> Any:
         return self.make_client()
@@ -137,6 +139,8 @@ class LambdaOnce:
         return charge
 
     def _once(self, client: Any, cache: int = 0, level: str = "INFO") -> Once:
+        if self.quiet:
+            level, os.environ["POWERTOOLS_METRICS_DISABLED"] = "ERROR", "true"
         return Once(
             table=self.table,
             client=client,
@@ -237,6 +241,8 @@ class _Minute:
 LIBRARY = "lambda-once"
 """What each of its clients costs alike."""
 OURS = LambdaOnce("boto3", new_client)
+QUIET = LambdaOnce("boto3, quiet", new_client, quiet=True)
+"""Without log lines and metrics; counted in a process of its own, for metrics are disabled there."""
 CRT = LambdaOnce("crt", crt_client)
 BOTH = (OURS, CRT) if find_spec("awscrt") else (OURS,)
 """lambda-once, with each of its clients."""

@@ -105,10 +105,13 @@ def unguarded(reporter: Any, details: Any) -> None:
         hook(details)
 
 
+AT_ONCE = placing(requests, "acquire_new", requests.acquire)
+"""Send the statement that may take a row at once, as for a redelivery: its conditions are what is tried."""
+
 TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
     # 1. One attempt holds a token
     "without_the_lease_a_living_attempt_is_taken_over": (
-        without(requests, "LAPSED", "expectedCompletion < :now"),
+        both(AT_ONCE, without(requests, "LAPSED", "expectedCompletion < :now")),
         one.test_a_living_attempt_is_not_taken_over,
     ),
     "without_the_margin_two_run": (
@@ -157,7 +160,7 @@ TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
         two.test_parts_outlive_their_row,
     ),
     "without_the_ghosts_guard": (
-        without(requests, "FREE", "attempt <> :a"),
+        both(AT_ONCE, without(requests, "FREE", "attempt <> :a")),
         two.test_a_released_token_is_not_reopened_by_a_ghost,
     ),
     "under_hold_a_ghost_is_held": (

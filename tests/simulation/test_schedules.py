@@ -8,7 +8,7 @@ from collections import Counter
 from tests.simulation.play import play
 from tests.simulation.scenario import scenario
 
-SCHEDULES = 400
+SCHEDULES = 500
 """The first ones; `make simulate` plays more."""
 
 WANTED = (

@@ -31,7 +31,7 @@ def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, obje
         "delivery": {"S": "m-1"},
         "caller": {"S": "a1.69b662c8ad059f6fb82c14553d1d8854b2a9099a6e87f0c72306fa7e620f6f0b"},
         "fingerprint": {"S": "f"},
-        "fields": {"B": b"\0\1ab"},
+        "fields": {"S": "00016162"},
         "created": {"S": AT},
         "expectedCompletion": {"S": LEASE_ENDS},
         "generation": {"S": "a1"},

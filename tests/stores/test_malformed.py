@@ -29,7 +29,7 @@ ROW: dict[str, Any] = {
     "actualCompletion": AT,
     "delivery": {"S": "m-1"},
     "fingerprint": {"S": "1.f"},
-    "fields": {"B": b"\0\1ab"},
+    "fields": {"S": "00016162"},
     "caller": {"S": "a1.c"},
     "trace": {"S": "00-5b-6c-01"},
     "ttl": {"N": "1796379120"},

@@ -84,6 +84,7 @@ def _built() -> Iterator[tuple[str, Any]]:
     for name, acquisition in ACQUISITIONS.items():
         yield f"acquire: {name}", requests.acquire("tokens", acquisition, 1)
         if isinstance(acquisition.take, Unclaimed):
+            yield f"acquire new: {name}", requests.acquire_new("tokens", acquisition, 1)
             yield f"insert: {name}", requests.insert("tokens", acquisition, 1)
     for name, (change, ttl) in CHANGES.items():
         own = write(Holder("a1"), change, ttl)
@@ -147,12 +148,14 @@ def _flat(values: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["take over", "hold"])
 def test_insert_makes_the_row_of_the_single_write(name: str) -> None:
-    """Every attribute has the value that the single write gives it, the shard included."""
+    """Every attribute has the value that both single writes give it, the shard included."""
     single = requests.acquire("tokens", ACQUISITIONS[name], 4)["ExpressionAttributeValues"]
+    first = requests.acquire_new("tokens", ACQUISITIONS[name], 4)["ExpressionAttributeValues"]
     statement = requests.insert("tokens", ACQUISITIONS[name], 4)
     names = re.findall(r"'(\w+)': \?", statement["Statement"])
     row = dict(zip(names, statement["Parameters"], strict=True))
     assert row.pop("lockToken") == {"S": "t"}
+    assert first == {f":{name}_": value for name, value in row.items()}
     assert row.pop("fence") == {"N": str(int(single[":epoch_ms"]["N"]) + 1)}
     assert row.pop("generation") == single[":attempt_"]
     assert row == {name: single[f":{name}_"] for name in row}

@@ -128,6 +128,21 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
     return request | {"ReturnValues": GRANT}
 
 
+def acquire_new(table: str, acquisition: Acquire, shards: int) -> Arguments:
+    """
+    Acquire a token that has no row. Any row refuses it, and comes with the refusal.
+
+    Nearly every acquisition meets no row, or a complete one: what a take-over needs is left out.
+    """
+    sets = {
+        **acquired_attributes(acquisition, shards),
+        "fence": {"N": str(acquisition.first_fence)},
+        "before": {"S": NONE},
+        "generation": {"S": acquisition.attempt_id},
+    }
+    return _update(table, acquisition.token, sets, [], ABSENT, {}) | {"ReturnValues": GRANT}
+
+
 def won(granted: Item) -> Won:
     """Return the answer for the row *granted*, which `acquire` returned."""
     took_over = granted["before"]["S"].startswith(State.IN_PROGRESS.value)

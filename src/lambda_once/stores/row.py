@@ -87,6 +87,8 @@ MARK: Final = Type("S", read=_mark)
 TIME: Final = Type("S", stamp, stamp, parse_stamp)
 WHOLE: Final = Type("N", str, read=int)
 BYTES: Final = Type("B", read=bytes)
+HEX: Final = Type("S", bytes.hex, read=bytes.fromhex)
+"""Bytes as text: for one B in an answer, a client calls Python for every object in it."""
 _KINDS: Final = {"S": str, "N": str, "B": (bytes, bytearray)}
 """What the low-level client has under a letter."""
 
@@ -137,7 +139,7 @@ ROW: Final = (
     Attribute("write", "write_id", ID, When.OUTCOME, shown=False),
     Attribute("delivery", "delivery", TEXT, When.ATTEMPT),
     Attribute("fingerprint", "fingerprint", TEXT, When.ATTEMPT),
-    Attribute("fields", "fields", BYTES, When.ATTEMPT, shown=False),
+    Attribute("fields", "fields", HEX, When.ATTEMPT, shown=False),
     Attribute("caller", "caller", MARK, When.ATTEMPT, shown=False),
     Attribute("trace", "trace", TEXT, When.ATTEMPT),
     Attribute("ttl", "ttl", WHOLE, When.ATTEMPT),

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks, Parts
 from lambda_once.core.variables import sound_shards
-from lambda_once.core.writes import Acquire, Complete, Keep, Write, made_by
+from lambda_once.core.writes import Acquire, Complete, Keep, Unclaimed, Write, after_acquire, made_by
 from lambda_once.dynamodb.errors import (
     CANCELED,
     CONDITION,
@@ -160,7 +160,9 @@ class DynamoDBStore:
     # ---------------------------------------------------------------- single writes
 
     def _acquire(self, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
-        request = requests.acquire(self.table, acquisition, self.shards)
+        is_first = isinstance(acquisition.take, Unclaimed) and not acquisition.known
+        build = requests.acquire_new if is_first else requests.acquire
+        request = build(self.table, acquisition, self.shards)
         conflicts: list[Exception] = []
 
         def failed(error: Exception) -> None:
@@ -173,9 +175,19 @@ class DynamoDBStore:
             # Another write conflicted, so a lost response is a refusal, not an outage (guarantee 7).
             refusal = conflicts[-1] if conflicts and is_transient(error) else error
             if code_of(refusal) in (CONDITION, CONFLICT):
-                return self._not_acquired(refusal, acquisition, deadline)
+                answer = self._not_acquired(refusal, acquisition, deadline)
+                return self._acquire_seen(answer, acquisition, deadline) if is_first else answer
             return self.transport.failed(refusal, "UpdateItem", acquisition.token)
         return requests.won(granted)
+
+    def _acquire_seen(self, answer: AcquireAnswer, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
+        """Acquire again if *answer* to the try that requires no row has one that may be taken."""
+        record = answer.record if isinstance(answer, Refused) else None
+        if record is None or (record.state is State.COMPLETE and not record.expired(acquisition.now)):
+            return answer  # nearly every one: the duplicate of finished work
+        if after_acquire(record, acquisition) is None:
+            return answer
+        return self._acquire(acquisition._replace(known=True), deadline)
 
     def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         record = self._refusing(error, acquisition.token, deadline)
