@@ -164,7 +164,7 @@ TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
         two.test_a_released_token_is_not_reopened_by_a_ghost,
     ),
     "under_hold_a_ghost_is_held": (
-        without(requests, "EXPIRED", "#ttl <= :now_s"),
+        both(AT_ONCE, without(requests, "EXPIRED", "#ttl <= :now_s")),
         two.test_under_hold_a_ghost_holds_nothing,
     ),
     # 2 and 3, for decisions
