@@ -183,9 +183,7 @@ class DynamoDBStore:
     def _acquire_seen(self, answer: AcquireAnswer, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         """Acquire again if *answer* to the try that requires no row has one that may be taken."""
         record = answer.record if isinstance(answer, Refused) else None
-        if record is None or (record.state is State.COMPLETE and not record.expired(acquisition.now)):
-            return answer  # nearly every one: the duplicate of finished work
-        if after_acquire(record, acquisition) is None:
+        if record is None or after_acquire(record, acquisition) is None:
             return answer
         return self._acquire(acquisition._replace(known=True), deadline)
 
