@@ -1,1 +1,1 @@
-"""What `Once` offers: each decorator turns its events into calls of the engine."""
+"""What all sources share: checks, names, identification, and how a handler calls its work."""

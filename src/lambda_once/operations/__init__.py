@@ -1,1 +1,1 @@
-"""For operators of the token table: find, show, resolve and redrive tokens, and the watchdog."""
+"""For operators of the token table: list and resolve tokens, and the watchdog."""

@@ -1,1 +1,1 @@
-"""Sources of events: how to recognise them, and the units of work in their events."""
+"""A file for each source: how its events are read, how they run, and what the source gets back."""
