@@ -206,7 +206,7 @@ def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Pa
 
 def keeping_the_old_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an acquisition without a ttl leave the one that is there."""
-    monkeypatch.setattr(requests, "OPTIONAL", ("fingerprint", "fields", "delivery"))
+    monkeypatch.setattr(requests, "OPTIONAL", ("fingerprint", "delivery"))
 
 
 def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:

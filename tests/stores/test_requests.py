@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,10 @@ NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
 ACQUISITION = Acquire(
     *("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1"),
-    fields=b"ab",
     caller="a1.c",
     trace="00-5b-6c-01",
 )
-BARE = ACQUISITION._replace(ttl=None, fingerprint=None, fields=None, delivery=None, caller=None, trace=None)
+BARE = ACQUISITION._replace(ttl=None, fingerprint=None, delivery=None, caller=None, trace=None)
 FAILURE = Failure("ValueError", "no")
 ACQUISITIONS = {
     "take over": ACQUISITION,
@@ -91,6 +91,9 @@ def _built() -> Iterator[tuple[str, Any]]:
         yield f"write: {name}", requests.finish("tokens", own, 1)
         if requests.can_update(own):
             yield f"update: {name}", requests.update("tokens", own, 1)
+    named = replace(write(Holder("a1"), *CHANGES["complete"]), fields=b"ab")
+    yield "write: complete, with fields", requests.finish("tokens", named, 1)
+    yield "update: complete, with fields", requests.update("tokens", named, 1)
     decided = Decision(
         NOW,
         Decider.PERSON,

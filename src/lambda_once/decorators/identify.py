@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.canonical import readable
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import ATTRIBUTES, Fields, Printed, fields_of, printed, selected, without
+from lambda_once.core.fields import ATTRIBUTES, Printed, printed, selected, without
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
@@ -60,8 +60,6 @@ class Identification(NamedTuple):
     hashed: Printed | None = None
     """The canonical text that the fingerprint hashes; None: there is no fingerprint."""
     fingerprint: str | None = None
-    fields: Fields | None = None
-    """The fields of the payload; the row keeps their checksums."""
     presented: Presented | None = None
     """The credential of the request, compared with that of a duplicate; None: nothing is compared."""
     error: Exception | None = None
@@ -142,7 +140,7 @@ class Identifier(NamedTuple):
             codec=self.codec,
             invocation=invocation,
             fingerprint=found.fingerprint,
-            fields=found.fields,
+            hashed=found.hashed,
             presented=found.presented,
             delivery=unit.delivery,
             arguments=arguments,
@@ -210,7 +208,7 @@ class Identifier(NamedTuple):
         ignore = self.settings.ignore
         payload = without(unit.payload, ignore) if ignore else unit.payload
         key_from, presented = self._key_from(unit), unit.presented
-        key = scope = fingerprint = fields = None
+        key = scope = fingerprint = None
         found = ""
         try:
             key = self._key(unit, key_from, payload, argument)
@@ -219,12 +217,12 @@ class Identifier(NamedTuple):
             found = token(service, name, scope, key)
             hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
             if hashed is not None:
-                fields, fingerprint = fields_of(hashed, found), hashed.fingerprint
+                fingerprint = hashed.fingerprint
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
             if unit.unread is not None and isinstance(error, KeyMissing):
                 error = KeyMissing(f"{unit.unread} {error}")
             return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
-        return Identification(key_from, payload, key, scope, found, hashed, fingerprint, fields, presented)
+        return Identification(key_from, payload, key, scope, found, hashed, fingerprint, presented)
 
     def _key_from(self, unit: Unit) -> KeyFrom:
         if self.settings.key is not None or unit.is_keyed:
@@ -284,12 +282,12 @@ class Identifier(NamedTuple):
 
     def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
-        assembled, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
+        parts, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
         attributes = self._attributes(unit, key_from) if unit.attributes else {}
         if attributes:
-            parts = whole if assembled and isinstance(whole, dict) else {"body": whole}
-            whole, assembled = {**parts, ATTRIBUTES: attributes}, True
-        return printed(whole, payload, assembled=assembled)
+            whole = whole if parts and isinstance(whole, dict) else {"body": whole}
+            whole, parts = {**whole, ATTRIBUTES: attributes}, True
+        return printed(whole, payload, parts=parts)
 
 
 def seen(unit: Unit, value: object) -> object:

@@ -225,8 +225,10 @@ def changed_attributes(write: Write, shards: int) -> tuple[Item, list[str]]:
     sets, removed = _changed(write, shards)
     if write.id is not None:
         sets["write"] = {"S": write.id}
+    if write.fields is not None:
+        sets["fields"] = {"S": write.fields.hex()}
     if clears(write):
-        cleared = dict.fromkeys((*OUTCOME, "fields", "status", *removed))
+        cleared = dict.fromkeys((*OUTCOME, "status", *removed))
         removed = [name for name in cleared if name not in sets]
     if write.decisions:
         sets["decisions"] = decision_list(write.decisions)

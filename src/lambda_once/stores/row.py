@@ -139,7 +139,7 @@ ROW: Final = (
     Attribute("write", "write_id", ID, When.OUTCOME, shown=False),
     Attribute("delivery", "delivery", TEXT, When.ATTEMPT),
     Attribute("fingerprint", "fingerprint", TEXT, When.ATTEMPT),
-    Attribute("fields", "fields", HEX, When.ATTEMPT, shown=False),
+    Attribute("fields", "fields", HEX, When.OUTCOME, shown=False),
     Attribute("caller", "caller", MARK, When.ATTEMPT, shown=False),
     Attribute("trace", "trace", TEXT, When.ATTEMPT),
     Attribute("ttl", "ttl", WHOLE, When.ATTEMPT),
