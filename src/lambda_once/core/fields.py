@@ -17,7 +17,7 @@ from json import JSONDecoder
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from lambda_once.core.canonical import MARK, VERSION, Path, comparable, unwrapped, written
+from lambda_once.core.canonical import VERSION, Path, comparable, unwrapped, written
 
 MOST_FIELDS = 32
 """Most fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""
@@ -59,32 +59,32 @@ class Printed(NamedTuple):
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The name and the text of each field; none if it is no object, or nested too deeply to be read."""
+        found: list[tuple[str, str]] = []
         try:
-            return self._selected() if self.labels else self._of_object()
+            if _is_object(self.text, 0):
+                self._read(0, "", found, levels=2 if self.parts else 1)
+            elif len(self.labels) > 1:
+                found += zip(self.labels, _elements(self.text), strict=True)
+            elif self.labels:
+                found.append((self.labels[0], self.text))
         except RecursionError:
             return []
-
-    def _of_object(self) -> list[tuple[str, str]]:
-        members = _members(self.text)
-        if not self.parts:
-            return members
-        found = []
-        for part, text in members:
-            inner = _members(text)
-            prefix = "" if part == self.payload else f"{part}."
-            found += [(prefix + name, each) for name, each in inner]
-            if not inner and text != "{}":
-                found.append((part, text))
         return found
 
-    def _selected(self) -> list[tuple[str, str]]:
-        members = _members(self.text)
-        if members:
-            return members
-        elements = _elements(self.text) if len(self.labels) > 1 else []
-        if len(elements) == len(self.labels):
-            return [*zip(self.labels, elements, strict=True)]
-        return [(", ".join(self.labels), self.text)]
+    def _read(self, at: int, prefix: str, found: list[tuple[str, str]], levels: int) -> int:
+        """Add the fields of the object at *at* to *found*; return where it ends."""
+        text = self.text
+        at += 1
+        while text[at] != "}":
+            name, colon = _DECODER.raw_decode(text, at + (text[at] == ","))
+            start = colon + 1
+            if levels > 1 and _is_object(text, start):
+                inside = "" if name == self.payload else f"{name}."
+                at = self._read(start, inside, found, levels - 1)
+            else:
+                _, at = _DECODER.raw_decode(text, start)
+                found.append((prefix + name, text[start:at]))
+        return at + 1
 
 
 class Difference(NamedTuple):
@@ -151,7 +151,7 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
 
     If it has no fields, *labels* name its parts: one by one for a list of that length, else all together.
     """
-    one_by_one = isinstance(whole, list) and len(whole) == len(labels)
+    one_by_one = isinstance(whole, list) and len(whole) == len(labels) > 1
     found = printed(whole, labels=labels if one_by_one else (", ".join(labels),))
     content = whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else [whole]
     if all(part is None for part in content):
@@ -230,18 +230,9 @@ def _checksum(text: str, salt: int) -> int:
 _DECODER: Final = JSONDecoder(parse_int=str, parse_float=str)
 
 
-def _members(text: str) -> list[tuple[str, str]]:
-    """Return name and text of each member of *text*, canonical; none unless it is an object without tags."""
-    found: list[tuple[str, str]] = []
-    at = 1
-    while text[0] == "{" and text[at] != "}":
-        name, at = _DECODER.raw_decode(text, at + (text[at] == ","))
-        if name.startswith(MARK):
-            return []
-        _, end = _DECODER.raw_decode(text, at + 1)
-        found.append((name, text[at + 1 : end]))
-        at = end
-    return found
+def _is_object(text: str, at: int) -> bool:
+    """Whether a plain object begins at *at* in *text*. A tag's name, and an escaped one, are the first."""
+    return text[at] == "{" and not text.startswith('{"\\u0000', at)
 
 
 def _elements(text: str) -> list[str]:

@@ -99,17 +99,17 @@ def kind_of(event: object) -> Kind:
     source = source_of(event)
     if source is not Source.HTTP:
         raise misplaced("once.api_gateway", source, event)
-    match event:
-        case {"requestContext": {"elb": elb}, **others} if elb is not None:
-            return Kind.ALB if others.get("multiValueHeaders") is None else Kind.ALB_MULTI
-        case {"raw_path": path} if path is not None:
-            return Kind.LATTICE
-        case {"requestContext": {"serviceArn": arn}} if arn is not None:
-            return Kind.LATTICE_V2
-        case {"requestContext": {"http": http, **context}} if http is not None:
-            return Kind.FUNCTION_URL if ".lambda-url." in str(context.get("domainName")) else Kind.HTTP
-        case _:
-            return Kind.REST
+    fields: Any = event
+    context: Any = fields.get("requestContext") or {}
+    if context.get("elb") is not None:
+        return Kind.ALB if fields.get("multiValueHeaders") is None else Kind.ALB_MULTI
+    if fields.get("raw_path") is not None:
+        return Kind.LATTICE
+    if context.get("serviceArn") is not None:
+        return Kind.LATTICE_V2
+    if context.get("http") is not None:
+        return Kind.FUNCTION_URL if ".lambda-url." in str(context.get("domainName")) else Kind.HTTP
+    return Kind.REST
 
 
 def method_of(event: Mapping[str, Any]) -> str:
