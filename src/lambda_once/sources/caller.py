@@ -259,6 +259,8 @@ def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented |
 def cookies_of(event: Mapping[str, object], headers: Values) -> Mapping[str, str]:
     """Return the cookies of *event* by name, the first of each; payload 2.0 has them beside the headers."""
     listed = event.get("cookies")
+    if not listed and "cookie" not in headers:
+        return {}
     texts = listed if isinstance(listed, list) else headers.get("cookie", ())
     found: dict[str, str] = {}
     for pair in ";".join(map(str, texts)).split(";"):
@@ -347,8 +349,10 @@ def _certificate(context: object, headers: Values) -> list[Name]:
             for part in ("issuer", "subject")
         ]
     else:
-        places = (_member(_member(context, name), "clientCert") for name in ("identity", "authentication"))
-        certificate = next(filter(None, places), None)
+        certificate = _member(_member(context, "identity"), "clientCert")
+        certificate = certificate or _member(_member(context, "authentication"), "clientCert")
+        if certificate is None:
+            return []
         found = [_member(certificate, name) for name in ("issuerDN", "subjectDN")]
     named = any(isinstance(each, str) and each for each in found)
     return [Name(Origin.CERTIFICATE, tuple(found))] if named else []
@@ -418,6 +422,8 @@ NO_VALUE: Final = frozenset({"", "null", "undefined"})
 
 
 def _authorization(headers: Values) -> _Credential | None:
+    if "authorization" not in headers:
+        return None
     values = _authorizations(headers)
     if len(values) > 1:
         raise MalformedRequest("The header Authorization was sent with different values: send one.")
@@ -428,7 +434,9 @@ def _authorization(headers: Values) -> _Credential | None:
 
 
 def _api_key(headers: Values) -> _Credential | None:
-    keys = tuple(key for key in headers.get("x-api-key", ()) if key.strip().lower() not in NO_VALUE)
+    if "x-api-key" not in headers:
+        return None
+    keys = tuple(key for key in headers["x-api-key"] if key.strip().lower() not in NO_VALUE)
     return _opaque(Origin.API_KEY, *keys) if keys else None
 
 
