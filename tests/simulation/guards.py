@@ -148,7 +148,7 @@ def asks_nothing(acquisition: Any) -> Any:
 
 def with_any_status(granted: Any) -> Won:
     """Take every status that an acquisition found for an attempt that had lapsed."""
-    took_over = granted["before"]["S"] != requests.NONE
+    took_over = granted.get("before", {"S": "none"})["S"] != "none"
     return _right_won(granted)._replace(took_over=took_over)
 
 

@@ -13,7 +13,7 @@ from lambda_once_tools.store_suite.world import FAILED, HELD, PAID, RELEASED, UN
 
 AT = "2026-11-20T10:12:00.000Z"
 LEASE_ENDS = "2026-11-20T10:12:30.000Z"
-ALWAYS = {"before", "lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion"}
+ALWAYS = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion"}
 ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no such order"}}}
 IN_TWO_WEEKS = {"N": "1796379120"}  # 2026-12-04T10:12:00Z
 
@@ -25,7 +25,6 @@ def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, obje
         "lockedBy": {"S": "orders/request-of-a1"},
         "attempt": {"S": "a1"},
         "fence": {"N": str(answer.fence)},
-        "before": {"S": "none"},
         "delivery": {"S": "m-1"},
         "caller": {"S": "a1.69b662c8ad059f6fb82c14553d1d8854b2a9099a6e87f0c72306fa7e620f6f0b"},
         "fingerprint": {"S": "f"},

@@ -113,7 +113,7 @@ class Tally:
     __slots__ = ("_counts", "_lock", "has_started", "interrupted")
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._counts: dict[str, int] = {}
         self._lock = Lock()
         self.interrupted: BaseException | None = None
         """A SystemExit, KeyboardInterrupt or the like, raised once the tokens in progress are finished."""
@@ -132,14 +132,13 @@ class Tally:
 
     def count(self, metric: str) -> None:
         with self._lock:
-            self._counts[metric] += 1
+            self._counts[metric] = self._counts.get(metric, 0) + 1
             self.has_started = self.has_started or metric == Event.ACQUIRED.metric
 
     def drain(self) -> dict[str, int]:
         """Return what was counted since the last time, each count once."""
         with self._lock:
-            counts = dict(self._counts)
-            self._counts.clear()
+            counts, self._counts = self._counts, {}
         return counts
 
 

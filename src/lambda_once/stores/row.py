@@ -65,7 +65,8 @@ def _mark(text: str) -> str:
 
 def parse_stamp(text: str) -> datetime:
     """Read a time written by `core.clock.stamp`. Raises ValueError for anything else."""
-    return datetime.fromisoformat(text).astimezone(UTC)
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo is UTC else at.astimezone(UTC)
 
 
 class Type(NamedTuple):
