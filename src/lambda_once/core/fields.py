@@ -9,12 +9,12 @@ decide nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from json import JSONDecoder
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from lambda_once.core.canonical import VERSION, Path, comparable, unwrapped, written
@@ -76,13 +76,13 @@ class Printed(NamedTuple):
         text = self.text
         at += 1
         while text[at] != "}":
-            name, colon = _DECODER.raw_decode(text, at + (text[at] == ","))
+            name, colon = _scan(text, at + (text[at] == ","))
             start = colon + 1
             if levels > 1 and _is_object(text, start):
                 inside = "" if name == self.payload else f"{name}."
                 at = self._read(start, inside, found, levels - 1)
             else:
-                _, at = _DECODER.raw_decode(text, start)
+                _, at = _scan(text, start)
                 found.append((prefix + name, text[start:at]))
         return at + 1
 
@@ -226,8 +226,9 @@ def _checksum(text: str, salt: int) -> int:
     return crc32(text.encode("utf-8", "surrogatepass"), salt) & _SIXTEEN_BITS
 
 
-# Numbers stay text: what they mean does not matter here, and Python refuses to read the longest.
-_DECODER: Final = JSONDecoder(parse_int=str, parse_float=str)
+# Numbers stay text: what they mean does not matter here, and Python refuses to read the longest. `raw_decode`
+# is this scanner within two more calls, some twenty times a payload.
+_scan: Final[Callable[[str, int], tuple[Any, int]]] = JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
 
 
 def _is_object(text: str, at: int) -> bool:
@@ -241,7 +242,7 @@ def _elements(text: str) -> list[str]:
     at = 1
     while text[0] == "[" and text[at] != "]":
         start = at + (text[at] == ",")
-        _, at = _DECODER.raw_decode(text, start)
+        _, at = _scan(text, start)
         found.append(text[start:at])
     return found
 

@@ -16,7 +16,7 @@ from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
-from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
+from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error, unchanged
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
@@ -91,9 +91,11 @@ class Identifier(NamedTuple):
     @property
     def name(self) -> str:
         """The name in the token. Two functions of one name in two Lambdas share no tokens by accident."""
+        return self._named(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
+
+    def _named(self, function: str | None) -> str:
         name = self.settings.name
         if name is None:
-            function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
             return f"{function}.{self.default_name}" if function else self.default_name
         return name if isinstance(name, str) else token_name(name)
 
@@ -106,11 +108,14 @@ class Identifier(NamedTuple):
         arguments: tuple[object, ...] = (),
         redelivery: Redelivery = Redelivery.ANY,
         seen: object = NOTHING,
+        separate: bool = True,
+        stored_of: Callable[[Any], Any] = unchanged,
     ) -> Call:
         """
         Return the call of *unit*; *given*: that of a function, with these arguments.
 
-        *seen* is what a history is asked about, by default that argument.
+        *seen* is what a history is asked about, by default that argument. *separate* and *stored_of* are the
+        call's.
 
         Raises `KeyMissing` if key or scope selects nothing, and `Misconfigured`; has reported both, unless
         the unit is a record.
@@ -118,7 +123,7 @@ class Identifier(NamedTuple):
         environment = self.runtime.environment()
         if environment.disabled:
             invocation.tally.count("disabled")
-        name = self.name
+        name = self._named(environment.function)
         found = self.identify(unit, given, environment.service, name)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
@@ -150,6 +155,8 @@ class Identifier(NamedTuple):
             error_in=self.error_in,
             receiver=self.receiver,
             keep=self.settings.keep or FOR_QUEUES,
+            separate=separate,
+            stored_of=stored_of,
         )
 
     def _not_compared(

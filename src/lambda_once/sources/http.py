@@ -33,7 +33,7 @@ from lambda_once.decorators.handlers import apply_on_replay, execute, handler_li
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one
-from lambda_once.engine.invocation import Receiver
+from lambda_once.engine.invocation import Receiver, unchanged
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
@@ -182,6 +182,8 @@ def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]
     raw = of_path or event.get("rawQueryString")
     if isinstance(raw, str):
         found: dict[str, list[str]] = {}
+        if not raw:
+            return found
         # Bytes that are not UTF-8 stay what they are: under errors="replace" %ff and %fe would be one value.
         for name, value in parse_qsl(raw, keep_blank_values=True, errors="surrogateescape"):
             found.setdefault(name, []).append(value)
@@ -298,14 +300,14 @@ class HttpIdentifier:
             return None
         warning = found.caller.warning
         identifier = self.of_kind(kind, found.keep)
-        if warning is not None:
-            self.runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier.name)
-        call = identifier.call(found.unit, invocation, arguments=(event,))
         separate = warning is None and found.caller is not NO_CALLER
-        if not found.hashed:
-            return call if separate else call._replace(separate=False)
-        kept = partial(self._stored_of, identifier, found, route or route_of(event))
-        return call._replace(separate=separate, stored_of=kept)
+        kept: Callable[[Any], Any] = unchanged
+        if found.hashed:
+            kept = partial(self._stored_of, identifier, found, route or route_of(event))
+        call = identifier.call(found.unit, invocation, arguments=(event,), separate=separate, stored_of=kept)
+        if warning is not None:
+            self.runtime.reporter.warn_once(Event.UNSCOPED, warning, call.name)
+        return call
 
     def _warn_if_keyed(self, event: Mapping[str, Any], kind: Kind, method: str, route: str | None) -> None:
         """Report *event*, of a *method* that is not protected, if its client relies on a key."""

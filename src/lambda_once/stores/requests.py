@@ -137,12 +137,9 @@ def acquire_new(table: str, acquisition: Acquire, shards: int) -> Arguments:
 
     Nearly every acquisition meets no row, or a complete one: what a take-over needs is left out.
     """
-    sets = {
-        **acquired_attributes(acquisition, shards),
-        "fence": {"N": str(acquisition.first_fence)},
-        "generation": {"S": acquisition.attempt_id},
-    }
-    return _update(table, acquisition.token, sets, [], ABSENT, {}) | {"ReturnValues": GRANT}
+    sets = {**acquired_attributes(acquisition, shards), "fence": {"N": str(acquisition.first_fence)}}
+    extra = "generation = :attempt_"
+    return _update(table, acquisition.token, sets, [], ABSENT, {}, extra=extra) | {"ReturnValues": GRANT}
 
 
 def won(granted: Item) -> Won:

@@ -90,7 +90,7 @@ WHOLE: Final = Type("N", str, read=int)
 BYTES: Final = Type("B", read=bytes)
 HEX: Final = Type("S", bytes.hex, read=bytes.fromhex)
 """Bytes as text: for one B in an answer, a client calls Python for every object in it."""
-_KINDS: Final = {"S": str, "N": str, "B": (bytes, bytearray)}
+_KINDS: Final[dict[str, Any]] = {"S": str, "N": str, "B": (bytes, bytearray)}
 """What the low-level client has under a letter."""
 
 
@@ -98,7 +98,7 @@ def _read(item: Attributes, name: str, kind: Type) -> Any:
     """Return the attribute *name* of *item*. Raises `MalformedRow` if it is missing or malformed."""
     try:
         found = item[name][kind.letter]
-        if isinstance(found, _KINDS[kind.letter]):  # type: ignore[arg-type]
+        if isinstance(found, _KINDS[kind.letter]):
             return found if kind.read is None else kind.read(found)
     except (KeyError, TypeError, ValueError, OverflowError):
         pass
@@ -145,6 +145,17 @@ ROW: Final = (
     Attribute("trace", "trace", TEXT, When.ATTEMPT),
     Attribute("ttl", "ttl", WHOLE, When.ATTEMPT),
     Attribute("generation", "generation", TEXT, When.WORK, shown=False),
+)
+_PLAIN: Final = tuple(
+    (
+        each.name,
+        each.field,
+        each.type.letter,
+        _KINDS[each.type.letter],
+        each.type.read,
+        each.when is When.ALWAYS,
+    )
+    for each in ROW
 )
 ALWAYS: Final = tuple(each.name for each in ROW if each.when is When.ALWAYS)
 OPTIONAL: Final = tuple(each.name for each in ROW if each.when is When.ATTEMPT)
@@ -209,18 +220,13 @@ def _decision_map(decision: Decision) -> Item:
 def record_of(item: Attributes) -> Record:
     """Return the record of a row. Raises `Misconfigured` for a row that this package did not write."""
     try:
-        plain: dict[str, Any] = {
-            field: _read(item, name, kind)
-            for name, field, kind, when, _ in ROW
-            if when is When.ALWAYS or name in item
-        }
         return Record(
             token=_read(item, TOKEN, TEXT),
             state=_state(item),
             stored=_stored(item),
             error=_failure(item) if "error" in item else None,
             decisions=_decisions(item) if "decisions" in item else (),
-            **plain,
+            **_plain(item),
         )
     except MalformedRow as malformed:
         token = _name_of(item)
@@ -229,6 +235,22 @@ def record_of(item: Attributes) -> Record:
             "use a table that no other program writes to, or delete the row",
             token=token,
         ) from malformed
+
+
+def _plain(item: Attributes) -> dict[str, Any]:
+    """Return the plain attributes of *item* by field, as `_read` reads each: rows are read often."""
+    found: dict[str, Any] = {}
+    name = ""
+    try:
+        for name, field, letter, kinds, read, always in _PLAIN:
+            if always or name in item:
+                value = item[name][letter]
+                if not isinstance(value, kinds):
+                    raise MalformedRow(name)
+                found[field] = value if read is None else read(value)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise MalformedRow(name) from None
+    return found
 
 
 def shown(record: Record) -> dict[str, Any]:
