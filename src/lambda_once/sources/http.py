@@ -49,7 +49,6 @@ from lambda_once.sources.headers import (
     header_values,
     items_of,
 )
-from lambda_once.sources.problems import Problem, problem_for
 from lambda_once.sources.source import Source, misplaced, source_of
 
 if TYPE_CHECKING:
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.settings import Settings
+    from lambda_once.sources.problems import Problem
 
 # ------------------------------------------------------------------ reading
 
@@ -220,7 +220,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 STORED_BELOW = 400
 MOST_PATHS = 32
 """Paths that are named in the log for each decorator, where routes take any path."""
-_ANY_PATH: Final = re.compile(r"\+}|\.[+*]")
+_ANY_PATH: Final = r"\+}|\.[+*]"
 """In the route of a gateway `{proxy+}`, in one of an Event Handler an expression."""
 
 
@@ -346,7 +346,7 @@ class HttpIdentifier:
 
         Clients invent paths, so only the first `MOST_PATHS` are distinguished.
         """
-        if route is not None and route != "$default" and not _ANY_PATH.search(route):
+        if route is not None and route != "$default" and not re.search(_ANY_PATH, route):
             return printable(route)
         place = printable(path)
         if len(self._paths) < MOST_PATHS:
@@ -448,6 +448,8 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
 
 def problem_of(settings: Settings, error: OnceError) -> Problem:
     """Return the problem document for *error*, passed through ``problem=``."""
+    from lambda_once.sources.problems import problem_for  # most invocations have none
+
     problem = problem_for(error)
     return problem if settings.problem is None else settings.problem(problem)
 
