@@ -275,29 +275,15 @@ class Call(NamedTuple):
         if is_working and not reporter.shows(event):
             reporter.count(event, invocation.tally)
             return
-        known: dict[str, Any] = {
-            "name": self.name,
-            "delivery": self.delivery,
-            "seconds": seconds,
-            "error": error,
-            "reason": reason,
-            "differing": differing,
-        }
-        if whose is None:
-            details = Details(event, self.token, **known)
-        elif isinstance(whose, Record):
-            details = Details.of_row(event, whose, other_delivery=whose.delivery, **known)
-        else:
-            details = Details(
-                event,
-                self.token,
-                attempt=whose.attempt_id,
-                fence=whose.fence,
-                locked_by=invocation.locked_by,
-                created=whose.created,
-                expected_completion=whose.lease,
-                **known,
-            )
+        attempt: tuple[Any, ...] = None, None, None, None, None
+        other_delivery = None
+        if isinstance(whose, Record):
+            attempt = whose.attempt_id, whose.fence, whose.locked_by, whose.created, whose.expected_completion
+            other_delivery = whose.delivery
+        elif whose is not None:
+            attempt = whose.attempt_id, whose.fence, invocation.locked_by, whose.created, whose.lease
+        known = self.delivery, other_delivery, seconds, error, reason, differing
+        details = Details(event, self.token, self.name, *attempt, *known)  # in the order of its fields
         reporter.report(details, invocation.tally, exception)
 
 

@@ -45,11 +45,18 @@ def _is_granted(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool
 
 def _are_rows(asked: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """Return whether each *found* row of a BatchGetItem is one of the rows *asked* for."""
-    return all(
-        any(_bears(row, key) for key in asked.get(table, {"Keys": ()})["Keys"])
-        for table, rows in found.items()
-        for row in rows
-    )
+    for table, rows in found.items():
+        keys = asked.get(table, {"Keys": ()})["Keys"]
+        names = tuple(keys[0]) if keys else ()
+        wanted = {_key(key, names) for key in keys}
+        if any(_key(row, names) not in wanted for row in rows):
+            return False
+    return True
+
+
+def _key(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[object, ...]:
+    """Return the key of *row*, the attributes *names*, as a value that a set can hold."""
+    return tuple([(*row.get(name, {}).items(),) for name in names])
 
 
 def _are_reasons(items: Iterable[Mapping[str, Any]], reasons: list[Mapping[str, Any]]) -> bool:
