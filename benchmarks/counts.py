@@ -23,6 +23,8 @@ from rich.table import Table
 from benchmarks import callgrind, deliveries, report, standin
 from benchmarks.__main__ import DOCS, NEEDED_WIDTH, PAGE, engine
 from benchmarks.figures import Run, Timing
+from benchmarks.floor import NAME as FLOOR
+from benchmarks.floor import Floor
 from benchmarks.processor import API_DUPLICATE, API_NEW, DUPLICATES, NEW, TLS
 from benchmarks.recording import rows_of
 from benchmarks.run import recorded
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 PART: Final = "instructions"
 SIDES: Final = {side.name: side for side in (THEIRS, SAME, *BOTH, QUIET)}
+HANDLERS: Final[dict[str, Any]] = SIDES | {FLOOR: Floor()}
 UNDER_BOTH: Final = (SAME, OURS, QUIET)
 """Those with one client, made alike."""
 CASES: Final = {
@@ -63,6 +66,7 @@ _SLOWER: Final = 50
 """How many times longer everything takes under callgrind."""
 TITLE: Final = "Instructions of an invocation, over HTTP"
 ONE_CLIENT: Final = "The same, with one client under both libraries"
+LEAST: Final = "The least that an API event can take"
 COMPARING: Final = "Comparing a result with what is read back"
 BEGIN, END = "<!-- counts: begin -->", "<!-- counts: end -->"
 
@@ -75,7 +79,7 @@ def main(given: Sequence[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--docs", action="store_true", help=f"write the table into {PAGE.parent.name}/")
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--side", choices=HANDLERS, help=argparse.SUPPRESS)
     arguments = parser.parse_args(given)
     if arguments.side:
         count(arguments.side, json.load(sys.stdin))
@@ -83,7 +87,11 @@ def main(given: Sequence[str] | None = None) -> None:
     found, page = counts(), PAGE.read_text(encoding="utf-8")
     console = Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH)
     console.print(table(found.run, page))
-    more = {ONE_CLIENT: found.with_one_client(), COMPARING: found.comparisons()}
+    more = {
+        ONE_CLIENT: found.with_one_client(),
+        LEAST: found.beside_the_floor(),
+        COMPARING: found.comparisons(),
+    }
     for title, (head, *lines) in more.items():
         shown = Table(*head, title=title)
         for line in lines:
@@ -107,7 +115,9 @@ class Counts(NamedTuple):
     functions: Mapping[str, Mapping[str, float]]
     """Of each case of `FUNCTIONS`, compared or not, by our sides."""
     alike: Mapping[str, Mapping[str, float]]
-    """Of each case, by the sides of `UNDER_BOTH`."""
+    """Of each case, by all sides."""
+    floor: Mapping[str, float]
+    """Of the API's cases, written by hand."""
 
     def with_one_client(self) -> list[tuple[str, ...]]:
         """Return a head, and a line for each case: theirs, ours, and ours without log lines and metrics."""
@@ -118,6 +128,16 @@ class Counts(NamedTuple):
             theirs, ours, quiet = (counted[side.name] for side in UNDER_BOTH)
             shares = f"{ours / theirs:.2f}", f"{quiet / theirs:.2f}"
             lines.append((case, f"{theirs:,.0f}", f"{ours:,.0f}", shares[0], f"{quiet:,.0f}", shares[1]))
+        return lines
+
+    def beside_the_floor(self) -> list[tuple[str, ...]]:
+        """Return a head, and a line for each case of the API: the floor, and each side."""
+        sides = [side.name for side in (*BOTH, SAME)]
+        lines: list[tuple[str, ...]] = [("thousands", FLOOR, *sides)]
+        for case, floor in self.floor.items():
+            counted = self.alike[case]
+            shown = (f"{counted[name]:,.0f} ({counted[name] / floor:.1f} ×)" for name in sides)
+            lines.append((case, f"{floor:,.0f}", *shown))
         return lines
 
     def comparisons(self) -> list[tuple[str, ...]]:
@@ -152,6 +172,8 @@ def counts(names: Sequence[str] = tuple(SIDES)) -> Counts:
     ):
         counted = partial(_counted, json.dumps(cases), json.dumps(cases | functions))
         totals = dict(zip(names, pool.map(counted, names), strict=True))
+        of_api = {case: face for case, face in cases.items() if face[0] != BATCHES}
+        floor = _counted(json.dumps(of_api), "", FLOOR)
     run = Run(conditions())
     alike: dict[str, dict[str, float]] = {}
     for case, (face, _) in cases.items():
@@ -163,6 +185,7 @@ def counts(names: Sequence[str] = tuple(SIDES)) -> Counts:
         run,
         {case: {side: ours[side][case] / TIMES / 1000 for side in ours} for case in functions},
         alike,
+        {case: total / TIMES / 1000 for case, total in floor.items()},
     )
 
 
@@ -175,7 +198,7 @@ def _rows_of_functions(order: dict[str, Any], endpoint: str) -> list[Row]:
 
 
 def _counted(cases: str, with_functions: str, name: str) -> dict[str, int]:
-    given = with_functions if SIDES[name] in BOTH else cases
+    given = with_functions if HANDLERS[name] in BOTH else cases
     return callgrind.totals(["-m", "benchmarks.counts", "--side", name], given)
 
 
@@ -190,7 +213,7 @@ def count(name: str, cases: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
         pipeline.OLDEST * _SLOWER,
     )  # else a batch would be written in parts
     sys.setswitchinterval(sys.getswitchinterval() * _SLOWER)
-    side, context = SIDES[name], lambda_context()
+    side, context = HANDLERS[name], lambda_context()
     client = side.client()
     for case, (face, event) in cases.items():
         handler = getattr(side, face)(client)

@@ -58,7 +58,7 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
         (store, "record_of"),
     ),
 }
-FLOOR = "sum without requests: the floor"
+FLOOR = "sum without the client"
 SENT = "boto3's client: signing, writing, reading"
 CALL = "boto3's client: botocore's parameters, endpoint rules, events"
 SUM = "sum with boto3's client"

@@ -275,14 +275,14 @@ class Call(NamedTuple):
         if is_working and not reporter.shows(event):
             reporter.count(event, invocation.tally)
             return
-        attempt: tuple[Any, ...] = None, None, None, None, None
+        attempt: Any = None, None, None, None, None
         other_delivery = None
         if isinstance(whose, Record):
             attempt = whose.attempt_id, whose.fence, whose.locked_by, whose.created, whose.expected_completion
             other_delivery = whose.delivery
         elif whose is not None:
             attempt = whose.attempt_id, whose.fence, invocation.locked_by, whose.created, whose.lease
-        known = self.delivery, other_delivery, seconds, error, reason, differing
+        known: Any = self.delivery, other_delivery, seconds, error, reason, differing
         details = Details(event, self.token, self.name, *attempt, *known)  # in the order of its fields
         reporter.report(details, invocation.tally, exception)
 
