@@ -21,12 +21,15 @@ MS = 1_795_169_520_000
 HOUR = timedelta(hours=1)
 Row = tuple[object, ...]
 BESIDE = {
+    "ledger.md": [["1", "1", "1", "1", "1", "10", "1 + 1"]],
     "ratchet.md": [
+        ["put of 0.5 KB, nothing there", "1", "1"],
         ["the same again", "1", "1"],
         ["put of 0.5 KB in place of 4 KB", "1", "4"],
         ["delete of 0.5 KB", "1", "1"],
         ["put of 4 KB over a tombstone", "1", "4"],
         ["delete of a tombstone", "1", "1"],
+        ["get of 0.5 KB", "1", "1"],
         ["get, `consistent=False`", "1", "0.5"],
         ["the same, 5 tombstones among them", "2", "3"],
     ],
@@ -36,8 +39,13 @@ BESIDE = {
         ["`write` with an `expected_version` that is not current", "1", "0", "1"],
         ["`read`, 1 MB, before the old version is removed", "1", "0", "159"],
         ["`read` of 1 KB", "1", "0", "0.5"],
+        ["`delete`, 1 MB", "4", "979", "246"],
         ["`write`, 10 MB", "5", "9,773", "1"],
         ["`read`, 10 MB", "10", "0", "1,224"],
+    ],
+    "unique.md": [
+        ["`put` of a receipt of 500 bytes", "1"],
+        ["`put` of it again, the duplicate", "1"],
     ],
 }
 """What is charged and not on the page."""
@@ -92,7 +100,7 @@ def ratchet(meter: Meter, ground: Ground) -> list[Row]:
     steps: list[tuple[str, Callable[[], object]]] = [
         ("put of 0.5 KB, nothing there", put("a", 400, 0)),
         ("the same again", put("a", 400, 0)),
-        ("put of 4 KB in its place", put("a", 4_000, 1)),
+        ("put of 4 KB in place of 0.5 KB", put("a", 4_000, 1)),
         ("put of 0.5 KB in place of 4 KB", put("a", 400, 2)),
         ("delete of 0.5 KB", delete("a", 3)),
         ("put of 4 KB over a tombstone", put("a", 4_000, 4)),
