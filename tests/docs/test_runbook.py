@@ -275,7 +275,7 @@ def test_a_burst_of_key_reused(night: Night) -> None:
 
 def test_deliveries_of_the_same_content(night: Night) -> None:
     """The comparison, and the row. With an id in the key the second order runs, when it is sent again."""
-    compared, shown = SECTIONS["Deliveries have the same content"]
+    (compared,), (shown,) = SECTIONS["A burst of KeyReused"], SECTIONS["Work ran twice"]
     night.types(compared, 1)
     night.deliver(delivery="first")
     assert night.deliver(delivery="second") == RECEIPT
@@ -408,7 +408,7 @@ def test_records_are_refused(night: Night) -> None:
 
 def test_a_probe_or_policy_fails(night: Night) -> None:
     """What the probe left is overdue, what the policy left is held; neither runs until it is resolved."""
-    overdue, held = SECTIONS["A probe or policy fails"]
+    overdue, held = SECTIONS["Stuck or unfinished work"][0], SECTIONS["Tokens are held"][0]
 
     def raises(*_: Any) -> Any:
         raise ConnectionError
