@@ -66,5 +66,9 @@ def links(page: Path) -> list[str]:
 
 def anchors(page: Path) -> set[str]:
     """Return the anchors of *page*'s headings, as GitHub makes them."""
-    headings = (found["text"] for found in _HEADING.finditer(prose(page)))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {anchor(found["text"]) for found in _HEADING.finditer(prose(page))}
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor of *heading*, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -60,7 +60,7 @@ def test_every_command_has_its_section() -> None:
 
 def test_common_options_are_documented_once() -> None:
     """The options that name a table."""
-    common = PAGE.read_text(encoding="utf-8").split("\n## ")[1].split("\nExit codes")[0]
+    common = PAGE.read_text(encoding="utf-8").split("\n## ")[1].split("\nData goes to")[0]
     assert set(_OPTION.findall(common)) == COMMON
 
 

@@ -35,7 +35,7 @@ from tests.kit import tables
 
 pytestmark = pytest.mark.engine
 
-SECTION = PAGE[PAGE.index("FailedEvents cannot be redriven") : PAGE.index("## Deliveries have the same")]
+SECTION = PAGE[PAGE.index("FailedEvents cannot be redriven") : PAGE.index("## The table was restored")]
 SEND, SEND_RECORDS = shell_blocks(SECTION)
 FUNCTION = "arn:aws:lambda:eu-central-1:123456789012:function:shop-prices"
 PRICES = {"shop": "north", "scheduledTime": "2026-11-20T02:00:00Z", "run": 1234567890123456789}

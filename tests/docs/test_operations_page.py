@@ -12,7 +12,7 @@ import yaml
 from botocore import xform_name
 
 from lambda_once_tools.cli.app import COMMANDS, app
-from tests.docs.pages import ROOT, prose
+from tests.docs.pages import ROOT, anchor, prose
 from tests.kit.recorded import SHOP
 
 PATH = ROOT / "docs" / "operations.md"
@@ -32,21 +32,19 @@ BESIDE = {
     "did order 12345 go through",
     "where to look",
     "a person asks for erasure",
-    "retention",
     "the watchdog",
 }
 """Sections that are about no symptom."""
 _INLINE = re.compile(rf"`(?:lambda-once )?((?:{'|'.join(COMMANDS)})(?: [^`]*)?)`")
 _SECTION = re.compile(r"^## (?P<title>[^\n]+)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_LED = re.compile(
-    r"^\* \[(?P<title>[^\]]+)\]\(#(?P<anchor>[\w-]+)\): (?P<alarms>[A-Z]\w+(?:, [A-Z]\w+)*)$", re.MULTILINE
-)
-"""A line of the list of sections by alarm."""
+_LED = re.compile(r"\[(?P<alarms>[A-Z]\w+(?:, [A-Z]\w+)*)\]\(#(?P<anchor>[\w-]+)\)")
+"""A link from alarms to their section; of a text without the marks of bold words."""
 
 
 def led() -> dict[str, str]:
     """Return the section, by its anchor, to which the page leads from each alarm."""
-    return {name: found["anchor"] for found in _LED.finditer(PAGE) for name in found["alarms"].split(", ")}
+    top = _sections()["Where to look"].replace("**", "")
+    return {name: found["anchor"] for found in _LED.finditer(top) for name in found["alarms"].split(", ")}
 
 
 def _sections() -> dict[str, str]:
@@ -160,13 +158,20 @@ def test_a_symptom_has_its_three_parts(title: str) -> None:
 
 
 def test_every_symptom_is_found_at_the_top() -> None:
-    """By its alarm, or in the sentence below them."""
+    """By its alarm, or in the line of those without."""
     top = _sections()["Where to look"]
-    symptoms = {title.lower().replace(" ", "-") for title in _sections() if title.lower() not in BESIDE}
+    symptoms = {anchor(title) for title in _sections() if title.lower() not in BESIDE}
     assert set(re.findall(r"\]\(#([\w-]+)\)", top)) == symptoms
-    assert [
-        title for title, anchor, _ in _LED.findall(PAGE) if title.lower().replace(" ", "-") != anchor
-    ] == []
+
+
+def test_the_bold_alarms_come_with_the_tokens() -> None:
+    """Those of tokens.yaml, but for the one that a parameter switches on."""
+    template = yaml.compose(
+        (ROOT / "examples" / "infrastructure" / "tokens.yaml").read_text(encoding="utf-8")
+    )
+    assert {*re.findall(r"\*\*(\w+)\*\*", _sections()["Where to look"])} == {*_alarms(template)} - {
+        "TasksInProgress"
+    }
 
 
 def test_the_variables_of_the_commands_are_outputs_of_the_stack() -> None:
