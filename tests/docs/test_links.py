@@ -89,6 +89,18 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert sorted(named_pages) == sorted(named(page) for page in [*PAGES[1:], *BESIDE_CODE])
 
 
+def test_an_entry_of_the_menu_is_the_title_of_its_page() -> None:
+    """A reader who clicks on it, or finds it by a search, is where the words said."""
+    entries = re.findall(r'\{ "([^"]+)" = "([^"]+\.md)" \}', SITE.read_text(encoding="utf-8"))
+    titles = {
+        page: (ROOT / page).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        for _, page in entries
+        if (ROOT / page).exists()
+    }
+    assert len(titles) > len(PAGES)
+    assert {page: entry for entry, page in entries if page in titles} == titles
+
+
 @pytest.mark.parametrize("page", [FAULTS, EVIDENCE, THREATS], ids=named)
 def test_the_tests_that_a_page_names_exist(page: Path) -> None:
     """Each is somewhere in tests/ under the name that the page gives."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import ROOT, blocks, named
 
 README = ROOT / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -78,7 +78,8 @@ def test_its_picture_is_there(attribute: str) -> None:
     assert Path(ROOT, found).is_file()
 
 
-def test_its_cost_is_that_of_the_page() -> None:
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "questions.md"], ids=named)
+def test_its_cost_is_that_of_the_page(page: Path) -> None:
     """Write units and dollars of a new API event, with the index, without it, and Powertools'."""
     row = next(
         line for line in COSTS.read_text(encoding="utf-8").splitlines() if line.startswith("| API event, new")
@@ -86,7 +87,7 @@ def test_its_cost_is_that_of_the_page() -> None:
     ours, bare, theirs, units = (cell.strip() for cell in row.strip("|").split("|")[1:])
     words = {"4": "four", "2": "two"}
     indexed, without, powertools = (words[each] for each in units.split(", "))
-    text = " ".join(TEXT.split())
+    text = " ".join(page.read_text(encoding="utf-8").split())
     price = f"New work takes {indexed} write units, or {without} without the index that finds lost work"
     assert f"{price}: {ours} or {bare} per million API events." in text
     assert f"Powertools' utility takes {powertools}." in text

@@ -127,15 +127,55 @@ def test_twin_a_broken_link_is_found(tmp_path: Path) -> None:
 def test_search_finds(visitor: Callable[..., Visitor], asked: str, page: str) -> None:
     """The page that has the answer is among the first five results, and a click leads there."""
     reader = visitor().opens("/")
-    reader.get_by_role("button", name="Search").first.click()
-    reader.get_by_role("combobox", name="Search").fill(asked)
-    results = reader.locator(f"a[role=option][href*='?h={quote_plus(asked)}']")
-    results.first.wait_for()
+    results = _found(reader, asked)
     found = [result.get_attribute("href") for result in results.all()]
     answer = next(number for number, href in enumerate(found) if page in href)
     assert answer < BEST, found
     results.nth(answer).click()
     reader.wait_for_url(f"**{page}*")
+
+
+@pytest.mark.parametrize(
+    ("asked", "page"),
+    [
+        ("IAM", ("/docs/questions/#which-iam-policy", "/docs/deploying/#iam-permissions")),
+        ("IAM policy", ("/docs/questions/#which-iam-policy", "/docs/deploying/#iam-permissions")),
+        ("permissions", ("/docs/deploying/#permissions", "/docs/deploying/#iam-permissions")),
+        ("timeout", "/docs/questions/#timeout"),
+        ("lambda timeout", ("/docs/questions/#timeout", "/docs/deploying/#lambda-timeout")),
+        ("stuck", ("/docs/questions/#is-something-stuck", "/docs/operations/#stuck")),
+        ("unfinished", ("/docs/questions/#is-something-stuck", "/docs/operations/#stuck")),
+        ("DLQ", ("/docs/questions/#why-is-this-message", "/docs/operations/#dead-letter-queues")),
+        (
+            "dead-letter queue",
+            ("/docs/operations/#a-dead-letter-queue", "/docs/operations/#dead-letter-queues"),
+        ),
+        ("cost", "/docs/costs/"),
+        ("test", "/docs/testing/"),
+        ("how do I test", "/docs/questions/#how-do-i-test"),
+        ("Terraform", "/docs/deploying/#terraform"),
+        ("key", "/docs/key-design/"),
+        ("crash", "/docs/questions/#crash"),
+        ("leave", ("/docs/leaving/", "/docs/questions/#how-do-i-leave")),
+        ("uninstall", ("/docs/leaving/", "/docs/questions/#how-do-i-leave")),
+    ],
+)
+def test_the_first_hit_answers_what_readers_ask(
+    visitor: Callable[..., Visitor], asked: str, page: str | tuple[str, ...]
+) -> None:
+    """In their words: nobody reads the second."""
+    results = _found(visitor().opens("/"), asked)
+    path, _, anchor = results.first.get_attribute("href").partition(f"?h={quote_plus(asked)}")
+    assert f"/{path.split('/', 3)[3]}{anchor}".startswith(page)
+
+
+def _found(reader: Any, asked: str) -> Any:
+    """Return the links that the search shows for *asked*, the best first."""
+    reader.get_by_role("button", name="Search").first.click()
+    reader.get_by_role("combobox", name="Search").fill(asked)
+    results = reader.locator(f"a[role=option][href*='?h={quote_plus(asked)}']")
+    results.first.wait_for()
+    return results
 
 
 def test_diagrams_are_drawn(visitor: Callable[..., Visitor]) -> None:

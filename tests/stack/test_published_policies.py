@@ -55,7 +55,7 @@ def sample() -> list[Statement]:
 
 
 def minimal() -> list[Statement]:
-    """Return the policy of examples/minimal, which the tutorial shows too."""
+    """Return the policy of examples/minimal, which the tutorial deploys."""
     template = parsed(ROOT / "examples" / "minimal" / "template.yaml")
     function = of_type(template, "AWS::Serverless::Function")["PaymentsFunction"]
     statements = [statement for policy in function["Policies"] for statement in policy["Statement"]]
