@@ -10,6 +10,7 @@ import pytest
 
 from lambda_once import HOLD, STORE, ErrorResponse
 from lambda_once.core.lifecycle import State
+from tests.decorators.http_doors import handled, routed
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY, Json, Shop, created
 from tests.sources.samples import alb, http, rest
@@ -205,3 +206,16 @@ def test_problem_is_worded_by_the_user(rig: Rig) -> None:
     """problem= may replace what the client gets."""
     shop = Shop(rig, without_key="reject", problem=lambda problem: replace(problem, detail="Send a key."))
     assert json.loads(shop.ask(rest())["body"])["detail"] == "Send a key."
+
+
+@in_memory
+@pytest.mark.parametrize("door", [handled, routed])
+@pytest.mark.parametrize("event", [rest(), http(), alb(multi=True)])
+def test_problem_adds_headers(rig: Rig, door: Any, event: Json) -> None:
+    """problem= may add headers, in the form that the sender of the request takes."""
+    cors = {"Access-Control-Allow-Origin": "*"}
+    options = {"without_key": "reject", "problem": lambda problem: replace(problem, headers=cors)}
+    refused = door(rig, options)(event)
+    assert status(refused) == 400
+    several = refused.get("multiValueHeaders", {}).get("Access-Control-Allow-Origin")
+    assert refused.get("headers", {}).get("Access-Control-Allow-Origin") == "*" or several == ["*"]
