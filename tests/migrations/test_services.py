@@ -252,6 +252,47 @@ def test_a_switch_with_history(service: str) -> None:
     assert len(outside.calls) == 1
 
 
+def test_a_route_takes_over_from_the_whole_handler() -> None:
+    """Under one name its tokens are the same, and its replays have the headers of the first response."""
+    whole = SWITCHED["orders"](Once(table=TABLES["TOKEN_TABLE"][0], service="shop"))
+    first, second = (
+        whole(order(), lambda_context()),
+        module("orders", "after").handler(order(), lambda_context()),
+    )
+    assert outside.calls == ["order of ann"]
+    assert second["body"] == first["body"]
+    assert second["multiValueHeaders"] == {**first["multiValueHeaders"], "Idempotent-Replayed": ["true"]}
+
+
+def test_a_switch_from_a_table_of_ones_own() -> None:
+    """The ids in the old table become tokens, so that their messages are duplicates of the new version."""
+    event = CASES["announcements"].event
+    ask("announcements", "before", event)
+    new = module("announcements", "after")
+    for row in tables.shared().scan(TableName=TABLES["PROCESSED_TABLE"][0])["Items"]:
+        with new.once.begin(row["message_id"]["S"], name=new.handler):
+            pass
+    ask("announcements", "after", event)
+    ask("announcements", "after", announcement())
+    assert len(outside.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "refused"), [("amount", True), ("powertools_json(body).amount", False)]
+)
+def test_an_expression_that_is_not_translated(fingerprint: str, *, refused: bool) -> None:
+    """It selects nothing of the parsed body, so that another amount is taken for a duplicate."""
+    once = Once(table=TABLES["TOKEN_TABLE"][0], service="shop")
+    work = module("payments", "after").handler.__wrapped__
+    handler = once.sqs(
+        name="charge", key="paymentId", fingerprint=fingerprint, raise_on_entire_batch_failure=False
+    )(work)
+    handler(payment(), lambda_context())
+    failures = handler(payment(6), lambda_context())["batchItemFailures"]
+    assert bool(failures) is refused
+    assert outside.calls == ["charge 5 for p-1"]
+
+
 def test_a_corrected_order() -> None:
     """Before, an order that was refused blocked its key; after, the client corrects it and sends it again."""
     both = order(items=()), order()
