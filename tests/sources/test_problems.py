@@ -42,9 +42,7 @@ def test_each_error_is_answered(
 )
 def test_the_wait_is_whole_seconds(seconds: float | None, wait: int) -> None:
     """Retry-After is a whole number of seconds, rounded up, and at least one."""
-    assert problem_for(errors.InProgress("busy", retry_after=seconds)).all_headers()["Retry-After"] == str(
-        wait
-    )
+    assert problem_for(errors.InProgress("busy", retry_after=seconds)).headers()["Retry-After"] == str(wait)
 
 
 def test_a_bad_request_says_what_is_wrong() -> None:
@@ -80,16 +78,14 @@ def test_other_exceptions_say_nothing() -> None:
 def test_a_problem_has_the_members_of_the_standard() -> None:
     """Headers and body are those of RFC 9457; Retry-After is there only where it is known."""
     problem = Problem(409, "Busy", "Wait.", "urn:x", 2)
-    assert problem.all_headers() == {"Content-Type": "application/problem+json", "Retry-After": "2"}
+    assert problem.headers() == {"Content-Type": "application/problem+json", "Retry-After": "2"}
     assert problem.body() == {"type": "urn:x", "title": "Busy", "status": 409, "detail": "Wait."}
-    assert Problem(422, "Reused", "No.").all_headers() == {"Content-Type": "application/problem+json"}
+    assert Problem(422, "Reused", "No.").headers() == {"Content-Type": "application/problem+json"}
 
 
 def test_headers_are_added_to_a_problem() -> None:
     """To its own; one of the same name is replaced, and the body has none of them."""
-    problem = replace(
-        Problem(409, "Busy", "Wait.", "urn:x", 2), headers={"Retry-After": "9", "Vary": "Origin"}
-    )
-    own = {"Content-Type": "application/problem+json"}
-    assert problem.all_headers() == own | {"Retry-After": "9", "Vary": "Origin"}
+    more = {"Retry-After": "9", "Vary": "Origin"}
+    problem = replace(Problem(409, "Busy", "Wait.", "urn:x", 2), extra_headers=more)
+    assert problem.headers() == {"Content-Type": "application/problem+json"} | more
     assert "Vary" not in str(problem.body())

@@ -219,7 +219,7 @@ class Route:
         from aws_lambda_powertools.event_handler import Response
 
         problem = problem_of(self._settings, error)
-        return Response(problem.status, None, json.dumps(problem.body()), headers=problem.all_headers())
+        return Response(problem.status, None, json.dumps(problem.body()), headers=problem.headers())
 
     def _answer(self, outcome: Any) -> Any:
         if isinstance(outcome, Ended):

@@ -543,8 +543,8 @@ def replayed(response: object, kind: Kind) -> object:
 
 def respond(problem: Problem, kind: Kind) -> dict[str, object]:
     """Return *problem* as a response to *kind* of event."""
-    headers: dict[str, object] = {"headers": problem.all_headers()}
+    headers: dict[str, object] = {"headers": problem.headers()}
     if kind is Kind.ALB_MULTI:
-        headers = {"multiValueHeaders": {name: [value] for name, value in problem.all_headers().items()}}
+        headers = {"multiValueHeaders": {name: [value] for name, value in problem.headers().items()}}
     body = json.dumps(problem.body())
     return {"statusCode": problem.status, **headers, "body": body, "isBase64Encoded": False}

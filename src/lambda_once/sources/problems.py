@@ -48,13 +48,13 @@ class Problem:
     type: str = "about:blank"
     retry_after: int | None = None
     """Whole seconds, at least 1; None if a retry does not help."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Further headers of the response, such as those of CORS."""
+    extra_headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """More headers, such as those of CORS. One of them replaces ours of the same name."""
 
-    def all_headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """Return the headers of the response."""
         wait = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-        return {"Content-Type": "application/problem+json", **wait, **self.headers}
+        return {"Content-Type": "application/problem+json", **wait, **self.extra_headers}
 
     def body(self) -> dict[str, object]:
         """Return the JSON body of the response."""
