@@ -224,7 +224,7 @@ class Once:
         * ``unscoped``: for a request whose caller is unknown, "warn" in the log, or "refuse" it with 400.
         * ``methods``: the protected methods. Default: all but GET, HEAD and OPTIONS.
         * ``store_status``: statuses of 400 and above that are stored like a success.
-        * ``problem``: a function from `Problem` to `Problem` that changes the text of errors.
+        * ``problem``: a function from `Problem` to `Problem` that changes texts, or adds headers.
         """
         from lambda_once.sources.http import api_handler
 

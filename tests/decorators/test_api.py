@@ -90,6 +90,14 @@ BODY = '{"orderId": 5}'
 ENCODED = rest(base64_of(BODY.encode()), headers=K, isBase64Encoded=True)
 OF_BOB = rest(headers=K, requestContext={"authorizer": {"principalId": "bob"}})
 
+
+def form(boundary: str) -> Json:
+    """A form as a client sends it, each time with another *boundary*."""
+    field = 'Content-Disposition: form-data; name="n"\r\n\r\n5'
+    body = f"--{boundary}\r\n{field}\r\n--{boundary}--\r\n"
+    return rest(body, headers={**K, "Content-Type": [f"multipart/form-data; boundary={boundary}"]})
+
+
 # Options, and what becomes of each request. A number is the seconds that pass before the next.
 SEQUENCES: dict[str, tuple[dict[str, Any], list[tuple[Any, Any]]]] = {
     "a quoted key is the same": ({}, [(KEYED, NEW), (rest(headers={KEY.lower(): ['"k"']}), REPLAYED)]),
@@ -133,6 +141,11 @@ SEQUENCES: dict[str, tuple[dict[str, Any], list[tuple[Any, Any]]]] = {
         {"key": "orderId"},
         [(rest(BODY), NEW), (rest(BODY), REPLAYED), (rest("{}"), 400)],
     ),
+    "a form, whose boundary changes": (
+        {"without_key": "reject", "fingerprint": False},
+        [(form("----a"), NEW), (form("----b"), REPLAYED), (rest(form("----b")["body"]), 400)],
+    ),
+    "a form, compared": ({}, [(form("----a"), NEW), (form("----b"), 422)]),
     "a callable key=": (
         {"key": lambda event: event["pathParameters"]["id"]},
         [(rest(), NEW), (rest(), REPLAYED)],

@@ -12,12 +12,12 @@ import pytest
 
 from lambda_once.testing import (
     activemq_event,
-    api_event,
     dynamodb_stream_event,
     eventbridge_event,
     kafka_event,
     kinesis_event,
     rabbitmq_event,
+    rest_api_event,
     sns_event,
     sqs_event,
 )
@@ -77,7 +77,7 @@ ORDERS = [{"id": n} for n in range(AT_ONCE)]
 QUEUES = [sqs_event(order) for order in ORDERS]
 DONE = {"batchItemFailures": list[object]()}
 MODEL = "from dataclasses import dataclass\n@dataclass\nclass Order:\n    id: int\n"
-REQUESTS = [api_event("POST", "/orders", order, version="1.0") for order in ORDERS]
+REQUESTS = [rest_api_event("POST", "/orders", order) for order in ORDERS]
 ROUTES = """
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 def made():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,6 +101,18 @@ def test_replays_and_problems_carry_cors_headers(rig: Rig, resolver: Any, event:
     assert header(problem, "Content-Type") == "application/problem+json"
     for answer in (replay, problem):
         assert header(answer, "Access-Control-Allow-Origin") == "https://shop.example"
+
+
+@pytest.mark.parametrize(
+    ("resolver", "event"),
+    [(APIGatewayRestResolver, rest()), (APIGatewayHttpResolver, http())],
+)
+def test_a_problem_has_the_headers_of_the_user(rig: Rig, resolver: Any, event: Json) -> None:
+    """``problem=`` may add some to the Event Handler's."""
+    vary = {"Vary": "Origin"}
+    options = {"without_key": "reject", "problem": lambda problem: replace(problem, extra_headers=vary)}
+    refused = Orders(rig, resolver, **options).ask(event)
+    assert (refused["statusCode"], header(refused, "Vary")) == (400, "Origin")
 
 
 def test_another_path_is_other_work(rig: Rig) -> None:

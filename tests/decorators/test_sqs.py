@@ -68,6 +68,16 @@ def test_twins_share_the_outcome(rig: Rig) -> None:
     assert seen == ["a"]
 
 
+def test_an_outcome_is_kept_for_two_weeks(rig: Rig) -> None:
+    """A redelivery a second before is a duplicate, one a second after runs."""
+    seen: list[str] = []
+    handler = rig.once.sqs(worker(seen))
+    for pause in (0, 14 * 24 * 3600 - 1, 2):
+        rig.clock.advance(pause)
+        assert handler(batch(sqs_record("x")), rig.context()) == ALL_WELL
+    assert seen == ["x", "x"]
+
+
 class Row(NamedTuple):
     """A batch of SQS, and what becomes of it."""
 

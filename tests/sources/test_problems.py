@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lambda_once import errors
@@ -79,3 +81,11 @@ def test_a_problem_has_the_members_of_the_standard() -> None:
     assert problem.headers() == {"Content-Type": "application/problem+json", "Retry-After": "2"}
     assert problem.body() == {"type": "urn:x", "title": "Busy", "status": 409, "detail": "Wait."}
     assert Problem(422, "Reused", "No.").headers() == {"Content-Type": "application/problem+json"}
+
+
+def test_headers_are_added_to_a_problem() -> None:
+    """To its own; one of the same name is replaced, and the body has none of them."""
+    more = {"Retry-After": "9", "Vary": "Origin"}
+    problem = replace(Problem(409, "Busy", "Wait.", "urn:x", 2), extra_headers=more)
+    assert problem.headers() == {"Content-Type": "application/problem+json"} | more
+    assert "Vary" not in str(problem.body())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes import (
     ALBEvent,
+    APIGatewayProxyEvent,
     LambdaFunctionUrlEvent,
     S3Event,
     VPCLatticeEventV2,
@@ -28,6 +29,7 @@ from lambda_once.testing import (
     lambda_context,
     lattice_event,
     rabbitmq_event,
+    rest_api_event,
     s3_event,
     using,
 )
@@ -36,7 +38,7 @@ EVENTS = Path(__file__).parents[2] / "events"
 BODY, HEADERS = {"item": "tea"}, {"Idempotency-Key": "5f2b"}
 
 REQUESTS: list[tuple[Any, Kind]] = [
-    (lambda **more: api_event("post", "/orders", version="1.0", **more), Kind.REST),
+    (lambda **more: rest_api_event("post", "/orders", **more), Kind.REST),
     (lambda **more: api_event("post", "/orders", **more), Kind.HTTP),
     (lambda **more: function_url_event("post", "/orders", **more), Kind.FUNCTION_URL),
     (lambda **more: alb_event("post", "/orders", **more), Kind.ALB),
@@ -96,8 +98,24 @@ def test_events_have_the_names_of_those_that_were_captured(name: str, event: Any
     assert built == captured.replace(ids, "")
 
 
+def test_a_request_of_a_rest_api_has_names_of_one_that_was_captured() -> None:
+    """No others: the path parameter is that of its resource, ``/{proxy+}``."""
+    sample = json.loads((EVENTS / "api-gateway-order.json").read_text(encoding="utf-8"))
+    event = rest_api_event()
+    context = event["requestContext"]
+    assert event.keys() == sample.keys()
+    assert context.keys() <= sample["requestContext"].keys()
+    assert context["identity"].keys() <= sample["requestContext"]["identity"].keys()
+    assert event["resource"] == context["resourcePath"] == "/{proxy+}"
+    assert event["pathParameters"] == {"proxy": "orders"}
+
+
 def test_powertools_reads_them() -> None:
     """By its data classes."""
+    rest = APIGatewayProxyEvent(rest_api_event("PUT", "/orders/5", BODY, HEADERS, query={"dry": "yes"}))
+    assert (rest.http_method, rest.path, rest.json_body) == ("PUT", "/orders/5", BODY)
+    assert rest.headers["idempotency-key"] == "5f2b"
+    assert rest.resolved_query_string_parameters == {"dry": ["yes"]}
     assert ALBEvent(alb_event(body=BODY)).json_body == BODY
     assert LambdaFunctionUrlEvent(function_url_event(body=BODY)).json_body == BODY
     lattice = VPCLatticeEventV2(lattice_event(body=BODY, principal="arn:aws:iam::1:role/till"))

@@ -20,6 +20,7 @@ from lambda_once.testing import (
     create_table,
     eventbridge_event,
     lambda_context,
+    rest_api_event,
     sns_event,
     sqs_event,
     using,
@@ -120,8 +121,8 @@ def test_a_batch_is_worked_once(fifo_groups: Any) -> None:
     assert len(set(ids)) == 3
 
 
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
-def test_a_request_is_answered_once(version: Any) -> None:
+@pytest.mark.parametrize("build", [rest_api_event, api_event])
+def test_a_request_is_answered_once(build: Any) -> None:
     """By its header; another body under the same key is refused."""
     once, bodies = Once(service="shop"), list[str]()
 
@@ -132,7 +133,7 @@ def test_a_request_is_answered_once(version: Any) -> None:
 
     def answer(body: object) -> dict[str, Any]:
         headers = {"Idempotency-Key": "5f2b"}
-        event = api_event("post", "/orders", body, headers, query={"dry run": "no & no"}, version=version)
+        event = build("post", "/orders", body, headers, query={"dry run": "no & no"})
         return handler(event, lambda_context())
 
     with using(once):

@@ -359,7 +359,7 @@ def revived(form: Any) -> Any:
         form["statusCode"] if "statusCode" in form else form["status"],
         None,
         b64decode(body) if is_base64 and isinstance(body, str) else body,
-        headers=dict(form.get("headers") or {}),
+        headers={**(form.get("headers") or {}), **(form.get("multiValueHeaders") or {})},
         cookies=form.get("cookies"),
         compress=form.get("compress"),
     )

@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote, quote_plus, urlencode
 
 from lambda_once.core.checks import checked_flag
@@ -190,17 +190,29 @@ def api_event(
     headers: Mapping[str, str] | None = None,
     *,
     query: Mapping[str, str] | None = None,
-    version: Literal["1.0", "2.0"] = "2.0",
 ) -> Event:
     """
-    Return a request as API Gateway sends it to a function; *body* is sent as JSON unless it is text.
-
-    *version*: "2.0" for HTTP APIs, "1.0" for REST APIs.
+    Return a request as an HTTP API sends it to a function; *body* is sent as JSON unless it is text.
 
         api_event("POST", "/orders", {"item": "tea"}, {"Idempotency-Key": "5f2b"})
     """
-    build = _http_api if version == "2.0" else _rest_api
-    return {**build(method.upper(), path, _sent(headers), dict(query or {})), **_body(body)}
+    return {**_http_api(method.upper(), path, _sent(headers), dict(query or {})), **_body(body)}
+
+
+def rest_api_event(
+    method: str = "POST",
+    path: str = "/orders",
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    query: Mapping[str, str] | None = None,
+) -> Event:
+    """
+    Return a request as a REST API sends it to a function; *body* is sent as JSON unless it is text.
+
+        rest_api_event("POST", "/orders", {"item": "tea"}, {"Idempotency-Key": "5f2b"})
+    """
+    return {**_rest_api(method.upper(), path, _sent(headers), dict(query or {})), **_body(body)}
 
 
 def function_url_event(
@@ -342,7 +354,6 @@ def _http_api(method: str, path: str, headers: Mapping[str, str], query: Mapping
 
 def _rest_api(method: str, path: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Event:
     return {
-        "version": "1.0",
         "resource": "/{proxy+}",
         "path": path,
         "httpMethod": method,
@@ -355,6 +366,7 @@ def _rest_api(method: str, path: str, headers: Mapping[str, str], query: Mapping
         "requestContext": {
             "accountId": ACCOUNT,
             "apiId": "abc123",
+            "domainName": f"abc123.execute-api.{REGION}.amazonaws.com",
             "resourcePath": "/{proxy+}",
             "path": f"/prod{path}",
             "stage": "prod",

@@ -1,0 +1,1 @@
+"""Announcements by SNS, with a hand-made table."""

@@ -1,0 +1,1 @@
+"""An order API (REST), with a resolver of Powertools."""

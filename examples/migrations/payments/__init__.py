@@ -1,0 +1,1 @@
+"""Payments by SQS, in a batch processor."""

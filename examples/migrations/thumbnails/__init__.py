@@ -1,0 +1,1 @@
+"""Thumbnails of objects in S3, by EventBridge."""

@@ -1,0 +1,1 @@
+"""A webhook on an HTTP API."""
