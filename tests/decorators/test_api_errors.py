@@ -205,3 +205,15 @@ def test_problem_is_worded_by_the_user(rig: Rig) -> None:
     """problem= may replace what the client gets."""
     shop = Shop(rig, without_key="reject", problem=lambda problem: replace(problem, detail="Send a key."))
     assert json.loads(shop.ask(rest())["body"])["detail"] == "Send a key."
+
+
+@in_memory
+@pytest.mark.parametrize("event", [rest(), http(), alb(), alb(multi=True)])
+def test_a_problem_has_the_headers_of_the_user(rig: Rig, event: Json) -> None:
+    """A browser reads the answer only with those of CORS; what else it needs to know stays."""
+    origin = {"Access-Control-Allow-Origin": "https://shop.example"}
+    shop = Shop(rig, without_key="reject", problem=lambda problem: replace(problem, extra_headers=origin))
+    answer = shop.ask(event)
+    assert status(answer) == 400
+    headers = answer.get("headers") or {name: value for name, (value,) in answer["multiValueHeaders"].items()}
+    assert headers == {"Content-Type": "application/problem+json", **origin}

@@ -180,3 +180,12 @@ def unknown_names(expression: str, names: Iterable[str]) -> list[str]:
     with suppress(Exception):  # a function that does not accept such a value
         parsed(expression)(arguments)
     return sorted(arguments.unknown)
+
+
+def belonging_to(name: str, expression: str) -> str | None:
+    """Return *expression*, on fields of the argument *name*, as one on all arguments; None: unknown."""
+    for within in (f"{name}.{expression}", f"{name} | {expression}"):
+        with suppress(Misconfigured):
+            if not unknown_names(within, [name]):
+                return within
+    return None

@@ -301,6 +301,8 @@ class HttpIdentifier:
         if warning is not None:
             self.runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier.name)
         call = identifier.call(found.unit, invocation, arguments=(event,))
+        if call is None:
+            return None
         separate = warning is None and found.caller is not NO_CALLER
         if not found.hashed:
             return call if separate else call._replace(separate=False)

@@ -8,7 +8,8 @@ themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from math import ceil
 from typing import Final, NamedTuple
@@ -47,11 +48,13 @@ class Problem:
     type: str = "about:blank"
     retry_after: int | None = None
     """Whole seconds, at least 1; None if a retry does not help."""
+    extra_headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """More headers, such as those of CORS. One of them replaces ours of the same name."""
 
     def headers(self) -> dict[str, str]:
         """Return the headers of the response."""
         wait = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-        return {"Content-Type": "application/problem+json", **wait}
+        return {"Content-Type": "application/problem+json", **wait, **self.extra_headers}
 
     def body(self) -> dict[str, object]:
         """Return the JSON body of the response."""
