@@ -17,6 +17,7 @@ from tests.kit.powertools import Shop
 PAGE = ROOT / "docs" / "leaving.md"
 CONTEXT = lambda_context("shop")
 DAY = 86_400
+PREFIX = "fn.app.handler"
 
 
 @pytest.fixture
@@ -29,10 +30,10 @@ def page() -> ModuleType:
     return module
 
 
-def back(shop: Shop, ran: list[Any], key: str = "id") -> Any:
+def back(shop: Shop, ran: list[Any], key: str = "id", prefix: str | None = PREFIX) -> Any:
     """Return Powertools' version, on records that were written for it."""
 
-    @idempotent(persistence_store=shop.layer(), config=IdempotencyConfig(key), key_prefix="fn.app.handler")
+    @idempotent(persistence_store=shop.layer(), config=IdempotencyConfig(key), key_prefix=prefix)
     def handler(event: Any, context: Any) -> Any:
         ran.append(event)
         return "ran"
@@ -40,10 +41,19 @@ def back(shop: Shop, ran: list[Any], key: str = "id") -> Any:
     return lambda event: handler(event, CONTEXT)
 
 
-def leave(page: ModuleType, shop: Shop, once: Once, **options: Any) -> None:
+def leave(page: ModuleType, shop: Shop, once: Once, prefix: str = PREFIX) -> None:
     """Take along what is complete of the function ``charge``."""
     found = page.completed(shop.client, shop.tokens, once, "shop", "charge")
-    page.write_records(found, shop.layer(), "fn.app.handler", DAY, **options)
+    page.write_records(found, shop.layer(), prefix, DAY)
+
+
+def done(shop: Shop, *events: Any, work: Any, name: str = "charge", **options: Any) -> Once:
+    """Let our version do *work* for *events*; return its `Once`."""
+    once = shop.once(history=None, **options)
+    handler: Any = once.event(key="id", name=name)(work)
+    for event in events:
+        handler(event, CONTEXT)
+    return once
 
 
 KEYS = ["o-1", 5, "7", "a b/ä#c", "00", 0, -3, "x" * 200]
@@ -52,12 +62,8 @@ KEYS = ["o-1", 5, "7", "a b/ä#c", "00", 0, -3, "x" * 200]
 @pytest.mark.parametrize("times", [1, 2])
 def test_what_is_complete_is_replayed(page: ModuleType, shop: Shop, times: int) -> None:
     """Whatever a readable key is, and if the script is run again; nothing of another function is."""
-    once = shop.once(history=None)
-    work = once.event(key="id", name="charge")(lambda event: {"charged": event["id"]})
-    other = once.event(key="id", name="refund")(lambda event: {"refunded": event["id"]})
-    for key in KEYS:
-        work({"id": key}, CONTEXT)
-    other({"id": "o-2"}, CONTEXT)
+    once = done(shop, *({"id": key} for key in KEYS), work=lambda event: {"charged": event["id"]})
+    done(shop, {"id": "o-2"}, work=lambda _event: "refunded", name="refund")
     shop.client.put_item(TableName=shop.tokens, Item={"lockToken": {"S": "once#watchdog"}})
     for _ in range(times):
         leave(page, shop, once)
@@ -66,6 +72,14 @@ def test_what_is_complete_is_replayed(page: ModuleType, shop: Shop, times: int) 
     assert [handler({"id": key}) for key in KEYS] == [{"charged": key} for key in KEYS]
     assert ran == []
     assert handler({"id": "o-2"}) == "ran"
+
+
+def test_the_default_prefix(page: ModuleType, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a decorator without one, as the page gives it."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "fn")
+    once = done(shop, {"id": 1}, work=lambda _event: "charged")
+    leave(page, shop, once, f"fn.{__name__}.back.<locals>.handler")
+    assert back(shop, [], prefix=None)({"id": 1}) == "charged"
 
 
 def test_what_runs_again(page: ModuleType, shop: Shop) -> None:
@@ -102,10 +116,9 @@ def test_what_runs_again(page: ModuleType, shop: Shop) -> None:
 
 def test_what_comes_back_different(page: ModuleType, shop: Shop) -> None:
     """Powertools replays None for what is empty."""
-    once = shop.once(history=None)
-    work = once.event(key="id", name="charge")(lambda event: event["result"])
-    for key, result in enumerate((0, False, "", [], {}, None, "text")):
-        work({"id": key, "result": result}, CONTEXT)
+    results: list[Any] = [0, False, "", [], {}, None, "text"]
+    events = [{"id": key, "result": result} for key, result in enumerate(results)]
+    once = done(shop, *events, work=lambda event: event["result"])
     leave(page, shop, once)
     handler = back(shop, [])
     assert [handler({"id": key}) for key in range(7)] == [*[None] * 6, "text"]
@@ -114,8 +127,7 @@ def test_what_comes_back_different(page: ModuleType, shop: Shop) -> None:
 def test_a_sealed_result(page: ModuleType, shop: Shop) -> None:
     """It is opened, and stored in plain text."""
     seal = (lambda data, _context: data[::-1], lambda data, _context: data[::-1])
-    once = shop.once(history=None, seal=seal)
-    once.event(key="id", name="charge")(lambda _event: "s3cret")({"id": 1}, CONTEXT)
+    once = done(shop, {"id": 1}, work=lambda _event: "s3cret", seal=seal)
     assert "s3cret" not in str(shop.items(shop.tokens))
     leave(page, shop, once)
     assert back(shop, [])({"id": 1}) == "s3cret"
@@ -126,20 +138,15 @@ def test_an_unavailable_result_stops_the_script(page: ModuleType, shop: Shop) ->
     """And leaves no record."""
     once = shop.once(history=None)
     with suppress(ResultUnavailable):
-        once.event(key="id", name="charge")(_unwritable)({"id": 1}, CONTEXT)
+        done(shop, {"id": 1}, work=lambda _event: object())
     with pytest.raises(ResultUnavailable):
         leave(page, shop, once)
     assert shop.items(shop.records) == []
 
 
-def _unwritable(_event: object) -> object:
-    return object()
-
-
 def test_a_large_result_stops_the_script(page: ModuleType, shop: Shop) -> None:
     """Powertools' table has no place for it."""
-    once = shop.once(history=None)
-    once.event(key="id", name="charge")(lambda _event: "x" * 500_000)({"id": 1}, CONTEXT)
+    once = done(shop, {"id": 1}, work=lambda _event: "x" * 500_000)
     with pytest.raises(Exception, match=r"(?i)size|large|400"):
         leave(page, shop, once)
 
@@ -147,9 +154,9 @@ def test_a_large_result_stops_the_script(page: ModuleType, shop: Shop) -> None:
 def test_the_slow_way(shop: Shop) -> None:
     """Under ``history=`` Powertools' version finds everything, whatever its key is hashed to."""
     config = IdempotencyConfig("[id, n]")
-    history = shop.history(key="[id, n]", key_prefix="fn.app.handler")
-    once = shop.once(history=history)
-    once.event(key="[id, n]", name="charge")(lambda _event: "charged")({"id": 1, "n": 2}, CONTEXT)
+    history = shop.history(key="[id, n]", key_prefix=PREFIX)
+    handler: Any = shop.once(history=history).event(key="[id, n]", name="charge")(lambda _event: "charged")
+    handler({"id": 1, "n": 2}, CONTEXT)
     ran: list[Any] = []
     assert back(shop, ran, str(config.event_key_jmespath))({"id": 1, "n": 2}) == "charged"
     assert ran == []
