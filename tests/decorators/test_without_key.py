@@ -399,6 +399,8 @@ def test_a_body_with_a_field_body(rig: Rig) -> None:
         ("[id, n]", "operation.[id, n]"),
         ("powertools_json(body).id", "operation.powertools_json(body).id"),
         ("id || n", "operation | id || n"),
+        ("(id || n)", "operation | (id || n)"),
+        ("@.id", "operation | @.id"),
     ],
 )
 def test_a_field_of_the_only_argument_is_offered(rig: Rig, given: str, meant: str) -> None:

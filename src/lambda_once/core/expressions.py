@@ -182,10 +182,11 @@ def unknown_names(expression: str, names: Iterable[str]) -> list[str]:
     return sorted(arguments.unknown)
 
 
-def belonging_to(name: str, expression: str) -> str | None:
-    """Return *expression*, on fields of the argument *name*, as one on all arguments; None: unknown."""
-    for within in (f"{name}.{expression}", f"{name} | {expression}"):
-        with suppress(Misconfigured):
-            if not unknown_names(within, [name]):
-                return within
-    return None
+def belonging_to(name: str, expression: str) -> str:
+    """Return *expression*, on fields of the argument *name*, as one on all arguments."""
+    dotted = f"{name}.{expression}"
+    with suppress(Misconfigured):  # it need not be an expression
+        parsed(dotted)
+        if not unknown_names(dotted, [name]):
+            return dotted
+    return f"{name} | {expression}"

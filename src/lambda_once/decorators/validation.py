@@ -249,9 +249,9 @@ def _check_names(settings: Settings, parameters: list[inspect.Parameter], functi
         unknown = unknown_names(expression, names) if isinstance(expression, str) else []
         if unknown:
             others = [name for name in names if name not in CONTEXT_NAMES]
-            below = belonging_to(others[0], expression) if len(others) == 1 else None
+            is_alone = len(others) == 1
+            likely = f"; did you mean {option}={belonging_to(others[0], expression)!r}?" if is_alone else ""
             raise Misconfigured(
                 f"{option}={expression!r}: {function} has no argument {', '.join(unknown)}; "
-                f"its arguments are {', '.join(names) or 'none'}"
-                + ("" if below is None else f"; did you mean {option}={below!r}?")
+                f"its arguments are {', '.join(names) or 'none'}{likely}"
             )
