@@ -12,7 +12,6 @@ parameters of a function out of a table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -430,14 +429,6 @@ def settings_of(
     return settings
 
 
-_OF_AN_EVENT: Final = re.compile(
-    r"[\s(\[]*(?:powertools_\w+\(\s*)?(?P<root>body|headers|requestContext)(?!\w)"
-)
-"""How an expression for a whole HTTP event begins, as Powertools' examples do."""
-_OF_BODY: Final = re.compile(r"(?<![\w.@])body\.")
-_PARSED_BODY: Final = re.compile(r"powertools_json\(\s*body\s*\)(?P<dot>\s*\.\s*)?")
-
-
 def _check_of_requests(settings: Settings) -> None:
     """
     Check that key and fingerprint of HTTP requests are not written for the whole event.
@@ -446,27 +437,16 @@ def _check_of_requests(settings: Settings) -> None:
     """
     for name in ("key", "fingerprint"):
         given = getattr(settings, name)
-        found = _OF_AN_EVENT.match(given) if isinstance(given, str) else None
-        if found is None:
+        if not isinstance(given, str):
             continue
-        start = found.start("root")
-        raise Misconfigured(
-            f"{name}={given!r} is for the whole event, and over HTTP {name}= selects from the parsed body: "
-            f"{_instead(name, given, found['root'])}. For a JSON body with a field {found['root']}, write "
-            f"{name}={given[:start] + '@.' + given[start:]!r}"
-        )
+        from lambda_once.core.expressions import of_a_body  # jmespath costs a cold start
 
-
-def _instead(name: str, given: str, root: str) -> str:
-    """Return what to write in place of the option *name*, which is *given* for an event's field *root*."""
-    if root == "body":
-        selected = _PARSED_BODY.sub(lambda found: "" if found["dot"] else "@", given)
-        return f"write {name}={'@' if selected == root else _OF_BODY.sub('', selected)!r}"
-    if name == "fingerprint":
-        return "leave it out"
-    if root == "headers" and "idempotency-key" in given.lower():
-        return "leave it out, the header Idempotency-Key is the key"
-    return f'write a function of the event, such as key=lambda event: event["{root}"]["id"]'
+        instead = of_a_body(given, name)
+        if instead is not None:
+            raise Misconfigured(
+                f"{name}={given!r} is for the whole event, and over HTTP {name}= selects from the parsed "
+                f"body: {instead}"
+            )
 
 
 def _check_without_key(settings: Settings) -> None:
