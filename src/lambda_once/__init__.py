@@ -1,10 +1,10 @@
 """Idempotency for AWS Lambda: a handler takes effect once, and every duplicate gets the same result."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lambda_once._once import Once
 from lambda_once.engine.attempt import Attempt
-from lambda_once.engine.outcome import Outcome
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
     CallerMissing,
@@ -26,6 +26,7 @@ from lambda_once.policies import HOLD, NOT_DONE, RELEASE, STORE, UNKNOWN, Answer
 from lambda_once.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from lambda_once.engine.outcome import Outcome
     from lambda_once.integrations.powertools_history import PowertoolsHistory
 
 __all__ = [
@@ -61,9 +62,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "PowertoolsHistory":  # it imports boto3
-        from lambda_once.integrations.powertools_history import PowertoolsHistory
+_LATER = {
+    "Outcome": "lambda_once.engine.outcome",
+    "PowertoolsHistory": "lambda_once.integrations.powertools_history",  # it imports boto3
+}
+"""What few functions need is imported when it is asked for."""
 
-        return PowertoolsHistory
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

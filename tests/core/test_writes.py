@@ -54,9 +54,7 @@ CHANGES: list[Change] = [
 
 
 def _acquisition(take: Unclaimed | AsSeen, attempt: str = "a2", fingerprint: str | None = None) -> Acquire:
-    return Acquire(
-        "t", attempt, "orders/r2", NOW, ALIVE, take, SECONDS + 100, fingerprint, "m-2", fields=b"ab"
-    )
+    return Acquire("t", attempt, "orders/r2", NOW, ALIVE, take, SECONDS + 100, fingerprint, "m-2")
 
 
 def _write(change: Change, by: Holder | Resolver | None = None) -> Write:
@@ -111,7 +109,6 @@ def test_an_acquisition_makes_a_row() -> None:
         expected_completion=ALIVE,
         delivery="m-2",
         fingerprint="f",
-        fields=b"ab",
         ttl=SECONDS + 100,
         generation="a2",
     )

@@ -137,7 +137,7 @@ ODD: dict[str, tuple[Callable[[int], object], list[str]]] = {
     ),
     "an enum": (lambda cents: {"cents": cents, "x": Deferred.ONE}, ["order.x: what raises LookupError"]),
     "a raw event": (lambda cents: {"cents": cents, "x": Broken()}, ["order.x: what raises LookupError"]),
-    "a cycle": (looped, ["order.self.self: a builtins.dict that contains itself or is nested too deeply"]),
+    "a cycle": (looped, ["order.self: a builtins.dict that contains itself or is nested too deeply"]),
     "a depth": (deep, ["order.deep: a builtins.list that contains itself or is nested too deeply"]),
     "a time": (
         lambda cents: [cents, datetime.min.replace(tzinfo=ZoneInfo("Asia/Tokyo"))],

@@ -245,14 +245,14 @@ def test_the_document_is_what_powertools_would_write() -> None:
     assert list(json.loads(written)) == list(expected)
 
 
-def test_a_document_has_what_is_set_when_it_is_written(
+def test_a_document_has_what_was_set_at_the_first(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is kept of an earlier document is not used where namespace, service, function or counts differ."""
+    """A reporter reads the environment once. What is kept of one's documents is not used for another's."""
     metrics = EphemeralMetrics(namespace="Shop")
-    reporter = Reporter(metrics=metrics)
+    one, other = Reporter(metrics=metrics), Reporter(metrics=metrics)
 
-    def written(*counts: str) -> tuple[object, ...]:
+    def written(reporter: Reporter, *counts: str) -> tuple[object, ...]:
         reporter.flush(tallied(*counts))
         (document,) = documents(capsys)
         assert breaches(document) == []
@@ -267,10 +267,10 @@ def test_a_document_has_what_is_set_when_it_is_written(
 
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "orders")
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "pay")
-    assert written("started") == ("Shop", "orders", "pay", [[1.0]])
-    assert written("started", "started") == ("Shop", "orders", "pay", [[2.0]])
+    assert written(one, "started") == ("Shop", "orders", "pay", [[1.0]])
+    assert written(one, "started", "started") == ("Shop", "orders", "pay", [[2.0]])
     metrics.namespace = 'Shop "2"'
-    assert written("started", "errors") == ('Shop "2"', "orders", "pay", [[1.0], [1.0]])
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "ship")
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "bücher")
-    assert written("errors", "started") == ('Shop "2"', "bücher", "ship", [[1.0], [1.0]])
+    assert written(one, "started", "errors") == ("Shop", "orders", "pay", [[1.0], [1.0]])
+    assert written(other, "errors", "started") == ('Shop "2"', "bücher", "ship", [[1.0], [1.0]])

@@ -148,7 +148,7 @@ def asks_nothing(acquisition: Any) -> Any:
 
 def with_any_status(granted: Any) -> Won:
     """Take every status that an acquisition found for an attempt that had lapsed."""
-    took_over = granted["before"]["S"] != requests.NONE
+    took_over = granted.get("before", {"S": "none"})["S"] != "none"
     return _right_won(granted)._replace(took_over=took_over)
 
 
@@ -206,7 +206,7 @@ def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Pa
 
 def keeping_the_old_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an acquisition without a ttl leave the one that is there."""
-    monkeypatch.setattr(requests, "OPTIONAL", ("fingerprint", "fields", "delivery"))
+    monkeypatch.setattr(requests, "OPTIONAL", ("fingerprint", "delivery"))
 
 
 def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Resolve, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
@@ -41,11 +43,10 @@ NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
 ACQUISITION = Acquire(
     *("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1"),
-    fields=b"ab",
     caller="a1.c",
     trace="00-5b-6c-01",
 )
-BARE = ACQUISITION._replace(ttl=None, fingerprint=None, fields=None, delivery=None, caller=None, trace=None)
+BARE = ACQUISITION._replace(ttl=None, fingerprint=None, delivery=None, caller=None, trace=None)
 FAILURE = Failure("ValueError", "no")
 ACQUISITIONS = {
     "take over": ACQUISITION,
@@ -91,6 +92,9 @@ def _built() -> Iterator[tuple[str, Any]]:
         yield f"write: {name}", requests.finish("tokens", own, 1)
         if requests.can_update(own):
             yield f"update: {name}", requests.update("tokens", own, 1)
+    named = replace(write(Holder("a1"), *CHANGES["complete"]), fields=b"ab")
+    yield "write: complete, with fields", requests.finish("tokens", named, 1)
+    yield "update: complete, with fields", requests.update("tokens", named, 1)
     decided = Decision(
         NOW,
         Decider.PERSON,
@@ -137,8 +141,16 @@ def test_every_attribute_and_placeholder_is_used_and_defined() -> None:
             text = f"{request['UpdateExpression']} {request['ConditionExpression']}"
             assert set(re.findall(r"#\w+", text)) == set(request["ExpressionAttributeNames"])
             assert set(re.findall(r":\w+", text)) == set(request["ExpressionAttributeValues"])
+            bare = set(re.findall(r"(?<![#:\w])[a-z]\w+", text)) - {"begins_with"}
+            assert not {name for name in bare if name.upper() in _reserved()}
         elif "Statement" in request:
             assert request["Statement"].count("?") == len(request["Parameters"])
+
+
+def _reserved() -> list[str]:
+    """The words that DynamoDB takes only as placeholders."""
+    words: list[str] = ReservedKeywords.get_reserved_keywords()
+    return words
 
 
 def _flat(values: Any) -> Iterator[dict[str, Any]]:
@@ -155,11 +167,11 @@ def test_insert_makes_the_row_of_the_single_write(name: str) -> None:
     names = re.findall(r"'(\w+)': \?", statement["Statement"])
     row = dict(zip(names, statement["Parameters"], strict=True))
     assert row.pop("lockToken") == {"S": "t"}
-    assert first == {f":{name}_": value for name, value in row.items()}
+    assert first == {f":{name}_": value for name, value in row.items() if name != "generation"}
     assert row.pop("fence") == {"N": str(int(single[":epoch_ms"]["N"]) + 1)}
     assert row.pop("generation") == single[":attempt_"]
     assert row == {name: single[f":{name}_"] for name in row}
-    assert {f":{name}_" for name in row} == {name for name in single if name.endswith("_")}
+    assert {f":{name}_" for name in row} == {name for name in single if name.endswith("_")} - {":before_"}
 
 
 def test_a_status_is_sharded_by_its_token() -> None:

@@ -52,7 +52,7 @@ def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, d
     if decision in (Resolve.NOT_DONE, Resolve.HOLD) and before.generation is not None:
         kept.add("generation")
     assert item.keys() - {"fields"} == (
-        everywhere | {"before", "write", "fingerprint", "delivery", "decisions"} | LEFT[decision] | kept
+        everywhere | {"write", "fingerprint", "delivery", "decisions"} | LEFT[decision] | kept
     )
 
 

@@ -153,13 +153,14 @@ INVOCATION_DEADLINE: ContextVar[Deadline | None] = ContextVar("lambda_once_deadl
 
 def to_milliseconds(at: datetime) -> datetime:
     """Return *at* in whole milliseconds, as a row stores it."""
-    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+    return at - timedelta(microseconds=at.microsecond % 1000)
 
 
 @lru_cache(maxsize=64)  # the records of a batch share most of their times, and each is logged and stored
 def stamp(at: datetime) -> str:
     """Return *at* in UTC as ``2026-11-20T10:12:00.000Z``: fixed width, so texts sort by time."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    in_utc = at if at.tzinfo is UTC else at.astimezone(UTC)
+    return in_utc.isoformat(timespec="milliseconds")[: -len("+00:00")] + "Z"
 
 
 def epoch_seconds(at: datetime) -> int:

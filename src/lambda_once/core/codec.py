@@ -282,12 +282,12 @@ _READ: Final[dict[str, Callable[[Any], object]]] = {_DECIMAL: Decimal, _BYTES: b
 _WRITTEN_MARK: Final = '{"\\u0000'
 _IN_PYTHON: Final = '{"\\u0000python":'
 """Begins the text of a value of pydantic's Python mode. A mapping with that name is refused as different."""
-_WRITTEN_DECIMAL: Final = re.compile(r'\{"\\u0000decimal":"([^"]*)"\}')
+_WRITTEN_DECIMAL: Final = r'\{"\\u0000decimal":"([^"]*)"\}'
 
 
 def as_json(text: str) -> str:
     """Return the stored JSON *text* of a result for people, and for other libraries: Decimals are numbers."""
-    return _WRITTEN_DECIMAL.sub(r"\1", text)
+    return re.sub(_WRITTEN_DECIMAL, r"\1", text)
 
 
 def _tagged(value: object, *kinds: type) -> str:

@@ -1,31 +1,23 @@
 """
 The fields of a payload: which of them differ, for the message of `KeyReused`, and which ``ignore=`` removes.
 
-Besides the fingerprint, a row has checksums of the name and the canonical text of each top-level field of its
-payload. Comparing a later payload with them gives the *names* of the fields that differ. They decide nothing.
+Besides the fingerprint, a complete row has checksums of the name and the canonical text of each top-level
+field of its payload. Comparing a later payload with them gives the *names* of the fields that differ. They
+decide nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
-from json.encoder import encode_basestring
-from typing import NamedTuple
+from json import JSONDecoder
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from lambda_once.core.canonical import (
-    LARGE,
-    MARK,
-    NEVER_WRAPS,
-    VERSION,
-    Path,
-    comparable,
-    unwrapped,
-    written,
-)
+from lambda_once.core.canonical import VERSION, Path, comparable, unwrapped, written
 
 MOST_FIELDS = 32
 """Most fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""
@@ -40,14 +32,22 @@ _ENTRY = 4
 # A checksum, not a hash: 16 bits protect nothing either way, and a checksum takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF
 _KINDS = {type(None): "null", str: "text", list: "a list"}
-_CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
 class Printed(NamedTuple):
-    """The canonical text of a payload, for its fingerprint, and that of each field, by name."""
+    """
+    The canonical text of a payload, which the fingerprint hashes, and how its fields are named.
+
+    The fields are read from the text: most payloads never need them, and the work may have changed the value.
+    """
 
     text: str
-    fields: tuple[tuple[str, str], ...]
+    parts: bool = False
+    """Whether a decorator built it of parts, whose fields are the fields."""
+    payload: str | None = None
+    """The part that is the payload, whose fields are named by themselves, as in ``ignore=``."""
+    labels: tuple[str, ...] = ()
+    """Names for what an expression selected, if that has none."""
     not_compared: tuple[tuple[str, str], ...] = ()
     """Parts that count as null: their paths, as in ``ignore=``, and why."""
 
@@ -56,13 +56,35 @@ class Printed(NamedTuple):
         """The fingerprint, as `canonical.fingerprint` returns it."""
         return f"{VERSION}.{sha256(self.text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The name and the text of each field; none if it is no object, or nested too deeply to be read."""
+        found: list[tuple[str, str]] = []
+        try:
+            if _is_object(self.text, 0):
+                self._read(0, "", found, levels=2 if self.parts else 1)
+            elif len(self.labels) > 1:
+                found += zip(self.labels, _elements(self.text), strict=True)
+            elif self.labels:
+                found.append((self.labels[0], self.text))
+        except RecursionError:
+            return []
+        return found
 
-class Fields(NamedTuple):
-    """The fields of one payload, sorted: checksum of the name, checksum of the text, name."""
-
-    entries: tuple[tuple[int, int, str], ...]
-    stored: bytes
-    """Their checksums as the row stores them: at most 128 bytes, without names and values."""
+    def _read(self, at: int, prefix: str, found: list[tuple[str, str]], levels: int) -> int:
+        """Add the fields of the object at *at* to *found*; return where it ends."""
+        text = self.text
+        at += 1
+        while text[at] != "}":
+            name, colon = _scan(text, at + (text[at] == ","))
+            start = colon + 1
+            if levels > 1 and _is_object(text, start):
+                inside = "" if name == self.payload else f"{name}."
+                at = self._read(start, inside, found, levels - 1)
+            else:
+                _, at = _scan(text, start)
+                found.append((prefix + name, text[start:at]))
+        return at + 1
 
 
 class Difference(NamedTuple):
@@ -95,17 +117,32 @@ class Difference(NamedTuple):
         return "; ".join(parts)
 
 
-def printed(whole: object, payload: object = None, *, assembled: bool = False) -> Printed:
+def printed(
+    whole: object, payload: object = None, *, parts: bool = False, labels: Sequence[str] = ()
+) -> Printed:
     """
-    Return the canonical text of *whole*, and of each of its fields.
+    Return the canonical text of *whole*. What has no canonical form counts as null.
 
-    There are no fields unless *whole* is an object whose names need no escaping. *assembled*: a decorator
-    built *whole* around *payload*. Its fields are then those of its parts, named ``part.field``, and those of
-    *payload* under their own names, as in ``ignore=``. What has no canonical form counts as null.
+    *parts*: a decorator built *whole* around *payload*. Its fields are then those of its parts, named
+    ``part.field``, and those of *payload* under their own names, as in ``ignore=``.
     """
-    writer = _Writer(payload)
-    text = writer.text(whole, 2 if assembled else 1)
-    return Printed(text, tuple(writer.fields), tuple(writer.not_compared.items()))
+    part = None
+    if parts and isinstance(whole, dict):
+        part = next((name for name, each in whole.items() if each is payload), None)
+    try:
+        return Printed(written(whole), parts, part, tuple(labels))
+    except Exception:  # noqa: BLE001  (code of the user's may raise anything)
+        noted: dict[str, str] = {}
+
+        def note(path: Path, kind: str) -> None:
+            if len(labels) > 1 and path and isinstance(path[0], int) and path[0] < len(labels):
+                path = (labels[path[0]], *path[1:])
+            own = path[1:] if part is not None and path[:1] == (part,) else path
+            names = ".".join(printable(str(name)) for name in own if not isinstance(name, int))
+            if len(noted) < MOST_FIELDS:
+                noted.setdefault(names, f"{kind} has no canonical form")
+
+        return Printed(comparable(whole, note), parts, part, tuple(labels), tuple(noted.items()))
 
 
 def selected(whole: object, labels: Sequence[str]) -> Printed:
@@ -114,41 +151,36 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
 
     If it has no fields, *labels* name its parts: one by one for a list of that length, else all together.
     """
-    found = printed(whole)
+    one_by_one = isinstance(whole, list) and len(whole) == len(labels) > 1
+    found = printed(whole, labels=labels if one_by_one else (", ".join(labels),))
     content = whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else [whole]
     if all(part is None for part in content):
         found = found._replace(not_compared=((labels[0], "fingerprint= selects nothing from this payload"),))
-    if found.fields:
-        return found
-    if not (len(labels) > 1 and isinstance(whole, list) and len(whole) == len(labels)):
-        return found._replace(fields=((", ".join(labels), found.text),))
-    parts = [*zip(labels, map(printed, whole), strict=True)]
-    odd = [
-        (f"{label}.{path}".removesuffix("."), why) for label, part in parts for path, why in part.not_compared
-    ]
-    return found._replace(
-        fields=tuple((label, part.text) for label, part in parts),
-        not_compared=tuple(odd) or found.not_compared,
-    )
+    return found
 
 
-def fields_of(printed: Printed, token: str) -> Fields | None:
-    """Return the checksums for a row of *token*; None if there are no fields."""
-    if not printed.fields:
+def checksums(printed: Printed | None, token: str) -> bytes | None:
+    """
+    Return the checksums of the fields for a row of *token*: at most 128 bytes, without names and values.
+
+    None if there are no fields.
+    """
+    fields = [] if printed is None else printed.fields
+    if not fields:
         return None
     # Salted by token, so that equal values have different checksums in different rows.
     salt = crc32(token.encode())
-    entries = sorted([(_checksum(name, salt), _checksum(text, salt), name) for name, text in printed.fields])
-    stored = b"".join(
-        [(name << 16 | text).to_bytes(_ENTRY, "big") for name, text, _ in entries[:MOST_FIELDS]]
-    )
-    return Fields(tuple(entries), stored)
+    kept = sorted([(_checksum(name, salt), text) for name, text in fields])[:MOST_FIELDS]
+    return b"".join([(name << 16 | _checksum(text, salt)).to_bytes(_ENTRY, "big") for name, text in kept])
 
 
-def difference(stored: bytes | None, later: Fields | None) -> Difference:
-    """Return how *later* differs from the payload whose checksums are *stored* in the same token's row."""
-    if stored is None or later is None:
+def difference(stored: bytes | None, later: Printed | None, token: str) -> Difference:
+    """Return how *later* differs from the payload whose checksums are *stored* in the row of *token*."""
+    fields = [] if later is None else later.fields
+    if stored is None or not fields:
         return Difference()
+    salt = crc32(token.encode())
+    entries = [(_checksum(name, salt), _checksum(text, salt), name) for name, text in fields]
     kept = [
         (int.from_bytes(stored[at : at + 2], "big"), int.from_bytes(stored[at + 2 : at + 4], "big"))
         for at in range(0, len(stored) - _ENTRY + 1, _ENTRY)
@@ -156,12 +188,10 @@ def difference(stored: bytes | None, later: Fields | None) -> Difference:
     names, whole = {name for name, _ in kept}, set(kept)
     # A full row has no checksums of names after its last one.
     end = kept[-1][0] if len(kept) >= MOST_FIELDS else _SIXTEEN_BITS
-    found = {name for name, _, _ in later.entries}
+    found = {name for name, _, _ in entries}
     return Difference(
-        changed=tuple(
-            sorted(name for n, text, name in later.entries if n in names and (n, text) not in whole)
-        ),
-        new=tuple(sorted(name for n, _, name in later.entries if n not in names and n <= end)),
+        changed=tuple(sorted(name for n, text, name in entries if n in names and (n, text) not in whole)),
+        new=tuple(sorted(name for n, _, name in entries if n not in names and n <= end)),
         missing=sum(name not in found for name, _ in kept),
     )
 
@@ -196,62 +226,25 @@ def _checksum(text: str, salt: int) -> int:
     return crc32(text.encode("utf-8", "surrogatepass"), salt) & _SIXTEEN_BITS
 
 
-class _Writer:
-    """Writes the canonical text of a value, and collects its fields."""
-
-    __slots__ = ("_payload", "fields", "not_compared")
-
-    def __init__(self, payload: object) -> None:
-        self._payload = payload
-        self.fields: list[tuple[str, str]] = []
-        self.not_compared: dict[str, str] = {}
-
-    def text(self, value: object, levels: int, label: str | None = None, prefix: str = "") -> str:
-        """Return the text of *value*; collect its fields *levels* down, named under *prefix*, or itself."""
-        kind = type(value)
-        if kind is str:
-            text = encode_basestring(value)  # type: ignore[arg-type]  # a str
-        elif kind is int and abs(value) < LARGE:  # type: ignore[arg-type]  # an int
-            text = repr(value)
-        elif kind is bool or value is None:
-            text = _CONSTANTS[value]  # type: ignore[index]  # one of these
-        elif levels and kind is dict and _is_plain(value):  # type: ignore[arg-type]  # a dict
-            return self._object(value, levels - 1, prefix)  # type: ignore[arg-type]  # a dict
-        elif levels and kind not in NEVER_WRAPS and (inner := unwrapped(value)) is not value:
-            return self.text(inner, levels, label, prefix)
-        else:
-            text = self._written(value, prefix)
-        if label is not None:
-            self.fields.append((label, text))
-        return text
-
-    def _written(self, value: object, prefix: str) -> str:
-        """Return the canonical text of *value*, whose parts are named under *prefix*; note what has none."""
-
-        def note(path: Path, kind: str) -> None:
-            names = [printable(str(name)) for name in path if not isinstance(name, int)]
-            if len(self.not_compared) < MOST_FIELDS:
-                path_of_ignore = (prefix + ".".join(names)).removesuffix(".")
-                self.not_compared.setdefault(path_of_ignore, f"{kind} has no canonical form")
-
-        try:
-            return written(value)
-        except Exception:  # noqa: BLE001  (code of the user's may raise anything)
-            return comparable(value, note)
-
-    def _object(self, value: dict[str, object], levels: int, prefix: str) -> str:
-        texts = []
-        for name in sorted(value):
-            each = value[name]
-            label = prefix + name
-            inside = "" if each is self._payload else f"{label}."
-            texts.append(f"{encode_basestring(name)}:{self.text(each, levels, label, inside)}")
-        return f"{{{','.join(texts)}}}"
+# Numbers stay text: what they mean does not matter here, and Python refuses to read the longest. `raw_decode`
+# is this scanner within two more calls, some twenty times a payload.
+_scan: Final[Callable[[str, int], tuple[Any, int]]] = JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
 
 
-def _is_plain(names: Iterable[object]) -> bool:
-    """Return whether the canonical form leaves all *names* as they are, without escape or tag."""
-    return all(type(name) is str and not name.startswith(MARK) for name in names)
+def _is_object(text: str, at: int) -> bool:
+    """Whether a plain object begins at *at* in *text*. A tag's name, and an escaped one, are the first."""
+    return text[at] == "{" and not text.startswith('{"\\u0000', at)
+
+
+def _elements(text: str) -> list[str]:
+    """Return the text of each element of *text*, canonical; none unless it is a list."""
+    found: list[str] = []
+    at = 1
+    while text[0] == "[" and text[at] != "]":
+        start = at + (text[at] == ",")
+        _, at = _scan(text, start)
+        found.append(text[start:at])
+    return found
 
 
 # -- leaving out

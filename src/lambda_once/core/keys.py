@@ -39,6 +39,8 @@ _UNSEEN: Final = object()
 _MAY_BE_EMPTY: Final = (str, dict, list, tuple, bytes, set, frozenset, Mapping)
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*")
+"""What RFC 3986 leaves as it is: most keys, and quick to tell."""
 
 
 # -- selecting
@@ -298,4 +300,4 @@ def whole_digits(value: object) -> str | None:
 
 
 def _encoded(value: str) -> str:
-    return quote(value, safe="", errors="surrogatepass")
+    return value if _UNRESERVED.fullmatch(value) else quote(value, safe="", errors="surrogatepass")

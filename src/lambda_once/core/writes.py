@@ -55,8 +55,6 @@ class Acquire(NamedTuple):
     """A row was seen: the store may skip the try that requires no row. Not a condition."""
     likely: bool = False
     """A row probably exists: the store may read it during the try. Not a condition."""
-    fields: bytes | None = None
-    """The payload's checksums (`core.fields`). Not a condition."""
     caller: str | None = None
     """The mark of the presented credential, with the attempt id as salt. Not a condition."""
     trace: str | None = None
@@ -187,6 +185,8 @@ class Write:
     """The row's decisions, this one last. Empty for writes of an attempt, which keep the row's decisions."""
     parts_written: int = 0
     """How many parts of a large result, from the first, earlier tries have written. Not a condition."""
+    fields: bytes | None = None
+    """The checksums of the payload's fields (`core.fields`), which a completion leaves. Not a condition."""
 
     def __post_init__(self) -> None:
         if (self.id is not None) is not isinstance(self.change, End):
@@ -289,6 +289,7 @@ def after_write(record: Record | None, write: Write) -> Record | None:
                 stored=stored_form(result),
                 error=error,
                 generation=None,
+                fields=write.fields,
             )
         case Hold(error):
             return row._replace(state=State.HELD, actual_completion=write.now, error=error)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.canonical import readable
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import ATTRIBUTES, Fields, Printed, fields_of, printed, selected, without
+from lambda_once.core.fields import ATTRIBUTES, Printed, printed, selected, without
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
-from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error
+from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error, unchanged
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
@@ -60,8 +60,6 @@ class Identification(NamedTuple):
     hashed: Printed | None = None
     """The canonical text that the fingerprint hashes; None: there is no fingerprint."""
     fingerprint: str | None = None
-    fields: Fields | None = None
-    """The fields of the payload; the row keeps their checksums."""
     presented: Presented | None = None
     """The credential of the request, compared with that of a duplicate; None: nothing is compared."""
     error: Exception | None = None
@@ -93,9 +91,11 @@ class Identifier(NamedTuple):
     @property
     def name(self) -> str:
         """The name in the token. Two functions of one name in two Lambdas share no tokens by accident."""
+        return self._named(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
+
+    def _named(self, function: str | None) -> str:
         name = self.settings.name
         if name is None:
-            function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
             return f"{function}.{self.default_name}" if function else self.default_name
         return name if isinstance(name, str) else token_name(name)
 
@@ -108,13 +108,16 @@ class Identifier(NamedTuple):
         arguments: tuple[object, ...] = (),
         redelivery: Redelivery = Redelivery.ANY,
         seen: object = NOTHING,
+        separate: bool = True,
+        stored_of: Callable[[Any], Any] = unchanged,
     ) -> Call | None:
         """
         Return the call of *unit*; *given*: that of a function, with these arguments.
 
         None: its key selects nothing, and ``without_key="run"`` lets it run without a token.
 
-        *seen* is what a history is asked about, by default that argument.
+        *seen* is what a history is asked about, by default that argument. *separate* and *stored_of* are the
+        call's.
 
         Raises `KeyMissing` if key or scope selects nothing, and `Misconfigured`; has reported both, unless
         the unit is a record.
@@ -122,7 +125,7 @@ class Identifier(NamedTuple):
         environment = self.runtime.environment()
         if environment.disabled:
             invocation.tally.count("disabled")
-        name = self.name
+        name = self._named(environment.function)
         found = self.identify(unit, given, environment.service, name)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
@@ -147,7 +150,7 @@ class Identifier(NamedTuple):
             codec=self.codec,
             invocation=invocation,
             fingerprint=found.fingerprint,
-            fields=found.fields,
+            hashed=found.hashed,
             presented=found.presented,
             delivery=unit.delivery,
             arguments=arguments,
@@ -157,6 +160,8 @@ class Identifier(NamedTuple):
             error_in=self.error_in,
             receiver=self.receiver,
             keep=self.settings.keep or FOR_QUEUES,
+            separate=separate,
+            stored_of=stored_of,
         )
 
     def runs_without(self, error: Exception) -> bool:
@@ -226,7 +231,7 @@ class Identifier(NamedTuple):
         ignore = self.settings.ignore
         payload = without(unit.payload, ignore) if ignore else unit.payload
         key_from, presented = self._key_from(unit), unit.presented
-        key = scope = fingerprint = fields = None
+        key = scope = fingerprint = None
         found = ""
         try:
             key = self._key(unit, key_from, payload, argument)
@@ -235,12 +240,12 @@ class Identifier(NamedTuple):
             found = token(service, name, scope, key)
             hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
             if hashed is not None:
-                fields, fingerprint = fields_of(hashed, found), hashed.fingerprint
+                fingerprint = hashed.fingerprint
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
             if unit.unread is not None and isinstance(error, KeyMissing):
                 error = KeyMissing(f"{unit.unread} {error}")
             return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
-        return Identification(key_from, payload, key, scope, found, hashed, fingerprint, fields, presented)
+        return Identification(key_from, payload, key, scope, found, hashed, fingerprint, presented)
 
     def _key_from(self, unit: Unit) -> KeyFrom:
         if self.settings.key is not None or unit.is_keyed:
@@ -300,12 +305,12 @@ class Identifier(NamedTuple):
 
     def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
-        assembled, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
+        parts, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
         attributes = self._attributes(unit, key_from) if unit.attributes else {}
         if attributes:
-            parts = whole if assembled and isinstance(whole, dict) else {"body": whole}
-            whole, assembled = {**parts, ATTRIBUTES: attributes}, True
-        return printed(whole, payload, assembled=assembled)
+            whole = whole if parts and isinstance(whole, dict) else {"body": whole}
+            whole, parts = {**whole, ATTRIBUTES: attributes}, True
+        return printed(whole, payload, parts=parts)
 
 
 def seen(unit: Unit, value: object) -> object:

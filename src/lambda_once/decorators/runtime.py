@@ -46,6 +46,8 @@ class Environment(NamedTuple):
     service: str
     """The first part of every token."""
     disabled: bool
+    function: str | None
+    """The name of the Lambda function."""
 
 
 class Start(Enum):
@@ -133,7 +135,8 @@ class Runtime:
             return known[1]
         service = self._service or os.environ.get(SERVICE_VARIABLE) or NO_SERVICE
         word = os.environ.get("LAMBDA_ONCE_DISABLED", "")
-        environment = Environment(service, boolean("LAMBDA_ONCE_DISABLED", word) is True)
+        function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
+        environment = Environment(service, boolean("LAMBDA_ONCE_DISABLED", word) is True, function)
         self._known = None if invocation is None else (invocation, environment)
         return environment
 

@@ -11,7 +11,8 @@ import math
 import threading
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -35,6 +36,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
+
+
+@cache
+def _errors() -> Any:
+    """Import what needs botocore: an import in a function costs at each call."""
+    return import_module("lambda_once.dynamodb.errors")
+
 
 _LOG = logging.getLogger(__name__)
 W = TypeVar("W")
@@ -106,8 +114,7 @@ class Transport:
 
         Raises botocore's exception of the last try; *failed* is called with the earlier ones.
         """
-        from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient
-
+        errors = _errors()
         send = partial(self._exchanged, operation)
         made: dict[bool, Tries] = {}  # at the first failure of a kind: nearly all requests have none
         tried = 0
@@ -116,11 +123,11 @@ class Transport:
             asked = deadline.clock.now()
             try:
                 answer = self._sent(send, arguments, deadline, asked)
-            except Caught as error:
+            except errors.Caught as error:
                 self._hear(operation, getattr(error, "response", None), asked, tried, error)
-                if not is_transient(error):
+                if not errors.is_transient(error):
                     raise
-                waits = self.is_patient and code_of(error) in THROTTLED
+                waits = self.is_patient and errors.code_of(error) in errors.THROTTLED
                 if waits not in made:
                     made[waits] = Tries(deadline.within(PATIENCE), None) if waits else Tries(deadline)
                 if not made[waits].again(asked):
@@ -153,10 +160,7 @@ class Transport:
 
     def _exchanged(self, operation: str, /, **arguments: Any) -> Any:
         """Send one request. Raises CrossedResponse for the response of another one."""
-        from botocore.exceptions import ClientError
-
-        from lambda_once.dynamodb.errors import CrossedResponse
-
+        errors = _errors()
         client = self._connected()
         send = getattr(client, operation)
         try:
@@ -165,7 +169,7 @@ class Transport:
                 answer = as_asked(arguments, answer)
             if self.is_answer(arguments, answer):
                 return answer
-        except ClientError as error:
+        except errors.ClientError as error:
             if self.is_answer(arguments, error.response):
                 raise
         except self.unreadable:  # botocore's parser fails on the body of another operation
@@ -173,7 +177,7 @@ class Transport:
                 raise
         if self._is_own:  # the next response on that connection would be another request's, too
             client.close()
-        raise CrossedResponse
+        raise errors.CrossedResponse
 
     def _sent(
         self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline, now: datetime

@@ -510,7 +510,6 @@ def acquisition_by(
         delivery=call.delivery,
         known=known,
         likely=known or call.redelivered,
-        fields=None if call.fields is None else call.fields.stored,
         caller=None if call.presented is None else call.presented.mark(attempt_id),
     )
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lambda_once.core.codec import Codec
-    from lambda_once.core.fields import Fields
+    from lambda_once.core.fields import Printed
     from lambda_once.core.lifecycle import Presented
     from lambda_once.engine.history import Guard
     from lambda_once.observability.traces import Segment
@@ -198,8 +198,8 @@ class Call(NamedTuple):
     invocation: Invocation
     fingerprint: str | None = None
     """The hash of its payload, compared with that of a row of the same token; None: it is not compared."""
-    fields: Fields | None = None
-    """The fields of its payload; the row keeps their checksums."""
+    hashed: Printed | None = None
+    """What its fingerprint hashes; a complete row keeps checksums of the fields in it."""
     presented: Presented | None = None
     """The credential of the request, compared with that of the row's; None: nothing is compared."""
     delivery: str | None = None

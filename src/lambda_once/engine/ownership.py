@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.fields import checksums
 from lambda_once.core.lifecycle import OnLapse, Record
 from lambda_once.core.writes import (
     Acquire,
@@ -133,7 +134,8 @@ class Ownership:
 def written_by(call: Call, attempt_id: str, change: Change, now: datetime) -> Write:
     """Return *change* as a write of the attempt *attempt_id*, with a write id if it ends the attempt."""
     ttl = ttl_after(change, call, now)
-    return Write(call.token, Holder(attempt_id), change, now, ttl, new_write_id(change))
+    fields = checksums(call.hashed, call.token) if isinstance(change, Complete) else None
+    return Write(call.token, Holder(attempt_id), change, now, ttl, new_write_id(change), fields=fields)
 
 
 def ttl_after(change: Change, call: Call, now: datetime) -> int | None:

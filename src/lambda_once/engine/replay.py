@@ -175,7 +175,7 @@ class Replayer:
                 kind: Callable[..., OnceError] = OtherCaller
                 message = f"{at} {_other_caller(call)}"
             case Course.KEY_REUSED:
-                found = difference(record.fields, call.fields)
+                found = difference(record.fields, call.hashed, call.token)
                 kind = partial(KeyReused, fields=found.named, hidden=_is_shared(call, record))
                 attribute = next((each for each in found.named if each.startswith(ATTRIBUTES)), None)
                 write = "" if attribute is None else f', ignore=("{attribute}",)'

@@ -113,7 +113,7 @@ class Tally:
     __slots__ = ("_counts", "_lock", "has_started", "interrupted")
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._counts: dict[str, int] = {}
         self._lock = Lock()
         self.interrupted: BaseException | None = None
         """A SystemExit, KeyboardInterrupt or the like, raised once the tokens in progress are finished."""
@@ -132,14 +132,13 @@ class Tally:
 
     def count(self, metric: str) -> None:
         with self._lock:
-            self._counts[metric] += 1
+            self._counts[metric] = self._counts.get(metric, 0) + 1
             self.has_started = self.has_started or metric == Event.ACQUIRED.metric
 
     def drain(self) -> dict[str, int]:
         """Return what was counted since the last time, each count once."""
         with self._lock:
-            counts = dict(self._counts)
-            self._counts.clear()
+            counts, self._counts = self._counts, {}
         return counts
 
 
@@ -166,6 +165,8 @@ class Reporter:
         self._given_logger = logger
         self._logger: logging.Logger | None = None
         self._tracer = tracer
+        self._target: Target | None = None
+        """Where documents go, once the first is written."""
         self._hooks = tuple(hooks)
         self._known: set[Hashable] = set()
         self._firsts: Counter[Hashable] = Counter()
@@ -229,7 +230,9 @@ class Reporter:
     def measure(self, values: Mapping[str, float]) -> None:
         """Write one metrics document of *values*, zeros too; units are those of `UNITS`."""
         try:
-            write_metrics(values, self._metrics, self._service_name())
+            if self._target is None:
+                self._target = target_of(self._metrics, self._service_name())
+            write_metrics(values, self._target)
         except Exception as error:  # noqa: BLE001 - a metric must not decide an outcome
             self._failed("metrics", error)
 
@@ -317,10 +320,9 @@ def _write(logger: logging.Logger, details: Details, exception: BaseException | 
     place = (here.co_filename, here.co_firstlineno)
     # With arguments, Powertools' formatter takes the message for text. It would try to read JSON otherwise.
     text = (details.event.value, _ARGUMENTS)
-    fields = details.fields()
-    logger.handle(
-        logger.makeRecord(logger.name, level, *place, *text, exc_info, func=here.co_name, extra=fields)
-    )
+    record = logger.makeRecord(logger.name, level, *place, *text, exc_info, func=here.co_name)
+    vars(record).update(details.fields())  # as `extra` does, which checks each name every time
+    logger.handle(record)
 
 
 def _failure(part: str, error: Exception) -> Details:
@@ -406,22 +408,40 @@ class Namespaced(Protocol):
     def namespace(self) -> str | None: ...
 
 
-def write_metrics(counts: Mapping[str, float], metrics: Namespaced | None, service: str) -> None:
+class Target(NamedTuple):
+    """What all documents of an environment have in common."""
+
+    disabled: bool
+    """Whether Powertools' metrics are disabled: then none is written."""
+    namespace: str
+    service: str
+    function: str
+
+
+def target_of(metrics: Namespaced | None, service: str) -> Target:
     """
-    Write *counts*, of which there is at least one, as one document on standard output.
+    Return where documents go, which the environment variables say: to read these is slow.
 
     The namespace is that of the user's *metrics*, else POWERTOOLS_METRICS_NAMESPACE, else LambdaOnce; the
-    dimensions are ``service`` and ``function``. The user's Metrics keeps what it has pending. Nothing is
-    written where Powertools' metrics are disabled.
+    dimensions are ``service`` and ``function``.
     """
     from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 
-    if is_metrics_disabled():
-        return
     theirs = getattr(metrics, "namespace", None)  # a provider of the user's may have none
     namespace = theirs or os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or OWN_NAMESPACE
     function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or OUTSIDE_LAMBDA
-    document = embedded(counts, namespace, service, function, epoch_milliseconds(SystemClock().now()))
+    return Target(is_metrics_disabled(), namespace, service, function)
+
+
+def write_metrics(counts: Mapping[str, float], target: Target) -> None:
+    """
+    Write *counts*, of which there is at least one, as one document on standard output.
+
+    The user's Metrics keeps what it has pending.
+    """
+    if target.disabled:
+        return
+    document = embedded(counts, *target[1:], epoch_milliseconds(SystemClock().now()))
     # One write: `print` lets another thread's line in before the line break.
     sys.stdout.write(document + "\n")
     sys.stdout.flush()

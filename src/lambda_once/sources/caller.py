@@ -158,14 +158,14 @@ def _is_no_name(value: object) -> bool:
     return value is False or is_nothing(value) or (isinstance(value, float) and isnan(value))
 
 
-_VISIBLE: Final = re.compile(r"[!-~]")
+_VISIBLE: Final = r"[!-~]"
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and a symbol that are drawn as nothing: fillers of Hangul, and Braille without dots."""
 
 
 def _is_invisible(text: str) -> bool:
     """Whether *text* has only separators, controls, marks without a base, and what is drawn as nothing."""
-    if _VISIBLE.search(text):
+    if re.search(_VISIBLE, text):
         return False
     from unicodedata import category  # a large library, for names that are not ASCII
 
@@ -259,6 +259,8 @@ def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented |
 def cookies_of(event: Mapping[str, object], headers: Values) -> Mapping[str, str]:
     """Return the cookies of *event* by name, the first of each; payload 2.0 has them beside the headers."""
     listed = event.get("cookies")
+    if not listed and "cookie" not in headers:
+        return {}
     texts = listed if isinstance(listed, list) else headers.get("cookie", ())
     found: dict[str, str] = {}
     for pair in ";".join(map(str, texts)).split(";"):
@@ -289,7 +291,7 @@ _IAM: Final = (
 _VERIFIED: Final = (*_JWT, *_IAM)
 _LATTICE_IAM: Final = "AWS_IAM"
 """The one type of identity whose principal VPC Lattice has verified."""
-_SEMICOLON: Final = re.compile(r"(?<!\\);")
+_SEMICOLON: Final = r"(?<!\\);"
 """Lattice escapes those in a value by a backslash."""
 
 
@@ -324,7 +326,7 @@ def _of_lattice(event: Mapping[str, object], headers: Values) -> Name | None:
     fields = [
         (name.strip(), content.strip())
         for header in headers.get("x-amzn-lattice-identity", ())
-        for name, _, content in (part.partition("=") for part in _SEMICOLON.split(header))
+        for name, _, content in (part.partition("=") for part in re.split(_SEMICOLON, header))
     ]
     principals = [content for name, content in fields if name == "Principal"]
     types = {content for name, content in fields if name == "Type"}
@@ -347,8 +349,10 @@ def _certificate(context: object, headers: Values) -> list[Name]:
             for part in ("issuer", "subject")
         ]
     else:
-        places = (_member(_member(context, name), "clientCert") for name in ("identity", "authentication"))
-        certificate = next(filter(None, places), None)
+        certificate = _member(_member(context, "identity"), "clientCert")
+        certificate = certificate or _member(_member(context, "authentication"), "clientCert")
+        if certificate is None:
+            return []
         found = [_member(certificate, name) for name in ("issuerDN", "subjectDN")]
     named = any(isinstance(each, str) and each for each in found)
     return [Name(Origin.CERTIFICATE, tuple(found))] if named else []
@@ -401,7 +405,7 @@ class _Credential(NamedTuple):
 
 
 # Each request has another value (AWS SigV4 and SigV4a, RFC 5849, RFC 7616, Hawk, HTTP signatures).
-_SIGNING: Final = re.compile(r"aws4-.*|oauth|digest|hawk|hmac(-.*)?|signature", re.IGNORECASE)
+_SIGNING: Final = r"aws4-.*|oauth|digest|hawk|hmac(-.*)?|signature"
 
 _NOTHING_BESIDE: Final = "nothing"
 """What is compared if nothing was sent beside a principal; a credential begins with its origin and NUL."""
@@ -418,17 +422,21 @@ NO_VALUE: Final = frozenset({"", "null", "undefined"})
 
 
 def _authorization(headers: Values) -> _Credential | None:
+    if "authorization" not in headers:
+        return None
     values = _authorizations(headers)
     if len(values) > 1:
         raise MalformedRequest("The header Authorization was sent with different values: send one.")
     for scheme, text in values:
-        if not _SIGNING.fullmatch(scheme):
+        if not re.fullmatch(_SIGNING, scheme, re.IGNORECASE):
             return _of_authorization(scheme, text)
     return None
 
 
 def _api_key(headers: Values) -> _Credential | None:
-    keys = tuple(key for key in headers.get("x-api-key", ()) if key.strip().lower() not in NO_VALUE)
+    if "x-api-key" not in headers:
+        return None
+    keys = tuple(key for key in headers["x-api-key"] if key.strip().lower() not in NO_VALUE)
     return _opaque(Origin.API_KEY, *keys) if keys else None
 
 
@@ -527,7 +535,7 @@ CONSTANTS: Final = frozenset({"user", "me", "user|a1b2c3d4"})
 _OF_GATEWAY: Final = frozenset({"principalId", "integrationLatency"})
 _LISTED: Final = 10
 """Most names of a context that a log line lists."""
-_UNQUOTED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNQUOTED: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 """A name that JMESPath reads without quotes."""
 
 
@@ -577,7 +585,7 @@ class AuthorizerContext(NamedTuple):
 
 def _as_caller(path: str, name: str) -> str:
     """Return ``caller=`` with the expression that selects *name* below *path*, as it is written in Python."""
-    if _UNQUOTED.fullmatch(name):
+    if re.fullmatch(_UNQUOTED, name):
         return f'caller="{path}.{name}"'
     return f"caller={f'{path}.{json.dumps(name)}'!r}"
 

@@ -105,7 +105,7 @@ MOST_ENVELOPES: Final = 4
 
 EMPTY: Final = Unit(None)
 """A unit before it is read."""
-_MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
+MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
 
 
 class Parsed(dict[str, Any]):
@@ -239,7 +239,7 @@ def s3_content(event: object) -> object:
 def at(value: object, *path: str) -> object:
     """Return the value under *path* in *value*; None if there is none."""
     for name in path:
-        if not isinstance(value, _MAPPINGS):
+        if not isinstance(value, MAPPINGS):
             return None
         value = value.get(name)
     return value

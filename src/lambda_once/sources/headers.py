@@ -37,9 +37,8 @@ _BARE_ITEM: Final = "|".join(
         r'%"(?:[\x20-\x21\x23-\x24\x26-\x7e]|%[0-9a-f]{2})*"',  # a display string (3.3.8)
     )
 )
-_ITEM: Final = re.compile(rf"({_STRING})(?:; *[a-z*][a-z0-9_.*-]*(?:=(?:{_BARE_ITEM}))?)*", re.ASCII)
+_ITEM: Final = rf"({_STRING})(?:; *[a-z*][a-z0-9_.*-]*(?:=(?:{_BARE_ITEM}))?)*"
 """A string and its parameters (3.1.2), which have no meaning here."""
-_PRINTABLE: Final = re.compile(r"[\x20-\x7e]*")
 
 
 def header_key(headers: Mapping[str, tuple[str, ...]]) -> str | None:
@@ -67,10 +66,10 @@ def has_key(event: Mapping[str, object]) -> bool:
 
 
 def _unquoted(value: str) -> str | None:
-    if not _PRINTABLE.fullmatch(value):
+    if not (value.isascii() and value.isprintable()):
         _refuse("has characters that are not printable ASCII")
     if value.startswith('"'):
-        item = _ITEM.fullmatch(value)
+        item = re.fullmatch(_ITEM, value, re.ASCII)
         if item is None:
             _refuse("starts with a quote but is not a quoted string of RFC 9651")
         value = re.sub(r"\\(.)", r"\1", item[1][1:-1])

@@ -33,7 +33,7 @@ from lambda_once.decorators.handlers import apply_on_replay, execute, handler_li
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one
-from lambda_once.engine.invocation import Receiver
+from lambda_once.engine.invocation import Receiver, unchanged
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
@@ -49,7 +49,6 @@ from lambda_once.sources.headers import (
     header_values,
     items_of,
 )
-from lambda_once.sources.problems import Problem, problem_for
 from lambda_once.sources.source import Source, misplaced, source_of
 
 if TYPE_CHECKING:
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.settings import Settings
+    from lambda_once.sources.problems import Problem
 
 # ------------------------------------------------------------------ reading
 
@@ -99,17 +99,17 @@ def kind_of(event: object) -> Kind:
     source = source_of(event)
     if source is not Source.HTTP:
         raise misplaced("once.api_gateway", source, event)
-    match event:
-        case {"requestContext": {"elb": elb}, **others} if elb is not None:
-            return Kind.ALB if others.get("multiValueHeaders") is None else Kind.ALB_MULTI
-        case {"raw_path": path} if path is not None:
-            return Kind.LATTICE
-        case {"requestContext": {"serviceArn": arn}} if arn is not None:
-            return Kind.LATTICE_V2
-        case {"requestContext": {"http": http, **context}} if http is not None:
-            return Kind.FUNCTION_URL if ".lambda-url." in str(context.get("domainName")) else Kind.HTTP
-        case _:
-            return Kind.REST
+    fields: Any = event
+    context: Any = fields.get("requestContext") or {}
+    if context.get("elb") is not None:
+        return Kind.ALB if fields.get("multiValueHeaders") is None else Kind.ALB_MULTI
+    if fields.get("raw_path") is not None:
+        return Kind.LATTICE
+    if context.get("serviceArn") is not None:
+        return Kind.LATTICE_V2
+    if context.get("http") is not None:
+        return Kind.FUNCTION_URL if ".lambda-url." in str(context.get("domainName")) else Kind.HTTP
+    return Kind.REST
 
 
 def method_of(event: Mapping[str, Any]) -> str:
@@ -182,6 +182,8 @@ def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]
     raw = of_path or event.get("rawQueryString")
     if isinstance(raw, str):
         found: dict[str, list[str]] = {}
+        if not raw:
+            return found
         # Bytes that are not UTF-8 stay what they are: under errors="replace" %ff and %fe would be one value.
         for name, value in parse_qsl(raw, keep_blank_values=True, errors="surrogateescape"):
             found.setdefault(name, []).append(value)
@@ -218,7 +220,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 STORED_BELOW = 400
 MOST_PATHS = 32
 """Paths that are named in the log for each decorator, where routes take any path."""
-_ANY_PATH: Final = re.compile(r"\+}|\.[+*]")
+_ANY_PATH: Final = r"\+}|\.[+*]"
 """In the route of a gateway `{proxy+}`, in one of an Event Handler an expression."""
 
 
@@ -298,16 +300,14 @@ class HttpIdentifier:
             return None
         warning = found.caller.warning
         identifier = self.of_kind(kind, found.keep)
-        if warning is not None:
-            self.runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier.name)
-        call = identifier.call(found.unit, invocation, arguments=(event,))
-        if call is None:
-            return None
         separate = warning is None and found.caller is not NO_CALLER
-        if not found.hashed:
-            return call if separate else call._replace(separate=False)
-        kept = partial(self._stored_of, identifier, found, route or route_of(event))
-        return call._replace(separate=separate, stored_of=kept)
+        kept: Callable[[Any], Any] = unchanged
+        if found.hashed:
+            kept = partial(self._stored_of, identifier, found, route or route_of(event))
+        call = identifier.call(found.unit, invocation, arguments=(event,), separate=separate, stored_of=kept)
+        if warning is not None and call is not None:
+            self.runtime.reporter.warn_once(Event.UNSCOPED, warning, call.name)
+        return call
 
     def _warn_if_keyed(self, event: Mapping[str, Any], kind: Kind, method: str, route: str | None) -> None:
         """Report *event*, of a *method* that is not protected, if its client relies on a key."""
@@ -346,7 +346,7 @@ class HttpIdentifier:
 
         Clients invent paths, so only the first `MOST_PATHS` are distinguished.
         """
-        if route is not None and route != "$default" and not _ANY_PATH.search(route):
+        if route is not None and route != "$default" and not re.search(_ANY_PATH, route):
             return printable(route)
         place = printable(path)
         if len(self._paths) < MOST_PATHS:
@@ -448,6 +448,8 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
 
 def problem_of(settings: Settings, error: OnceError) -> Problem:
     """Return the problem document for *error*, passed through ``problem=``."""
+    from lambda_once.sources.problems import problem_for  # most invocations have none
+
     problem = problem_for(error)
     return problem if settings.problem is None else settings.problem(problem)
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.envelopes import Parsed, at, is_eventbridge
+from lambda_once.sources.envelopes import MAPPINGS, Parsed, at, is_eventbridge
 from lambda_once.sources.services import NAMES, service_of
 
 
@@ -104,25 +104,42 @@ def _is_model_of_aws(kind: type) -> bool:
 
 def source_of(event: object) -> Source:
     """Return the source of *event*; a direct invocation if no other matches."""
-    match event:
-        case {"Records": [first, *_]}:
-            return _named_by(first, _OF_RECORD)
-        case {"eventSource": str(name)} if name in _OF_EVENT:
-            return _OF_EVENT[name]
-        case {"type": "REQUEST" | "TOKEN", "methodArn": str()} | {"type": "REQUEST", "routeArn": str()}:
-            return Source.AUTHORIZER
-        case {"requestContext": {"connectionId": str()}}:
-            return Source.WEBSOCKET
-        case {"requestContext": {"elb": _} | {"http": _}} | {"requestContext": Mapping(), "httpMethod": _}:
-            return Source.HTTP
-        case {"raw_path": str(), "method": str()} | {
-            "requestContext": {"serviceArn": str()},
-            "method": str(),
-        }:
-            return Source.HTTP  # VPC Lattice, event structure versions 1 and 2
-        case [first, *_] if (source := named_source(first)) in PIPED:
-            return source
+    if isinstance(event, list | tuple):
+        source = named_source(event[0]) if event else Source.DIRECT
+        return source if source in PIPED else Source.DIRECT
+    if not isinstance(event, MAPPINGS):
+        return Source.DIRECT
+    records, name = event.get("Records"), event.get("eventSource")
+    if isinstance(records, list | tuple) and records:
+        return _named_by(records[0], _OF_RECORD)
+    if isinstance(name, str) and name in _OF_EVENT:
+        return _OF_EVENT[name]
+    if _is_authorizer(event):
+        return Source.AUTHORIZER
+    context = event.get("requestContext")
+    if isinstance(context, MAPPINGS) and isinstance(context.get("connectionId"), str):
+        return Source.WEBSOCKET
+    if _is_request(event, context):
+        return Source.HTTP
     return Source.EVENTBRIDGE if is_eventbridge(event) else Source.DIRECT
+
+
+def _is_request(event: Mapping[str, Any], context: object) -> bool:
+    if isinstance(context, MAPPINGS):
+        if "http" in context or "elb" in context or "httpMethod" in event:
+            return True
+        if isinstance(context.get("serviceArn"), str) and "method" in event:
+            return True  # VPC Lattice, event structure 2
+    # VPC Lattice, event structure 1
+    return isinstance(event.get("raw_path"), str) and isinstance(event.get("method"), str)
+
+
+def _is_authorizer(event: Mapping[str, Any]) -> bool:
+    kind = event.get("type")
+    if kind not in ("REQUEST", "TOKEN"):
+        return False
+    is_of_lattice = kind == "REQUEST" and isinstance(event.get("routeArn"), str)
+    return is_of_lattice or isinstance(event.get("methodArn"), str)
 
 
 def named_source(record: object) -> Source:

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 Arguments = dict[str, Any]
 
+RESERVED = ("before", "error", "fields", "result", "status", "ttl", "write")
+"""Attributes of ours that need a placeholder (DynamoDB developer guide, "Reserved words"); no other does."""
+
 PART_MARGIN = 86_400
 """Seconds that a part outlives its row, because DynamoDB deletes expired items in any order."""
 
@@ -104,8 +107,8 @@ LONGER = " AND expectedCompletion < :new"
 
 # ------------------------------------------------------------------ acquire
 
-NONE = "none"
-"""Value of ``before`` if the token had no status: absent, released or finished."""
+_NONE: dict[str, str] = {"S": "none"}
+"""Value of ``before`` if the token had no status; the first acquisition of a token writes none."""
 
 
 def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
@@ -122,7 +125,7 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
     values |= {
         ":epoch_ms": {"N": str(epoch_milliseconds(acquisition.now))},
         ":one": {"N": str(1)},
-        ":before_": {"S": NONE},
+        ":before_": _NONE,
     }
     request = _update(table, acquisition.token, sets, removed, condition, values, extra=extra)
     return request | {"ReturnValues": GRANT}
@@ -134,18 +137,14 @@ def acquire_new(table: str, acquisition: Acquire, shards: int) -> Arguments:
 
     Nearly every acquisition meets no row, or a complete one: what a take-over needs is left out.
     """
-    sets = {
-        **acquired_attributes(acquisition, shards),
-        "fence": {"N": str(acquisition.first_fence)},
-        "before": {"S": NONE},
-        "generation": {"S": acquisition.attempt_id},
-    }
-    return _update(table, acquisition.token, sets, [], ABSENT, {}) | {"ReturnValues": GRANT}
+    sets = {**acquired_attributes(acquisition, shards), "fence": {"N": str(acquisition.first_fence)}}
+    extra = "generation = :attempt_"
+    return _update(table, acquisition.token, sets, [], ABSENT, {}, extra=extra) | {"ReturnValues": GRANT}
 
 
 def won(granted: Item) -> Won:
     """Return the answer for the row *granted*, which `acquire` returned."""
-    took_over = granted["before"]["S"].startswith(State.IN_PROGRESS.value)
+    took_over = granted.get("before", _NONE)["S"].startswith(State.IN_PROGRESS.value)
     return Won(int(granted["fence"]["N"]), took_over, generation=granted["generation"]["S"])
 
 
@@ -225,8 +224,10 @@ def changed_attributes(write: Write, shards: int) -> tuple[Item, list[str]]:
     sets, removed = _changed(write, shards)
     if write.id is not None:
         sets["write"] = {"S": write.id}
+    if write.fields is not None:
+        sets["fields"] = {"S": write.fields.hex()}
     if clears(write):
-        cleared = dict.fromkeys((*OUTCOME, "fields", "status", *removed))
+        cleared = dict.fromkeys((*OUTCOME, "status", *removed))
         removed = [name for name in cleared if name not in sets]
     if write.decisions:
         sets["decisions"] = decision_list(write.decisions)
@@ -307,7 +308,6 @@ def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
     row = {
         "lockToken": {"S": acquisition.token},
         "fence": {"N": str(acquisition.first_fence)},
-        "before": {"S": NONE},
         "generation": {"S": acquisition.attempt_id},
         **acquired_attributes(acquisition, shards),
     }
@@ -449,10 +449,13 @@ def _expression(
     sets: tuple[str, ...], removed: tuple[str, ...], condition: str, extra: str
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the update expression, and the placeholders in it and in *condition*, with their names."""
-    assignments = [f"#{name} = :{name}_" for name in sets] + ([extra] if extra else [])
+    assignments = [f"{_written(name)} = :{name}_" for name in sets] + ([extra] if extra else [])
     expression = f"SET {', '.join(assignments)}" if assignments else ""
     if removed:
-        expression = f"{expression} REMOVE {', '.join(f'#{name}' for name in removed)}".strip()
-    expressions = f"{condition} {extra}"
-    named = {*sets, *removed} | {name for name in ("before", "status", "ttl") if f"#{name}" in expressions}
-    return expression, tuple((f"#{name}", name) for name in sorted(named))
+        expression = f"{expression} REMOVE {', '.join(map(_written, removed))}".strip()
+    used = f"{expression} {condition}"
+    return expression, tuple((f"#{name}", name) for name in RESERVED if f"#{name}" in used)
+
+
+def _written(name: str) -> str:
+    return f"#{name}" if name in RESERVED else name

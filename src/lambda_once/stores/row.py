@@ -65,7 +65,8 @@ def _mark(text: str) -> str:
 
 def parse_stamp(text: str) -> datetime:
     """Read a time written by `core.clock.stamp`. Raises ValueError for anything else."""
-    return datetime.fromisoformat(text).astimezone(UTC)
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo is UTC else at.astimezone(UTC)
 
 
 class Type(NamedTuple):
@@ -89,7 +90,7 @@ WHOLE: Final = Type("N", str, read=int)
 BYTES: Final = Type("B", read=bytes)
 HEX: Final = Type("S", bytes.hex, read=bytes.fromhex)
 """Bytes as text: for one B in an answer, a client calls Python for every object in it."""
-_KINDS: Final = {"S": str, "N": str, "B": (bytes, bytearray)}
+_KINDS: Final[dict[str, Any]] = {"S": str, "N": str, "B": (bytes, bytearray)}
 """What the low-level client has under a letter."""
 
 
@@ -97,7 +98,7 @@ def _read(item: Attributes, name: str, kind: Type) -> Any:
     """Return the attribute *name* of *item*. Raises `MalformedRow` if it is missing or malformed."""
     try:
         found = item[name][kind.letter]
-        if isinstance(found, _KINDS[kind.letter]):  # type: ignore[arg-type]
+        if isinstance(found, _KINDS[kind.letter]):
             return found if kind.read is None else kind.read(found)
     except (KeyError, TypeError, ValueError, OverflowError):
         pass
@@ -139,11 +140,22 @@ ROW: Final = (
     Attribute("write", "write_id", ID, When.OUTCOME, shown=False),
     Attribute("delivery", "delivery", TEXT, When.ATTEMPT),
     Attribute("fingerprint", "fingerprint", TEXT, When.ATTEMPT),
-    Attribute("fields", "fields", HEX, When.ATTEMPT, shown=False),
+    Attribute("fields", "fields", HEX, When.OUTCOME, shown=False),
     Attribute("caller", "caller", MARK, When.ATTEMPT, shown=False),
     Attribute("trace", "trace", TEXT, When.ATTEMPT),
     Attribute("ttl", "ttl", WHOLE, When.ATTEMPT),
     Attribute("generation", "generation", TEXT, When.WORK, shown=False),
+)
+_PLAIN: Final = tuple(
+    (
+        each.name,
+        each.field,
+        each.type.letter,
+        _KINDS[each.type.letter],
+        each.type.read,
+        each.when is When.ALWAYS,
+    )
+    for each in ROW
 )
 ALWAYS: Final = tuple(each.name for each in ROW if each.when is When.ALWAYS)
 OPTIONAL: Final = tuple(each.name for each in ROW if each.when is When.ATTEMPT)
@@ -208,18 +220,13 @@ def _decision_map(decision: Decision) -> Item:
 def record_of(item: Attributes) -> Record:
     """Return the record of a row. Raises `Misconfigured` for a row that this package did not write."""
     try:
-        plain: dict[str, Any] = {
-            field: _read(item, name, kind)
-            for name, field, kind, when, _ in ROW
-            if when is When.ALWAYS or name in item
-        }
         return Record(
             token=_read(item, TOKEN, TEXT),
             state=_state(item),
             stored=_stored(item),
             error=_failure(item) if "error" in item else None,
             decisions=_decisions(item) if "decisions" in item else (),
-            **plain,
+            **_plain(item),
         )
     except MalformedRow as malformed:
         token = _name_of(item)
@@ -228,6 +235,22 @@ def record_of(item: Attributes) -> Record:
             "use a table that no other program writes to, or delete the row",
             token=token,
         ) from malformed
+
+
+def _plain(item: Attributes) -> dict[str, Any]:
+    """Return the plain attributes of *item* by field, as `_read` reads each: rows are read often."""
+    found: dict[str, Any] = {}
+    name = ""
+    try:
+        for name, field, letter, kinds, read, always in _PLAIN:
+            if always or name in item:
+                value = item[name][letter]
+                if not isinstance(value, kinds):
+                    raise MalformedRow(name)
+                found[field] = value if read is None else read(value)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise MalformedRow(name) from None
+    return found
 
 
 def shown(record: Record) -> dict[str, Any]:

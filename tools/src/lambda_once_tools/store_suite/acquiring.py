@@ -42,7 +42,7 @@ class Acquiring:
     @pytest.mark.parametrize("rule", RULES)
     def test_a_new_token_is_won(self, world: World, rule: OnLapse) -> None:
         """Without a row, one is written with every attribute of the acquisition."""
-        answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
+        answer = world.won(rule=rule, fingerprint="f", delivery="m-1")
         assert answer == Won(answer.fence, took_over=False, generation="a1")
         assert world.row() == Record(
             token=world.token,
@@ -54,7 +54,6 @@ class Acquiring:
             expected_completion=world.ends(),
             delivery="m-1",
             fingerprint="f",
-            fields=b"\0\1ab",
             ttl=int((world.ends() + KEEP).timestamp()) if rule is OnLapse.TAKE_OVER else None,
             generation="a1",
         )

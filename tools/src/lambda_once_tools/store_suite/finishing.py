@@ -188,8 +188,9 @@ class Finishing:
 
     def test_a_token_acquired_again_has_nothing_of_before(self, world: World) -> None:
         """Its earlier result, error, completion, delivery, fingerprint, fields, ttl and write are removed."""
-        world.won(fingerprint="f", fields=b"\0\1ab", delivery="m-1")
-        world.finish(Complete(Unavailable.UNAVAILABLE, BROKEN))
+        world.won(fingerprint="f", delivery="m-1")
+        world.send(world.write(Complete(Unavailable.UNAVAILABLE, BROKEN), fields=b"\0\1ab"))
+        assert world.row().fields == b"\0\1ab"
         world.clock.advance(KEEP.total_seconds() + 1)
         world.won("a2", rule=OnLapse.HOLD)
         row = world.row()

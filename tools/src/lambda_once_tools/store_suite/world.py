@@ -80,7 +80,6 @@ class World:
         rule: OnLapse = OnLapse.TAKE_OVER,
         seen: AsSeen | None = None,
         fingerprint: str | None = None,
-        fields: bytes | None = None,
         delivery: str | None = None,
         presented: Presented | None = None,
         trace: str | None = None,
@@ -98,7 +97,6 @@ class World:
             ttl=epoch_seconds(lease + KEEP) if mortal else None,
             fingerprint=fingerprint,
             delivery=delivery,
-            fields=fields,
             caller=None if presented is None else presented.mark(attempt),
             trace=trace,
         )
@@ -119,6 +117,7 @@ class World:
         by: Holder | Resolver | str = "a1",
         token: str | None = None,
         write: str | None = None,
+        fields: bytes | None = None,
     ) -> Write:
         """Return a write as the engine makes it under take_over; *write* is its id, by default a new one."""
         now = self.clock.now()
@@ -130,7 +129,8 @@ class World:
             case _:
                 ttl = epoch_seconds(now + KEEP)
         writer = Holder(by) if isinstance(by, str) else by
-        return Write(token or self.token, writer, change, now, ttl, write or new_write_id(change))
+        made = write or new_write_id(change)
+        return Write(token or self.token, writer, change, now, ttl, made, fields=fields)
 
     def finish(
         self, change: Change, by: Holder | Resolver | str = "a1", write: str | None = None
