@@ -305,7 +305,7 @@ class HttpIdentifier:
         if found.hashed:
             kept = partial(self._stored_of, identifier, found, route or route_of(event))
         call = identifier.call(found.unit, invocation, arguments=(event,), separate=separate, stored_of=kept)
-        if warning is not None:
+        if warning is not None and call is not None:
             self.runtime.reporter.warn_once(Event.UNSCOPED, warning, call.name)
         return call
 
