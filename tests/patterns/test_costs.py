@@ -21,7 +21,10 @@ MS = 1_795_169_520_000
 HOUR = timedelta(hours=1)
 Row = tuple[object, ...]
 BESIDE = {
-    "ledger.md": [["1", "1", "1", "1", "1", "10", "1 + 1"]],
+    "ledger.md": [
+        ["1", "1", "1", "1", "1", "10", "1 + 1"],
+        ["1,000", "8", "8", "8", "2", "87", "9 + 3"],
+    ],
     "ratchet.md": [
         ["put of 0.5 KB, nothing there", "1", "1"],
         ["the same again", "1", "1"],
