@@ -28,6 +28,7 @@ BESIDE = {
     "ratchet.md": [
         ["put of 0.5 KB, nothing there", "1", "1"],
         ["the same again", "1", "1"],
+        ["put of 4 KB in place of 0.5 KB", "1", "4"],
         ["put of 0.5 KB in place of 4 KB", "1", "4"],
         ["delete of 0.5 KB", "1", "1"],
         ["put of 4 KB over a tombstone", "1", "4"],
