@@ -64,7 +64,12 @@ def tried(pythons: Mapping[tuple[int, int], str]) -> list[Python]:
     ]
 
 
-def flaws(package: str, names: Iterable[str], size: int) -> list[str]:
+def dead_links(metadata: str) -> list[str]:
+    """Return the links and pictures of *metadata* that lead nowhere on a package index."""
+    return re.findall(r"\]\((?!https?:)[^)]+\)|src(?:set)?=\"(?!https?:)[^\"]+\"", metadata)
+
+
+def flaws(package: str, names: Iterable[str], size: int, metadata: str = "") -> list[str]:
     """Return what is wrong with a wheel of *package* that has the files *names* and *size* bytes."""
     listed = list(names)
     in_wheel = re.compile(rf"{package}/(.+\.py|py\.typed)$|{package}-[^/]+\.dist-info/")
@@ -75,6 +80,10 @@ def flaws(package: str, names: Iterable[str], size: int) -> list[str]:
     ]
     if f"{package}/py.typed" not in listed:
         found.append(f"{package}/py.typed is missing: type checkers would ignore the package")
+    found += [
+        f"METADATA has {link}, which leads nowhere: see requirements/readme.py"
+        for link in dead_links(metadata)
+    ]
     if size > LIMITS[package]:
         found.append(f"the wheel of {package} has {size:,} bytes; {LIMITS[package]:,} are allowed")
     return found
@@ -164,7 +173,9 @@ def _check(built: Path) -> tuple[Path, ...]:
     wrong = []
     for package, wheel in zip(LIMITS, wheels, strict=True):
         with zipfile.ZipFile(wheel) as archive:
-            wrong += flaws(package, archive.namelist(), wheel.stat().st_size)
+            (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+            told = archive.read(metadata).decode()
+            wrong += flaws(package, archive.namelist(), wheel.stat().st_size, told)
     if wrong:
         raise SystemExit("\n".join(wrong))
     _run(sys.executable, "-m", "twine", "check", "--strict", *built.iterdir())

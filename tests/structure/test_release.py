@@ -9,11 +9,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 from release import installed
-from release.dist import LIMITS, ROOT, TRIED, digests, flaws, tried, unready, write_sums
+from release.dist import LIMITS, ROOT, TRIED, dead_links, digests, flaws, tried, unready, write_sums
 from release.layer import LOCK, NEEDED, pack, strangers
 from release.sbom import differing
+from requirements.readme import placed
 from tests.versions import FAST, SDKS, minors
 
 WHEEL = (
@@ -45,6 +48,44 @@ def test_a_stray_file_is_named(stray: str) -> None:
     """Tests, bytecode, and whatever else is no module."""
     (flaw,) = flaws("lambda_once", (*WHEEL, stray), LIMITS["lambda_once"])
     assert flaw.startswith(f"{stray} is not part of the package")
+
+
+def test_a_dead_link_is_named() -> None:
+    """A package index has none of the repository's files; what leads elsewhere is let be."""
+    metadata = 'See [a](docs/a.md), [b](https://example.com/b), [c](#c) and <img src="docs/img/d.svg">.'
+    assert dead_links(metadata) == ["](docs/a.md)", "](#c)", 'src="docs/img/d.svg"']
+    assert len(flaws("lambda_once", WHEEL, LIMITS["lambda_once"], metadata)) == 3
+
+
+README = """[tried](#try-it), [page](docs/a.md#b), [AWS](https://aws.amazon.com)
+
+<picture>
+<source srcset="docs/img/dark.svg">
+<img alt="Scenes" src="docs/img/light.svg">
+</picture>
+
+End
+"""
+
+
+def test_the_readme_of_a_package_index_has_no_dead_links() -> None:
+    """With an address, links and pictures lead there; without one, links are text and pictures are left out."""
+    assert placed(README, None) == "tried, page, [AWS](https://aws.amazon.com)\n\nEnd\n"
+    found = placed(README, "https://github.com/a/b")
+    assert dead_links(found) == []
+    assert (
+        "[tried](https://github.com/a/b#try-it), [page](https://github.com/a/b/blob/HEAD/docs/a.md#b)"
+        in found
+    )
+    assert 'src="https://github.com/a/b/raw/HEAD/docs/img/light.svg"' in found
+
+
+def test_the_readme_of_this_package_has_no_dead_links() -> None:
+    """As hatchling gives it to both wheels."""
+    for project in (ROOT, ROOT / "tools"):
+        metadata = ProjectMetadata(str(project), PluginManager())
+        assert dead_links(metadata.core.readme) == []
+        assert metadata.core.readme_content_type == "text/markdown"
 
 
 def test_a_wheel_without_types_or_too_large_fails() -> None:
