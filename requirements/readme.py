@@ -15,6 +15,7 @@ class ReadmeHook(MetadataHookInterface):
     """Gives hatchling the text, by ``Source`` of ``[project.urls]``, if that is there."""
 
     def update(self, metadata: dict[str, Any]) -> None:
+        """Put the text into *metadata*."""
         text = Path(self.root, "README.md").read_text(encoding="utf-8")
         address = metadata.get("urls", {}).get("Source")
         metadata["readme"] = {"content-type": "text/markdown", "text": placed(text, address)}

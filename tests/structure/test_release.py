@@ -69,7 +69,7 @@ End
 
 
 def test_the_readme_of_a_package_index_has_no_dead_links() -> None:
-    """With an address, links and pictures lead there; without one, links are text and pictures are left out."""
+    """With an address, links and pictures lead there; without one, links are text, pictures are gone."""
     assert placed(README, None) == "tried, page, [AWS](https://aws.amazon.com)\n\nEnd\n"
     found = placed(README, "https://github.com/a/b")
     assert dead_links(found) == []
