@@ -373,7 +373,7 @@ def restore(night: Night) -> Iterator[Restore]:
 
 def messages_since(night: Night) -> str:
     """Return what `filter-log-events` finds."""
-    wanted = re.findall(r'message = "([^"]+)"', SECTION)
+    wanted = re.findall(r'message="([^"]+)"', SECTION)
     lines = night.log.getvalue().splitlines()
     return json.dumps([line for line in lines if json.loads(line)["message"] in wanted])
 
