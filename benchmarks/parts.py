@@ -51,6 +51,7 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     "metrics": ((reporter, "write_metrics"),),
     "requests as values, rows": (
         (requests, "acquire"),
+        (requests, "acquire_new"),
         (requests, "finish"),
         (requests, "insert"),
         (requests, "update"),

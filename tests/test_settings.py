@@ -138,8 +138,8 @@ METHODS = [
     (Once.outcome, Where.OUTCOME, {"key", "scope", "unknown"}),
     (Once.aoutcome, Where.OUTCOME, {"key", "scope", "unknown"}),
 ]
-CLOSER = {"key", "scope", "caller", "model", "on_give_up", "on_replay", "problem"}
-"""Options whose callables are typed by what they get, which the table does not know."""
+CLOSER = {"key", "scope", "caller", "model", "on_give_up", "on_replay", "problem", "without_key"}
+"""Options typed more closely than in the table: callables by what they get, values by the decorator."""
 REQUIRED = {"name", "lease"}
 """Options without a default where work is no function."""
 
@@ -185,7 +185,7 @@ def test_methods_show_each_option(method: Any, where: Where, own: set[str]) -> N
 @pytest.mark.parametrize(
     ("where", "typed", "apart"),
     [
-        (Where.MESSAGES, _signatures.RecordOptions, {"key", "model"}),
+        (Where.MESSAGES, _signatures.MessageOptions, {"key", "model"}),
         (Where.QUEUE, _signatures.QueueOptions, {"key", "model"}),
         (Where.STREAM, _signatures.StreamOptions, {"key", "model", "on_give_up"}),
     ],

@@ -110,6 +110,9 @@ assert_type(sqs_model(event, context), PartialItemFailureResponse)
 assert_type(sqs_async(event, context), PartialItemFailureResponse)
 assert_type(sqs_async_model(event, context), PartialItemFailureResponse)
 sqs_alone(event, "no context")  # type: ignore[arg-type]
+once.sqs(key="orderId", without_key="run")
+once.sqs(model=Order, key="orderId", without_key="run")
+once.sqs(key="orderId", without_key="hash")  # type: ignore[call-overload]
 once.sqs(kee="orderId")  # type: ignore[call-overload]
 once.sqs(model=Order, key=lambda order: order.no_such_field)  # type: ignore[attr-defined]
 

@@ -250,7 +250,7 @@ class Once:
         seal_required: bool = AS_ONCE,
         on_replay: Callable[[Any, Replayed], Any] | None = None,
         methods: Collection[str] | None = None,
-        without_key: Literal["hash", "reject", "run"] = "hash",
+        without_key: Literal["hash", "reject", "run"] | None = None,
         unscoped: Literal["warn", "refuse"] = AS_ONCE,
         store_status: Collection[int] = frozenset(),
         problem: Callable[[Problem], Problem] | None = None,

@@ -130,6 +130,7 @@ class MessageDecorator(Protocol[M_co]):
         seal: Seal | None = AS_ONCE,
         seal_required: bool = AS_ONCE,
         model: None = None,
+        without_key: Literal["run"] | None = None,
     ) -> OfRecords[M_co, None]: ...
     @overload
     def __call__(
@@ -139,7 +140,7 @@ class MessageDecorator(Protocol[M_co]):
         *,
         model: TypeForm,
         key: str | Callable[[Any], object] | None = None,
-        **options: Unpack[RecordOptions],
+        **options: Unpack[MessageOptions],
     ) -> OfRecords[Any, None]: ...
     @overload
     def __call__(
@@ -149,7 +150,7 @@ class MessageDecorator(Protocol[M_co]):
         *,
         model: type[M] | UnionType,
         key: str | Callable[[M], object] | None = None,
-        **options: Unpack[RecordOptions],
+        **options: Unpack[MessageOptions],
     ) -> OfRecords[M, None]: ...
     @overload
     def __call__(
@@ -159,7 +160,7 @@ class MessageDecorator(Protocol[M_co]):
         *,
         model: object,
         key: str | Callable[[M], object] | None = None,
-        **options: Unpack[RecordOptions],
+        **options: Unpack[MessageOptions],
     ) -> OfRecords[Any, None]: ...
 
 
@@ -195,6 +196,7 @@ class QueueDecorator(Protocol[M_co]):
         seal: Seal | None = AS_ONCE,
         seal_required: bool = AS_ONCE,
         model: None = None,
+        without_key: Literal["run"] | None = None,
         concurrency: int = 10,
         raise_on_entire_batch_failure: bool = True,
     ) -> OfRecords[M_co, PartialItemFailureResponse]: ...
@@ -417,6 +419,7 @@ class EventDecorator(Protocol):
         returns: Any = None,
         codec: Pair | None = None,
         on_replay: Callable[[Any, Replayed], Any] | None = None,
+        without_key: Literal["run"] | None = None,
     ) -> OfEvents: ...
 
 
@@ -453,7 +456,7 @@ class ApiDecorator(Protocol):
         seal_required: bool = AS_ONCE,
         on_replay: Callable[[Any, Replayed], Any] | None = None,
         methods: Collection[str] | None = None,
-        without_key: Literal["hash", "reject", "run"] = "hash",
+        without_key: Literal["hash", "reject", "run"] | None = None,
         unscoped: Literal["warn", "refuse"] = AS_ONCE,
         store_status: Collection[int] = frozenset(),
         problem: Callable[[Problem], Problem] | None = None,
@@ -489,6 +492,7 @@ class FunctionDecorator(Protocol):
         returns: Any = None,
         codec: Pair | None = None,
         on_replay: Callable[[Any, Replayed], Any] | None = None,
+        without_key: Literal["run"] | None = None,
     ) -> OfFunctions: ...
 
 
@@ -510,7 +514,13 @@ class RecordOptions(TypedDict, total=False):
     seal_required: bool
 
 
-class QueueOptions(RecordOptions, total=False):
+class MessageOptions(RecordOptions, total=False):
+    """Those of `Once.sns` and `Once.mq`."""
+
+    without_key: Literal["run"] | None
+
+
+class QueueOptions(MessageOptions, total=False):
     """Those of `Once.sqs`."""
 
     concurrency: int

@@ -93,7 +93,13 @@ class GiveUp(OnceError):
 
 
 class KeyMissing(GiveUp):
-    """The payload has no key, or only a part of one. Nothing ran."""
+    """
+    The payload has no key, or only a part of one. Nothing ran.
+
+    ``whole``: ``key=`` selects nothing at all, and ``without_key="run"`` would run such work unprotected.
+    """
+
+    whole = False
 
 
 class CallerMissing(GiveUp):

@@ -334,7 +334,9 @@ class Settings:
         None, plain_def(2, "two arguments, the record and the error"), Where.STREAM
     )
     methods: Collection[str] | None = option(None, several, Where.API, each_in(upper_case))
-    without_key: Literal["hash", "reject", "run"] = option("hash", one_of("hash", "reject", "run"), Where.API)
+    without_key: Literal["hash", "reject", "run"] | None = option(
+        None, one_of("hash", "reject", "run"), Where.API | Where.CALL | Where.QUEUE | Where.MESSAGES
+    )
     unscoped: Literal["warn", "refuse"] = option("warn", one_of("warn", "refuse"), Where.ONCE | Where.API)
     store_status: Collection[int] = option(frozenset(), several, Where.API, each_in(frozenset))
     problem: Callable[[Any], Any] | None = option(None, plain_def(1, "one argument, the Problem"), Where.API)
@@ -415,12 +417,50 @@ def settings_of(
     settings = replace(defaults, **{name: _checked(name, value) for name, value in given.items()})
     if settings.codec is not None and settings.returns is not None:
         raise Misconfigured(f"codec={settings.codec!r}: it replaces returns=: give one of them")
+    if where is Where.API:
+        _check_of_requests(settings)
+    elif settings.without_key is not None:
+        _check_without_key(settings)
     if settings.seal_required and settings.seal is None and where is not Where.ONCE:
         raise Misconfigured(
             "seal_required=True without seal=: give seal=(encrypt, decrypt), or seal_required=False"
         )
     _ = settings.rule
     return settings
+
+
+def _check_of_requests(settings: Settings) -> None:
+    """
+    Check that key and fingerprint of HTTP requests are not written for the whole event.
+
+    They would select nothing: each request would get 400, or none be compared. Raises `Misconfigured`.
+    """
+    for name in ("key", "fingerprint"):
+        given = getattr(settings, name)
+        if not isinstance(given, str):
+            continue
+        from lambda_once.core.expressions import of_a_body  # jmespath costs a cold start
+
+        instead = of_a_body(given, name)
+        if instead is not None:
+            raise Misconfigured(
+                f"{name}={given!r} is for the whole event, and over HTTP {name}= selects from the parsed "
+                f"body: {instead}"
+            )
+
+
+def _check_without_key(settings: Settings) -> None:
+    """Check ``without_key=`` of work that is no HTTP request, which has no header. Raises `Misconfigured`."""
+    given = f"without_key={settings.without_key!r}"
+    if settings.without_key != "run":
+        raise Misconfigured(
+            f'{given}: give "run", or leave it out, and work for which key= selects nothing is KeyMissing'
+        )
+    if settings.key is None:
+        raise Misconfigured(
+            f"{given} without key=: there always is a key then, the source's own or the hash of the payload. "
+            "Pass key=, or leave it out"
+        )
 
 
 def _checked(name: str, value: Any) -> Any:

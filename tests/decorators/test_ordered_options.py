@@ -265,6 +265,19 @@ def _on_give_up(of: Ordered) -> None:
     assert (len(of.seen), len(parked)) == (2, 1)
 
 
+def _without_key(of: Ordered) -> None:
+    handler = of.handler("key", key="id", without_key="run")
+    keyed = {**A, "id": 1}
+    for _ in range(2):
+        assert handler(A, keyed, B) == {"batchItemFailures": []}
+    assert [of.source.body(record)["order"] for record in of.seen if "id" not in of.source.body(record)] == [
+        *("a", "b", "a", "b")
+    ]
+    assert len(of.seen) == 5
+    of.work = of.fails
+    assert len(handler(A, {**A, "id": 2}, B)["batchItemFailures"]) == 2
+
+
 OPTIONS: dict[str, Callable[[Ordered], None]] = {
     "name": _name,
     "key": _key,
@@ -284,6 +297,7 @@ OPTIONS: dict[str, Callable[[Ordered], None]] = {
     "report_failures": _report_failures,
     "raise_on_entire_batch_failure": _raise_on_entire_batch_failure,
     "on_give_up": _on_give_up,
+    "without_key": _without_key,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
+import boto3
 import jmespath
 import pytest
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
@@ -29,10 +31,11 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 from aws_lambda_powertools.utilities.idempotency.serialization.custom_dict import CustomDictSerializer
 from aws_lambda_powertools.utilities.idempotency.serialization.dataclass import DataclassSerializer
 from aws_lambda_powertools.utilities.idempotency.serialization.pydantic import PydanticSerializer
+from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 from pydantic import BaseModel
 
-from lambda_once import InProgress, KeyMissing, KeyReused, Once, StoreUnavailable
+from lambda_once import InProgress, KeyMissing, KeyReused, Once, PowertoolsHistory, StoreUnavailable
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import api_event, lambda_context
 from tests.docs.pages import ROOT
@@ -155,6 +158,7 @@ def alike_by_name(sides: Sides, *calls: dict[str, Any]) -> list[Any]:
 
 Row = Callable[[Two], None]
 ROWS: dict[str, Row] = {}
+BESIDE: dict[str, Row] = {}
 
 
 def row(first_cell: str) -> Callable[[Row], Row]:
@@ -167,10 +171,20 @@ def row(first_cell: str) -> Callable[[Row], Row]:
     return add
 
 
+def beside(what: str) -> Callable[[Row], Row]:
+    """Let a function show *what* the pairs assume (`pairs.PAIRS`), without a row of the page."""
+
+    def add(show: Row) -> Row:
+        BESIDE[what] = show
+        return show
+
+    return add
+
+
 # ------------------------------------------------------------------------------------------- decorators
 
 
-@row("`@idempotent` on a handler")
+@beside("a whole handler, of each source")
 def _(two: Two) -> None:
     once = two.once
     order = {"id": 1, "coupon": None}
@@ -187,7 +201,7 @@ def _(two: Two) -> None:
             assert len(runs) == 1, n
 
 
-@row('`@idempotent_function(data_keyword_argument="order")`')
+@beside("an argument of any type")
 def _(two: Two) -> None:
     @dataclass
     class Order:
@@ -212,7 +226,7 @@ def _(two: Two) -> None:
     assert [each["run"] for each in found] == [1, 1, 2, 3, 4, 5, 6, 6, 7, 8, 8]
 
 
-@row("other arguments are ignored")
+@beside("other arguments")
 def _(two: Two) -> None:
     sides = two.functions(two.once.function(key="order", fingerprint=False, name="others"), charging)
     calls = ({"order": 1, "customer": "bob"}, {"order": 1, "customer": "eve"}, {"order": 1, "more": object()})
@@ -222,7 +236,7 @@ def _(two: Two) -> None:
 # ------------------------------------------------------------------------------------------------- keys
 
 
-@row('`event_key_jmespath="powertools_json(body).id"`')
+@beside("a field of the body, by each source")
 def _(two: Two) -> None:
     key, once = "powertools_json(body).id", two.once
     config = {"event_key_jmespath": key}
@@ -246,7 +260,7 @@ def _noting(worked: list[str]) -> Callable[[SQSRecord], None]:
     return lambda record: worked.append(record.message_id)
 
 
-@row("no `event_key_jmespath`")
+@beside("no expression")
 def _(two: Two) -> None:
     found = alike(two.handlers(two.once.event), {"a": 1, "b": None}, {"b": None, "a": 1}, {"a": 2})
     assert found == ["run 1", "run 1", "run 2"]
@@ -264,7 +278,7 @@ def _(two: Two) -> None:
     assert alike(sides, {"id": "A"}, {"id": "a"}, {"id": "b"}) == ["run 1", "run 1", "run 2"]
 
 
-@row('`payload_validation_jmespath="total"`')
+@beside("another total")
 def _(two: Two) -> None:
     config = {"event_key_jmespath": "id", "payload_validation_jmespath": "total"}
     sides = two.handlers(two.once.event(key="id", fingerprint="total"), **config)
@@ -279,45 +293,82 @@ def _(two: Two) -> None:
         assert side == "another payload"  # while the first attempt is in progress, too
 
 
-@row("no payload validation")
+@beside("no payload validation")
 def _(two: Two) -> None:
     sides = two.handlers(two.once.event(key="id", fingerprint=False), event_key_jmespath="id")
     assert alike(sides, {"id": 1, "total": 5}, {"id": 1, "total": 6}) == ["run 1", "run 1"]
 
 
-@row("`raise_on_no_idempotency_key=True`")
+@beside("a required key")
 def _(two: Two) -> None:
     config = {"event_key_jmespath": "id", "raise_on_no_idempotency_key": True}
     sides = two.handlers(two.once.event(key="id"), **config)
     assert alike(sides, {}, {"id": None}, {"id": ""}, {"id": []}, {"id": 0}) == ["no key"] * 4 + ["run 1"]
 
 
-@row("`raise_on_no_idempotency_key=False`")
+@beside("work without a key")
 def _(two: Two) -> None:
-    def optional(work: Any) -> Any:
-        protected: Any = two.once.event(key="id")(work)
-
-        def handler(event: Any, context: Any) -> Any:
-            return protected(event, context) if event.get("id") else protected.__wrapped__(event)
-
-        return handler
-
     request = api_event(body={"a": 1})
     over_http = two.handlers(
         two.once.api_gateway(without_key="run", name="requests"), event_key_jmespath="headers.key"
     )
-    with_function = two.handlers(optional, event_key_jmespath="id")
+    of_events = two.handlers(two.once.event(key="id", without_key="run"), event_key_jmespath="id")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "No idempotency key")
         assert alike(over_http, request, request) == ["run 1", "run 2"]
-        assert alike(with_function, {}, {}, {"id": 1}, {"id": 1}) == ["run 1", "run 2", "run 3", "run 3"]
+        assert alike(of_events, {}, {}, {"id": 1}, {"id": 1}) == ["run 1", "run 2", "run 3", "run 3"]
 
 
-@row("`hash_function`")
+@row(
+    "`sort_key_attr`, `static_pk_value`, `hash_function`; [Redis, Valkey](stores.md#why-not-redis-or-valkey)"
+)
 def _(two: Two) -> None:
     for name in ("md5", "sha256"):
         sides = two.handlers(two.once.event(key="id", name=name), event_key_jmespath="id", hash_function=name)
         assert alike(sides, {"id": "x" * 5_000}, {"id": "x" * 5_000}) == ["run 1", "run 1"]
+    _composite(two)
+    assert not hasattr(two.once, "cache")
+
+
+def _composite(two: Two) -> None:
+    """Leave a table with a sort key, whose partition is one constant."""
+    client, name = two.shop.client, f"composite-{uuid.uuid4()}"
+    client.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("pk", "sk")],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+    def layer() -> DynamoDBPersistenceLayer:
+        named = {"key_attr": "pk", "sort_key_attr": "sk", "static_pk_value": "shop"}
+        return DynamoDBPersistenceLayer(table_name=name, boto3_client=client, **named)
+
+    config, old_work, new_work = IdempotencyConfig("id"), Counted(), Counted()
+
+    @idempotent(persistence_store=layer(), config=config, key_prefix="composite")
+    def old(event: Any, context: Any) -> Any:
+        return old_work(event)
+
+    history = PowertoolsHistory(layer(), config=config, key_prefix="composite")
+    new = two.shop.once(history=history).event(key="id", name="composite")(_taking_one(new_work))
+    old({"id": 1}, CONTEXT)
+    new({"id": 2}, CONTEXT)
+    for order in (1, 2):
+        assert old({"id": order}, CONTEXT) == new({"id": order}, CONTEXT)
+    assert (old_work.runs, new_work.runs) == (1, 1)
+    client.delete_table(TableName=name)
+
+
+@row("`boto_config`, `boto3_session`, `boto3_client`")
+def _(two: Two) -> None:
+    session, config = boto3.Session(region_name="eu-central-1"), Config(read_timeout=2)
+    client = session.client("dynamodb", config=config)
+    once = Once(table="tokens", client=client, service="shop")
+    layer = DynamoDBPersistenceLayer(table_name="t", boto3_session=session, boto_config=config)
+    transport: Any = once._runtime._new_store().transport
+    assert transport._client is client
+    assert layer.client.meta.config.read_timeout == client.meta.config.read_timeout == 2
 
 
 @row("`key_prefix`")
@@ -371,7 +422,7 @@ def _(two: Two) -> None:
     assert int(token["ttl"]["N"]) == pytest.approx(int(record["expiration"]["N"]), abs=2)
 
 
-@row("in progress until the remaining time is over")
+@row("in progress for the remaining time")
 def _(two: Two) -> None:
     assert _nested(two, {"id": 1}, {"id": 1}, event_key_jmespath="id") == ["in progress"] * 2
     two.shop.begun({"id": 2})
@@ -481,7 +532,7 @@ def _(two: Two) -> None:
 # ---------------------------------------------------------------------------------------- what is around
 
 
-@row("`BatchProcessor` and `@idempotent_function` on the record handler")
+@beside("a batch of two records")
 def _(two: Two) -> None:
     def handler(runs: list[str]) -> Callable[..., Any]:
         def record_handler(record: Any, lambda_context: Any = None) -> None:
@@ -509,7 +560,7 @@ def _(two: Two) -> None:
     assert [sorted(each) for each in runs] == [["m-1", "m-2"]] * 3
 
 
-@row('`event_key_jmespath="messageId"` of an `SQSRecord`; of a dict')
+@beside("the id of a message")
 def _(two: Two) -> None:
     config = IdempotencyConfig(event_key_jmespath="messageId", lambda_context=CONTEXT)
     records = [sqs_record("a", id_=id_) for id_ in ("m-1", "m-2", "m-1")]
@@ -526,7 +577,7 @@ def _(two: Two) -> None:
         assert alike_by_name(Sides(old, new), *calls) == ["m-1", "m-2", "m-1"]
 
 
-@row("`@idempotent` on a handler of GET")
+@beside("GET by default")
 def _(two: Two) -> None:
     ask = api_event("GET", "/hello", None, {"Idempotency-Key": "k"})
     key = 'headers."idempotency-key"'
@@ -551,11 +602,6 @@ def _(two: Two) -> None:
     assert alike(sides, {"id": 1}, {"id": 1}) == ["run 1", "run 1"]
 
 
-@row("`CachePersistenceLayer` (Redis, Valkey)")
-def _(two: Two) -> None:
-    assert not hasattr(two.once, "cache")  # there is nothing to compare
-
-
 @row("`POWERTOOLS_IDEMPOTENCY_DISABLED`")
 def _(two: Two) -> None:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
@@ -574,26 +620,23 @@ def _(two: Two) -> None:
 # --------------------------------------------------------------------------------------------- exceptions
 
 
-@row("`IdempotencyAlreadyInProgressError`")
+@row("`IdempotencyAlreadyInProgressError`, `…ValidationError`, `…KeyError`")
 def _(two: Two) -> None:
     assert _nested(two, {"id": 1}, {"id": 1}, event_key_jmespath="id") == ["in progress"] * 2
-
-
-@row("`IdempotencyValidationError`")
-def _(two: Two) -> None:
     config = {"event_key_jmespath": "id", "payload_validation_jmespath": "total"}
-    sides = two.handlers(two.once.event(key="id", fingerprint="total"), **config)
-    assert alike(sides, {"id": 1, "total": 5}, {"id": 1, "total": 6})[1] == "another payload"
+    sides = two.handlers(two.once.event(key="id", fingerprint="total", name="validated"), **config)
+    assert alike(sides, {"id": 7, "total": 5}, {"id": 7, "total": 6})[1] == "another payload"
+    required: dict[str, Any] = {"event_key_jmespath": "id", "raise_on_no_idempotency_key": True}
+    assert alike(two.handlers(two.once.event(key="id", name="keyed"), **required), {"other": 1}) == ["no key"]
 
 
-@row("`IdempotencyKeyError`")
+@row("`IdempotencyPersistenceLayerError`")
 def _(two: Two) -> None:
-    config = {"event_key_jmespath": "id", "raise_on_no_idempotency_key": True}
-    assert alike(two.handlers(two.once.event(key="id"), **config), {"other": 1}) == ["no key"]
+    _before_the_work(two)
+    _after_the_work(two)
 
 
-@row("`IdempotencyPersistenceLayerError` before the work")
-def _(two: Two) -> None:
+def _before_the_work(two: Two) -> None:
     shop = two.shop
     work = Counted()
     old = shop.through(Broken(shop.client, "put_item", LOST)).old(work)
@@ -604,8 +647,7 @@ def _(two: Two) -> None:
     assert work.runs == 0
 
 
-@row("`IdempotencyPersistenceLayerError` after the work")
-def _(two: Two) -> None:
+def _after_the_work(two: Two) -> None:
     shop = two.shop
     old = shop.through(Broken(shop.client, "update_item", LOST)).old(Counted())
     assert answers(old, [(({"id": 1},), {})]) == ["no table"]  # although the work is done
@@ -635,6 +677,12 @@ def cells() -> list[str]:
 def test_a_row_is_true(shop: Shop, cell: str) -> None:
     """Both libraries give the same events the same answers, by the options of the row."""
     ROWS[cell](Two(shop))
+
+
+@pytest.mark.parametrize("show", BESIDE.values(), ids=BESIDE)
+def test_what_the_pairs_assume(shop: Shop, show: Row) -> None:
+    """Both libraries give the same events the same answers."""
+    show(Two(shop))
 
 
 def test_every_row_is_on_the_page() -> None:

@@ -212,6 +212,7 @@ def mistakes() -> None:
     shop = Shop(hooks=[_fails])
     shop.deliver(shop.once.sqs(name="keyless", key="orderId")(_works))
     shop.deliver(shop.once.sqs(name="broken key", key=_fails)(_works))
+    shop.deliver(shop.once.sqs(name="unprotected", key="orderId", without_key="run")(_works))
     keyless = shop.once.api_gateway(name="keyless request", key="orderId")(_works)
     keyless(api_event("POST", "/orders", {"id": 1}), shop.rig.context())
     with suppress(OnceError):

@@ -15,6 +15,7 @@ METRICS = [
     *("keyMissing", "callerMissing", "misconfigured", "badRecord", "givenUp"),
     *("resultUnavailable", "probeFailed", "policyFailed"),
     *("applied", "duplicate", "stale", "refused", "conflict", "full", "tooFarAhead", "fellBack", "unsent"),
+    "unprotected",
 ]
 FINISHED = [Event.COMPLETED, Event.RELEASED, Event.STORED, Event.HELD]
 AT = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)

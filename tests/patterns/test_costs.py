@@ -21,13 +21,18 @@ MS = 1_795_169_520_000
 HOUR = timedelta(hours=1)
 Row = tuple[object, ...]
 BESIDE = {
-    "ledger.md": [["1", "1", "1", "1", "1", "10", "1 + 1"]],
+    "ledger.md": [
+        ["1", "1", "1", "1", "1", "10", "1 + 1"],
+        ["1,000", "8", "8", "8", "2", "87", "9 + 3"],
+    ],
     "ratchet.md": [
         ["put of 0.5 KB, nothing there", "1", "1"],
         ["the same again", "1", "1"],
+        ["put of 4 KB in place of 0.5 KB", "1", "4"],
         ["put of 0.5 KB in place of 4 KB", "1", "4"],
         ["delete of 0.5 KB", "1", "1"],
         ["put of 4 KB over a tombstone", "1", "4"],
+        ["delete of 4 KB", "1", "4"],
         ["delete of a tombstone", "1", "1"],
         ["get of 0.5 KB", "1", "1"],
         ["get, `consistent=False`", "1", "0.5"],
@@ -38,10 +43,12 @@ BESIDE = {
         ["`write` of 1 KB", "3", "2", "1"],
         ["`write` with an `expected_version` that is not current", "1", "0", "1"],
         ["`read`, 1 MB, before the old version is removed", "1", "0", "159"],
+        ["`read`, 1 MB", "1", "0", "122.5"],
         ["`read` of 1 KB", "1", "0", "0.5"],
         ["`delete`, 1 MB", "4", "979", "246"],
         ["`write`, 10 MB", "5", "9,773", "1"],
         ["`read`, 10 MB", "10", "0", "1,224"],
+        ["`list`, a page of 20, whatever their sizes", "20", "0", "10"],
     ],
     "unique.md": [
         ["`put` of a receipt of 500 bytes", "1"],

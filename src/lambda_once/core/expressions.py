@@ -180,3 +180,42 @@ def unknown_names(expression: str, names: Iterable[str]) -> list[str]:
     with suppress(Exception):  # a function that does not accept such a value
         parsed(expression)(arguments)
     return sorted(arguments.unknown)
+
+
+def belonging_to(name: str, expression: str) -> str:
+    """Return *expression*, on fields of the argument *name*, as one on all arguments."""
+    dotted = f"{name}.{expression}"
+    with suppress(Misconfigured):  # it need not be an expression
+        parsed(dotted)
+        if not unknown_names(dotted, [name]):
+            return dotted
+    return f"{name} | {expression}"
+
+
+_ROOT = r"[\s(\[]*(?:powertools_\w+\(\s*)?(body|headers|requestContext)(?!\w)"
+"""How an expression for a whole HTTP event begins, as Powertools' examples do."""
+_PARSED_BODY = r"powertools_json\(\s*body\s*\)(\s*\.\s*)?"
+_OF_BODY = r"(?<![\w.@])body\."
+
+
+def of_a_body(expression: str, what: str) -> str | None:
+    """
+    Return what to write for *expression*, the option *what*, if it is for a whole HTTP event; None if not.
+
+    The last sentence is for a body that has a field of that name, where it was meant.
+    """
+    found = re.match(_ROOT, expression)
+    if found is None:
+        return None
+    root, start = found[1], found.start(1)
+    if root == "body":
+        selected = re.sub(_PARSED_BODY, lambda part: "" if part[1] else "@", expression)
+        instead = f"write {what}={'@' if selected == root else re.sub(_OF_BODY, '', selected)!r}"
+    elif what == "fingerprint":
+        instead = "leave it out"
+    elif root == "headers" and "idempotency-key" in expression.lower():
+        instead = "leave it out, the header Idempotency-Key is the key"
+    else:
+        instead = f'write a function of the event, such as key=lambda event: event["{root}"]["id"]'
+    literal = f"{expression[:start]}@.{expression[start:]}"
+    return f"{instead}. For a JSON body with a field {root}, write {what}={literal!r}"

@@ -130,7 +130,7 @@ def select_from(
         raise _missing(what, name)
     for n, part in enumerate(found if isinstance(found, list | tuple) else ()):
         if is_nothing(part):
-            raise _missing(what, name, part=f"[{n}]")
+            raise _missing(what, name, part=f"[{n}]", cure="join the parts that may be missing to a text")
     return found
 
 
@@ -188,16 +188,22 @@ def _step(step: str | int) -> str:
 
 
 def _missing(
-    what: str, selector: str, payload: object = _UNSEEN, part: str | None = None, hint: str = ""
+    what: str,
+    selector: str,
+    payload: object = _UNSEEN,
+    part: str | None = None,
+    hint: str = "",
+    cure: str = "select a value that is always present",
 ) -> KeyMissing:
     seen = "" if payload is _UNSEEN else f" ({names_in(payload)}{hint})"
     missing, nothing = f"the {what}", "nothing"
     if part is not None:
         missing, nothing = f"a part of the {what}", f"nothing for {part}"
-    return KeyMissing(
-        f"{missing} is missing: {selector} selects {nothing}{seen}; "
-        "send it with every delivery, or select a value that is always present"
+    error = KeyMissing(
+        f"{missing} is missing: {selector} selects {nothing}{seen}; send it with every delivery, or {cure}"
     )
+    error.whole = what == "key" and part is None
+    return error
 
 
 # -- writing

@@ -110,9 +110,11 @@ class Identifier(NamedTuple):
         seen: object = NOTHING,
         separate: bool = True,
         stored_of: Callable[[Any], Any] = unchanged,
-    ) -> Call:
+    ) -> Call | None:
         """
         Return the call of *unit*; *given*: that of a function, with these arguments.
+
+        None: its key selects nothing, and ``without_key="run"`` lets it run without a token.
 
         *seen* is what a history is asked about, by default that argument. *separate* and *stored_of* are the
         call's.
@@ -129,6 +131,9 @@ class Identifier(NamedTuple):
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
         elif found.error is not None:
+            if self.runs_without(found.error):
+                self._runs_unprotected(found.error, invocation)
+                return None
             if isinstance(found.error, OnceError):
                 self.refused(found.error, invocation, unit.delivery)
             raise found.error
@@ -158,6 +163,17 @@ class Identifier(NamedTuple):
             separate=separate,
             stored_of=stored_of,
         )
+
+    def runs_without(self, error: Exception) -> bool:
+        """Whether the unit that *error* gives no token runs all the same, by ``without_key="run"``."""
+        return self.settings.without_key == "run" and isinstance(error, KeyMissing) and error.whole
+
+    def _runs_unprotected(self, error: Exception, invocation: Invocation) -> None:
+        """Count a unit that runs without a key, because of *error*, and log the first one."""
+        name, reporter = self.name, self.runtime.reporter
+        reporter.count(Event.UNPROTECTED, invocation.tally)
+        reason = f'it ran unprotected (without_key="run"), and so will its duplicates: {error}'
+        reporter.warn_once(Event.UNPROTECTED, reason, name, of=name)
 
     def _not_compared(
         self, parts: tuple[tuple[str, str], ...], invocation: Invocation, delivery: str | None

@@ -143,7 +143,7 @@ def check_key(decorator: str, function: str, settings: Settings, where: Where) -
     without it is not hashed.
     """
     over_http = where is Where.API
-    if settings.key is not None or (over_http and settings.without_key != "hash"):
+    if settings.key is not None or (over_http and settings.without_key in ("reject", "run")):
         return
     way = ', or without_key="reject"' if over_http else ""
     raise Misconfigured(
@@ -239,7 +239,7 @@ def _check_probe(settings: Settings, arguments: tuple[object, ...], what: str) -
 
 def _check_names(settings: Settings, parameters: list[inspect.Parameter], function: str) -> None:
     """Check that the expressions of *settings* name arguments that exist; ``**kwargs`` may be of any name."""
-    from lambda_once.core.expressions import unknown_names  # jmespath costs a cold start
+    from lambda_once.core.expressions import belonging_to, unknown_names  # jmespath costs a cold start
 
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return
@@ -248,7 +248,10 @@ def _check_names(settings: Settings, parameters: list[inspect.Parameter], functi
         expression = getattr(settings, option)
         unknown = unknown_names(expression, names) if isinstance(expression, str) else []
         if unknown:
+            others = [name for name in names if name not in CONTEXT_NAMES]
+            is_alone = len(others) == 1
+            likely = f"; did you mean {option}={belonging_to(others[0], expression)!r}?" if is_alone else ""
             raise Misconfigured(
                 f"{option}={expression!r}: {function} has no argument {', '.join(unknown)}; "
-                f"its arguments are {', '.join(names) or 'none'}"
+                f"its arguments are {', '.join(names) or 'none'}{likely}"
             )

@@ -23,7 +23,7 @@ from lambda_once.core.clock import Waits, has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import Acquisition, Engine, done
 from lambda_once.engine.finish import PreparedFinish
-from lambda_once.engine.invocation import Call, Redelivery
+from lambda_once.engine.invocation import Call, Redelivery, Unprotected
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 MOST_AHEAD = 100
 """Most tokens acquired ahead of the work: four parallel requests can release that many at the end."""
+_TOO_LATE = "too little time remains; retry later"
 _LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"
 
 
@@ -60,6 +61,8 @@ class Job:
 
     bad: Exception | None = None
     """Why the record is bad; its error in its turn."""
+    unprotected: Unprotected | None = None
+    """How it runs, in its turn, without a token; None: it doesn't."""
     follows = False
     """Whether an earlier job has its token with another payload; it waits for that job's finish."""
     position = 0
@@ -92,7 +95,7 @@ class Job:
         self.sequences = set() if sequence is None else {sequence}
         """The sequences that its failure stops."""
         self.call = call
-        """None: the record is bad."""
+        """None: the record is bad, or *unprotected*."""
         self.argument = argument
         self.failures: Failures = {}
         """The failures of the whole batch."""
@@ -150,12 +153,12 @@ class Job:
         With *may_wait*, a token in progress is not an outcome, as the job waits for it. An interrupted batch
         takes no outcome of a duplicate.
         """
-        if self.call is None:
+        if self.call is None and self.unprotected is None:
             self.begun = True
             if self.bad is not None:
                 self.fail(self.bad)
             return True
-        if self.known is None or (may_wait and self.is_in_progress):
+        if self.call is None or self.known is None or (may_wait and self.is_in_progress):
             return False
         if self.call.invocation.tally.interrupted is not None:
             return False
@@ -262,10 +265,14 @@ class Batch:
     def _run_alone(self, job: Job) -> None:
         """Run the only *job* of a batch: nothing is acquired ahead of it, and nothing is behind it."""
         call = job.call
-        if call is None:
+        if job.unprotected is not None:
+            self._deadline = job.unprotected.invocation.deadline
+            self._open = [job]
+            self._run(job, may_wait=False)
+        elif call is None:
             job.take_known_outcome(may_wait=False)
         elif call.invocation.deadline.is_final():
-            job.fail(Unstarted("too little time remains; retry later", token=call.token))
+            job.fail(Unstarted(_TOO_LATE, token=call.token))
         else:
             try:
                 acquired = self._engine.start(
@@ -362,6 +369,9 @@ class Batch:
     def _run(self, job: Job, *, may_wait: bool) -> None:
         if not self._begins(job, may_wait=may_wait):
             return
+        if job.unprotected is not None:
+            self._work_unprotected(job, job.unprotected)
+            return
         ownership = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
         if ownership is not None:
             job.ownership = None
@@ -380,8 +390,21 @@ class Batch:
         else:
             through(self._returned(job, ownership, value), self._clock)
 
+    def _work_unprotected(self, job: Job, unprotected: Unprotected) -> None:
+        try:
+            unprotected.invocation.tally.raise_interruption()
+            done(self._function(job.argument, self._context), unprotected)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not _is_cancellation(error):
+                raise
+            unprotected.raised(error)
+            job.fail(_failure(error))
+
     async def _run_async(self, job: Job, *, may_wait: bool) -> None:
         if not await self._begins_async(job, may_wait=may_wait):
+            return
+        if job.unprotected is not None:
+            await self._work_unprotected_async(job, job.unprotected)
             return
         ownership = await self._started_async(job, may_wait=may_wait)
         if ownership is None:
@@ -400,6 +423,18 @@ class Batch:
             await self._finish_async(ownership, self._failed(job, ownership, error))
         else:
             await self._finish_async(ownership, self._returned(job, ownership, value))
+
+    async def _work_unprotected_async(self, job: Job, unprotected: Unprotected) -> None:
+        try:
+            unprotected.invocation.tally.raise_interruption()
+            done(await self._function(job.argument, self._context), unprotected)
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise Left(error) from error
+        except BaseException as error:
+            if not isinstance(error, Exception) and (not _is_cancellation(error) or _is_being_cancelled()):
+                raise
+            unprotected.raised(error)
+            job.fail(_failure(error))
 
     async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:
         """Finish on the event loop if the pipeline writes and nothing blocks, else in a thread."""
@@ -460,7 +495,7 @@ class Batch:
         """
         if not self._over and self._deadline is not None and self._deadline.is_final():
             self._over = True
-            self._withdraw("too little time remains; retry later")
+            self._withdraw(_TOO_LATE)
         return isinstance(job.error, Unstarted)
 
     def _withdrawn(self) -> list[Ownership]:
@@ -472,8 +507,8 @@ class Batch:
         jobs, self._open = self._open, []
         for job in jobs:
             is_open = not job.begun and job.error is None and job.known is None
-            if is_open and job.call is not None:
-                job.fail(Unstarted(message, token=job.call.token))
+            if is_open and (job.call is not None or job.unprotected is not None):
+                job.fail(Unstarted(message, token=None if job.call is None else job.call.token))
 
     def _before_waiting(self) -> list[Ownership]:
         """
@@ -522,11 +557,7 @@ class Batch:
 
     def _failed(self, job: Job, ownership: Ownership, error: BaseException) -> Waits[None]:
         ownership.call.report(Event.RAISED, ownership, error=type(error).__name__, exception=error)
-        failure: BaseException = error
-        if not isinstance(error, Exception):
-            failure = LeakedCancellation(_LEAKED)
-            failure.__cause__ = error
-        job.fail(failure)
+        job.fail(_failure(error))
         self._finisher.make_ready(ownership)
         if ownership.completed is None:
             finish = self._finisher.prepare_error(ownership, error)
@@ -574,8 +605,10 @@ class Batch:
                 job.ahead = first.setdefault(job.call.token, job) is job
         self._left.extend(first.values())
         workable = [job.call for job in jobs if job.call is not None]
-        if workable:
-            self._deadline = workable[0].invocation.deadline
+        invocations = [call.invocation for call in workable]
+        invocations += [job.unprotected.invocation for job in jobs if job.unprotected is not None]
+        if invocations:
+            self._deadline = invocations[0].deadline
         if self._deadline is not None and len(workable) > 1:
             self._pipeline = Pipeline(self._finisher, self._deadline, len(workable))
 
@@ -605,6 +638,15 @@ class Batch:
         finally:
             unstarted = [job.ownership for job in self._jobs if job.ownership is not None]
             self._finisher.give_back(*unstarted, in_one_line=self._over)
+
+
+def _failure(error: BaseException) -> BaseException:
+    """Return why a record fails that raised *error*, an Exception or a cancellation that leaked."""
+    if isinstance(error, Exception):
+        return error
+    failure = LeakedCancellation(_LEAKED)
+    failure.__cause__ = error
+    return failure
 
 
 def skip_behind_failure(job: Job) -> bool:

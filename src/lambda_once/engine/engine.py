@@ -28,7 +28,7 @@ from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attem
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import Attempt, call_stack, working
 from lambda_once.engine.finish import Finisher
-from lambda_once.engine.invocation import Call, Redelivery, trace_answers
+from lambda_once.engine.invocation import Call, Redelivery, Unprotected, trace_answers
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed, Replayer, refusal
 from lambda_once.engine.waiting import through_async, uncancelled
@@ -466,7 +466,7 @@ class Engine:
             raise wrong from error
 
 
-def done(value: Any, ownership: Ownership) -> Any:
+def done(value: Any, ownership: Ownership | Unprotected) -> Any:
     """Return *value*. Raises `Misconfigured` for an awaitable, as the work is not done yet."""
     if value is None or not inspect.isawaitable(value):
         return value
@@ -474,11 +474,10 @@ def done(value: Any, ownership: Ownership) -> Any:
     stop = getattr(value, "close", None) or getattr(value, "cancel", None)
     if callable(stop):
         stop()
-    kind = type(value).__name__
-    message = (
-        f"the function for token {ownership.token} returned an unawaited {kind}; protect an async def instead"
-    )
-    raise Misconfigured(message, token=ownership.token)
+    kind, token = type(value).__name__, ownership.token
+    whose = "the function" if token is None else f"the function for token {token}"
+    message = f"{whose} returned an unawaited {kind}; protect an async def instead"
+    raise Misconfigured(message, token=token)
 
 
 def _traced(write: Acquire, segment: Segment) -> Acquire:

@@ -287,6 +287,24 @@ class Call(NamedTuple):
         reporter.report(details, invocation.tally, exception)
 
 
+class Unprotected(NamedTuple):
+    """A record that has no key and runs without a token, by ``without_key="run"``."""
+
+    name: str
+    invocation: Invocation
+    delivery: str | None = None
+
+    @property
+    def token(self) -> None:
+        """It has none."""
+
+    def raised(self, error: BaseException) -> None:
+        """Report *error*, which ends in its batch."""
+        kind = type(error).__name__
+        details = Details(Event.RAISED, name=self.name, delivery=self.delivery, error=kind)
+        self.invocation.reporter.report(details, self.invocation.tally, error)
+
+
 def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | WriteAnswer]) -> None:
     """Annotate *segment* with the table's *answers*, and link it to the attempts that own refused tokens."""
     if segment is None:

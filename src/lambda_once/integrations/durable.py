@@ -161,7 +161,9 @@ class Execution:
     def _call(self, invocation: Invocation) -> Call:
         function, arn = invocation.locked_by.partition("/")[0], self._context.execution_context
         owner = f"{function}/{arn.durable_execution_arn}"
-        return self._identifier.call(self._unit, invocation._replace(locked_by=owner))
+        call = self._identifier.call(self._unit, invocation._replace(locked_by=owner))
+        assert call is not None, "an execution has no without_key="  # noqa: S101  (`Where.EXECUTION`)
+        return call
 
     def _entered(self, call: Call) -> ExecutionAttempt | Replayed:
         engine, step = self._runtime.engine, self._context.step

@@ -57,6 +57,7 @@ class Event(StrEnum):
     DISABLED = "once.disabled", WARNING, "disabled"
     UNSCOPED = "once.unscoped", WARNING  # once per environment
     NOT_PROTECTED = "once.not_protected", WARNING  # once per route and environment
+    UNPROTECTED = "once.unprotected", WARNING, "unprotected"  # logged once per function and environment
     NOT_STORED = "once.not_stored", WARNING  # once per route and environment
     SHARED_NAME = "once.shared_name", ERROR  # once per function and environment
     NO_LAMBDA_CONTEXT = "once.no_lambda_context", WARNING

@@ -92,7 +92,9 @@ class Begun:
             )
 
     def _call(self, stack: ExitStack) -> Call:
-        return self._identifier.call(self._unit, stack.enter_context(self._runtime.invocation()))
+        call = self._identifier.call(self._unit, stack.enter_context(self._runtime.invocation()))
+        assert call is not None, "a block has no without_key="  # noqa: S101  (`Where.BLOCK`)
+        return call
 
     def _enter(self, entered: Ownership | Replayed, stack: ExitStack) -> Attempt | Replayed:
         inside: Attempt | Replayed

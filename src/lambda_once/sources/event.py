@@ -15,7 +15,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.unit import Unit, itself
-from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, with_context
+from lambda_once.decorators.handlers import (
+    apply_on_replay,
+    execute,
+    handler_like,
+    unprotected,
+    with_context,
+)
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one
@@ -168,6 +174,9 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
                 failures.pop(n, None)
                 try:
                     call = identifier.call(unit, invocation, arguments=(part,), redelivery=redelivery)
+                    if call is None:
+                        results[n] = unprotected(work, part, context)
+                        return
                     outcome = execute(runtime, work, call, part, context, may_wait=may_wait)
                     results[n] = apply_on_replay(settings, outcome)
                 except Exception as error:  # noqa: BLE001  (one bad record must not fail the others)

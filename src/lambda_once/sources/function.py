@@ -236,6 +236,8 @@ def protected_function(
             with runtime.invocation() as invocation:
                 unit, bound = found.unit(args, kwargs)
                 call = identifier.call(unit, invocation, bound, arguments=bound.args)
+                if call is None:
+                    return await function(*args, **kwargs)
                 outcome = await runtime.engine.execute_async(call, lambda: function(*args, **kwargs))
                 return apply_on_replay(settings, outcome)
 
@@ -246,6 +248,8 @@ def protected_function(
         with runtime.invocation() as invocation:
             unit, bound = found.unit(args, kwargs)
             call = identifier.call(unit, invocation, bound, arguments=bound.args)
+            if call is None:
+                return function(*args, **kwargs)
             return apply_on_replay(settings, runtime.engine.execute(call, lambda: function(*args, **kwargs)))
 
     return marked(protected, found)

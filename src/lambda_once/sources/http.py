@@ -49,6 +49,7 @@ from lambda_once.sources.headers import (
     header_values,
     items_of,
 )
+from lambda_once.sources.problems import Problem, problem_for
 from lambda_once.sources.source import Source, misplaced, source_of
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.settings import Settings
-    from lambda_once.sources.problems import Problem
 
 # ------------------------------------------------------------------ reading
 
@@ -305,7 +305,7 @@ class HttpIdentifier:
         if found.hashed:
             kept = partial(self._stored_of, identifier, found, route or route_of(event))
         call = identifier.call(found.unit, invocation, arguments=(event,), separate=separate, stored_of=kept)
-        if warning is not None:
+        if warning is not None and call is not None:
             self.runtime.reporter.warn_once(Event.UNSCOPED, warning, call.name)
         return call
 
@@ -448,8 +448,6 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
 
 def problem_of(settings: Settings, error: OnceError) -> Problem:
     """Return the problem document for *error*, passed through ``problem=``."""
-    from lambda_once.sources.problems import problem_for  # most invocations have none
-
     problem = problem_for(error)
     return problem if settings.problem is None else settings.problem(problem)
 

@@ -174,6 +174,9 @@ def explained(
 ) -> Explanation:
     """Explain *unit* as *identifier* identifies it; *default* describes the default key of the source."""
     settings, found = identifier.settings, identifier.identify(unit, given)
+    if found.error is not None and identifier.runs_without(found.error):
+        reason = 'key= selects nothing, and without_key is "run"'
+        return _bare(identifier, decorator, source, payload, delivery=unit.delivery, unprotected=reason)
     is_hash = found.key_from is KeyFrom.HASH
     return _bare(
         identifier,
