@@ -1,15 +1,26 @@
-"""
-Make the event of a message from a queue of failed events, so that its function can be invoked again.
+r"""
+Make the event of a message from a queue of failed events, to invoke its function again.
 
-    python failed_event.py failed.json
+    aws sqs receive-message --queue-url "$FailedEventsUrl" --visibility-timeout 600 \
+        --message-attribute-names All --output json > failed.json &&
+    FUNCTION=$(python failed_event.py failed.json) &&
+    aws lambda invoke --function-name "$FUNCTION" --invocation-type Event \
+        --payload fileb://event.json invoked.json &&
+    aws sqs delete-message --queue-url "$FailedEventsUrl" \
+        --receipt-handle "$(jq -r '.Messages[0].ReceiptHandle' failed.json)"
 
-*failed.json* is what `aws sqs receive-message` printed, with one message. Writes event.json, and prints the
-function's ARN. (jq 1.6 rounds numbers of more than 17 digits, which would make another key.) The body is
+Writes event.json, and prints the function's ARN. (jq 1.6 rounds numbers of more than 17 digits, which would
+make another key.) The body of the message is
 
 * a failed asynchronous invocation, which has the event;
-* or the position of failed records in a stream. They are read again, with all that is between them, so that a
-  person has to look at event.json: exit code 3;
-* or the input of an EventBridge schedule, or the event of a rule, that did not reach the function.
+* or the input of an EventBridge schedule, or the event of a rule, that did not reach the function;
+* or the position of failed records in a stream. They are read again, with all that is between them, and the
+  exit code is 3. Remove from event.json what the mapping's filter leaves out (what succeeded is replayed):
+
+    aws lambda invoke --function-name "$FUNCTION" --payload fileb://event.json invoked.json &&
+    jq -e '(.errorMessage // .batchItemFailures // []) == []' invoked.json &&
+    aws sqs delete-message --queue-url "$FailedEventsUrl" \
+        --receipt-handle "$(jq -r '.Messages[0].ReceiptHandle' failed.json)"
 
 Exit code 1: it is none of these, or the stream no longer has the records.
 """

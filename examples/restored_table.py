@@ -1,9 +1,14 @@
-"""
+r"""
 Write into a restored token table what happened since the time of its backup, as the log has it.
 
+    DONE='($.message = "once.returned") || ($.message = "once.completed") || ($.message = "once.stored")'
+    UNKNOWN='($.message = "once.held") || ($.message = "once.overdue")'
+    aws logs filter-log-events --log-group-name "$LogGroupName" --start-time 1795169520000 \
+        --filter-pattern "{ $DONE || $UNKNOWN }" --query "events[].message" --output json > since.json &&
     python restored_table.py tokens-restored since.json
 
-*since.json* is a list of log lines, as text; docs/operations.md has the command that makes it. The row of
+Run it for the log group of each function and of the watchdog. The start is the time of the backup in
+milliseconds, less the longest timeout of a function. *since.json* is a list of log lines, as text. The row of
 work that was done (`once.returned`, or `once.completed` by `attempt.transact`) or failed for good
 (`once.stored`) becomes complete. That of work that may have been done (`once.held`, `once.overdue`) becomes
 held, so that a person decides.

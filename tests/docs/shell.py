@@ -13,11 +13,17 @@ from tests.docs.pages import ROOT
 from tests.kit.tables import CREDENTIALS, REGION
 
 _BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_INDENTED = re.compile(r"(?:^    .+\n)+", re.MULTILINE)
 
 
 def shell_blocks(text: str) -> list[str]:
     """Return the shell blocks of *text*, those of a list's steps, too."""
     return [dedent(block) for block in _BLOCK.findall(text)]
+
+
+def indented_blocks(text: str) -> list[str]:
+    """Return the blocks of a module's docstring, with a continued command in one line."""
+    return [dedent(block).replace("\\\n   ", "") for block in _INDENTED.findall(text)]
 
 
 def play(block: str, folder: Path, aws: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,5 @@
 """
-What the runbook does with a message of FailedEvents, played in bash, with two books.
+What an operator does with a message of FailedEvents, as the example has it, played in bash, with two books.
 
 The queue's book: a message is deleted only after its function took the event. The function's book: each piece
 of work is done once. Bodies are by AWS' documentation (Lambda developer guide, "Capturing records of
@@ -29,14 +29,12 @@ from lambda_once import Once
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, using
 from tests.docs.pages import ROOT
-from tests.docs.shell import calls, play, shell_blocks
-from tests.docs.test_operations_page import PAGE
+from tests.docs.shell import calls, indented_blocks, play
 from tests.kit import tables
 
 pytestmark = pytest.mark.engine
 
-SECTION = PAGE[PAGE.index("FailedEvents cannot be redriven") : PAGE.index("## The table was restored")]
-SEND, SEND_RECORDS = shell_blocks(SECTION)
+SEND, SEND_RECORDS = indented_blocks(failed_event.__doc__ or "")
 FUNCTION = "arn:aws:lambda:eu-central-1:123456789012:function:shop-prices"
 PRICES = {"shop": "north", "scheduledTime": "2026-11-20T02:00:00Z", "run": 1234567890123456789}
 CLI = """

@@ -11,19 +11,22 @@ import pytest
 import yaml
 from botocore import xform_name
 
+from examples import failed_event, restored_table
 from lambda_once_tools.cli.app import COMMANDS, app
 from tests.docs.pages import ROOT, anchor, prose
+from tests.docs.shell import indented_blocks, shell_blocks
 from tests.kit.recorded import SHOP
 
 PATH = ROOT / "docs" / "operations.md"
 PAGE = PATH.read_text(encoding="utf-8")
+EXAMPLES = (failed_event.__doc__, restored_table.__doc__)
 SHELL = [
     line.strip().removesuffix(" &&")
-    for text in re.findall(r"^ *```sh\n(.*?)^ *```$", PAGE, re.MULTILINE | re.DOTALL)
+    for text in (*shell_blocks(PAGE), *(block for each in EXAMPLES for block in indented_blocks(each or "")))
     for line in text.splitlines()
     if line.strip()
 ]
-"""Those of the steps of a list, too, which are indented."""
+"""Those of the steps of a list, too, which are indented, and of the examples that the page leads to."""
 OURS = [line for line in SHELL if line.startswith("lambda-once ")]
 AWS = [line for line in SHELL if line.startswith("aws ")]
 GLOBAL = {"query", "output", "region", "profile"}

@@ -16,7 +16,7 @@ from tests.docs.pages import ROOT
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 _NAME = re.compile(r"`(?:once\.|\.|await \.)?(\w+)")
-_OPTION = re.compile(r"^\| `([a-z_]+)` \|", re.MULTILINE)
+_OPTION = re.compile(r"^\* `([a-z_]+)`: ", re.MULTILINE)
 _PROBLEM = re.compile(r"^\| (\d+) \| `(urn:[\w:-]+)` \| `(\w+)` \| (yes|–) \|", re.MULTILINE)
 
 
@@ -27,7 +27,7 @@ def test_the_reference_has_every_public_name() -> None:
 
 
 def test_the_reference_has_every_option() -> None:
-    """Each row of `Settings` is in one of the tables; beside them are only arguments of one decorator."""
+    """Each row of `Settings` is in one of the lists; beside them are only arguments of one decorator."""
     assert set(_OPTION.findall(REFERENCE)) == options_of(Where.EVERY) | {"schema", "async_resolver"}
 
 

@@ -20,7 +20,7 @@ from lambda_once.engine.attempt import current_attempt
 from lambda_once.operations.table import TokenTable
 from lambda_once.testing import create_table, lambda_context
 from tests.docs.pages import ROOT
-from tests.docs.shell import calls, play, shell_blocks
+from tests.docs.shell import calls, indented_blocks, play, shell_blocks
 from tests.docs.test_operations_page import PAGE
 from tests.docs.test_runbook import GatewayTimeout, Killed, Night, night
 from tests.kit import tables
@@ -354,6 +354,7 @@ LEFT = "released_under_a_living_attempt"
 DECLINED = "declined_later"
 RESTORED = "tokens-restored"
 SECTION = PAGE[PAGE.index("## The table was restored") : PAGE.index("## The table is lost")]
+(WRITE,) = indented_blocks(restored_table.__doc__ or "")
 
 
 @pytest.fixture
@@ -373,23 +374,23 @@ def restore(night: Night) -> Iterator[Restore]:
 
 def messages_since(night: Night) -> str:
     """Return what `filter-log-events` finds."""
-    wanted = re.findall(r'message = "([^"]+)"', SECTION)
+    wanted = re.findall(r'message = "([^"]+)"', WRITE)
     lines = night.log.getvalue().splitlines()
     return json.dumps([line for line in lines if json.loads(line)["message"] in wanted])
 
 
 @pytest.mark.engine
 def test_nothing_is_charged_twice(restore: Restore) -> None:
-    """The page's own commands, then every message again: neither book changes."""
+    """The page's own commands, and the program's, then every message again: neither book changes."""
     night, before = restore.night, restore.charged.copy()
     shutil.copy(ROOT / "examples" / "restored_table.py", night.folder)
     (night.folder / "log.json").write_text(messages_since(night), encoding="utf-8")
-    stop, restored, completed, write, decide, start = shell_blocks(SECTION)
+    stop, restored, completed, decide, start = shell_blocks(SECTION)
     cli = '[[ "$*" == "logs filter-log-events "* ]] && cat log.json; exit 0'
     variables = {name: name for name in ("PaymentsFunctionName", "PaymentsMapping", "LogGroupName")}
     for block in (stop, restored, completed):
         assert play(block, night.folder, cli, **variables).stderr == ""
-    written = play(write, night.folder, cli, **variables)
+    written = play(WRITE, night.folder, cli, **variables)
     assert written.returncode == 1, written.stderr
     became = dict(line.removeprefix("orders/charge/").split(" ", 1) for line in written.stdout.splitlines())
     assert became.pop(LEFT).startswith("left: released, with the later fence ")

@@ -1,8 +1,7 @@
-"""The figures of docs/sizing.md, and its command line."""
+"""The figures of docs/sizing.md."""
 
 from __future__ import annotations
 
-import shlex
 from datetime import timedelta
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns import sizing
 from lambda_once.patterns.sizing import plan
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "sizing.md"
 UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -44,12 +43,3 @@ def test_by_another_limit_the_table_is_wrong(monkeypatch: pytest.MonkeyPatch) ->
     """So the comparison above can fail."""
     monkeypatch.setattr(sizing, "MOST_UNITS", 2_000)
     assert "5 × 50" in _wrong()
-
-
-def test_the_command_line_prints_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    """The one of the page's example."""
-    (block,) = (each for each in blocks(PAGE) if each.language == "sh")
-    python, option, code = shlex.split(block.text)
-    assert (python, option) == ("python", "-c")
-    exec(code, {})
-    assert capsys.readouterr().out == f"{plan(rate=100, lifetime=timedelta(minutes=5))}\n"

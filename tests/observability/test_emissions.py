@@ -25,7 +25,7 @@ LEVELS = dict(re.findall(r"^log event (\S+) ([A-Z]+)$", "\n".join(GOLDEN), re.MU
 KINDS = set(re.findall(r"^log event \S+ has (\w+) \((\w+)\)$", "\n".join(GOLDEN), re.MULTILINE))
 UNITS = dict(re.findall(r"^metric (\w+) in (\w+) by service, function$", "\n".join(GOLDEN), re.MULTILINE))
 PAGE = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
-MEASURED = dict(re.findall(r"^\| `(\w+)` \| (Count|Seconds) \|", PAGE, re.MULTILINE))
+MEASURED = dict(re.findall(r"^\* `(\w+)` \((Count|Seconds)\)", PAGE, re.MULTILINE))
 NO_EVENTS = {"once.acquire", "once.complete"} | {f"once.{name}" for name in dir(Once)}
 """Parts of a trace, and the methods of a `Once`."""
 
@@ -38,7 +38,7 @@ def test_every_event_and_metric_is_written() -> None:
 
 def test_the_page_has_the_kinds_and_units_that_are_written() -> None:
     """Each field has one kind in all events; what is not measured is counted."""
-    assert set(re.findall(r"^\| `(\w+)` \| (text|number|time) \|", PAGE, re.MULTILINE)) == KINDS
+    assert set(re.findall(r"^\* `(\w+)` \((text|number|time)\)", PAGE, re.MULTILINE)) == KINDS
     assert dict.fromkeys(UNITS, "Count") | MEASURED == UNITS
 
 

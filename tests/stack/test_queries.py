@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from tests.docs.pages import PAGES, blocks, named
 from tests.surface import COMMITTED
 
 from .conftest import Template
@@ -49,7 +48,7 @@ def strange_events(query: str) -> set[str]:
 
 
 def queries(template: Template) -> dict[str, str]:
-    """Return every query by its name: those that *template* saves, the dashboard's, and those of pages."""
+    """Return every query by its name: those that *template* saves, and the dashboard's."""
     found = {}
     for properties in of_type(template, QUERY).values():
         name, text = (_text(properties[part]) for part in ("Name", "QueryString"))
@@ -57,12 +56,6 @@ def queries(template: Template) -> dict[str, str]:
     for widget in dashboard(template):
         if widget["type"] == "log":
             found[widget["properties"]["title"]] = widget["properties"]["query"]
-    found |= {
-        f"{named(page)}:{block.line}": block.text
-        for page in PAGES
-        for block in blocks(page)
-        if block.text.startswith("fields @timestamp")
-    }
     return found
 
 
