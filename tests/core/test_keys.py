@@ -543,3 +543,11 @@ def test_a_downstream_key_is_of_token_generation_and_label() -> None:
 def test_zero_is_something(value: object, nothing: bool) -> None:
     """Only None and empty text or collections are nothing."""
     assert is_nothing(value) is nothing
+
+
+def test_text_that_a_fingerprint_parses_must_be_there() -> None:
+    """Null would make payloads equal that differ in it; a field that the text lacks is null all the same."""
+    expression = "powertools_json(body).amount"
+    assert select(expression, {"body": "{}"}, "fingerprint", may_be_null=True) is None
+    with pytest.raises(KeyMissing, match="the fingerprint is missing"):
+        select(expression, {"amount": 5}, "fingerprint", may_be_null=True)

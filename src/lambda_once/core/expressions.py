@@ -48,11 +48,22 @@ class _Functions(PowertoolsFunctions):
         return json.loads(value) if isinstance(value, str) else value
 
 
-def parsed(expression: str) -> Callable[[object], object]:
+class _Comparing(_Functions):
+    """Those of ``fingerprint=``: text that isn't there fails, or payloads that differ in it were equal."""
+
+    @signature({"types": []})  # type: ignore[untyped-decorator]  # as above
+    def _func_powertools_json(self, value: object) -> object:
+        if value is None:
+            raise TypeError("no text to parse")
+        return super()._func_powertools_json(value)
+
+
+def parsed(expression: str, *, compares: bool = False) -> Callable[[object], object]:
     """
     Return a function that searches a plain payload; it raises what JMESPath and its functions raise.
 
-    Raises Misconfigured for an expression that cannot be parsed, and for an unknown function.
+    *compares*: it is a fingerprint's. Raises Misconfigured for an expression that cannot be parsed, and for
+    an unknown function.
     """
     compiled = _compiled(expression)
     for node in _nodes(compiled.parsed):
@@ -60,7 +71,8 @@ def parsed(expression: str) -> Callable[[object], object]:
             raise Misconfigured(
                 f"{expression!r}: unknown JMESPath function {node['value']}(); correct the name"
             )
-    return partial(compiled.search, options=jmespath.Options(custom_functions=_Functions()))
+    functions = _Comparing() if compares else _Functions()
+    return partial(compiled.search, options=jmespath.Options(custom_functions=functions))
 
 
 def builds(expression: str) -> bool:

@@ -59,7 +59,7 @@ def compile_expression(
     """
     from lambda_once.core.expressions import builds, meant, parsed  # jmespath costs a cold start
 
-    search = parsed(expression)
+    search = parsed(expression, compares=may_be_null)
     is_checked = not may_be_null and builds(expression)
     labels = labels_of(expression)
     name = f"the expression {expression!r}"
