@@ -154,13 +154,14 @@ class Keep:
 
 
 End = Complete | Hold | Release
+_ENDS: Final = (Complete, Hold, Release)  # isinstance of a union is slow
 """A change that ends an attempt."""
 Change = End | Extend | Pin | Keep
 
 
 def new_write_id(change: Change) -> str | None:
     """Return 64 random bits in hex for a change that ends an attempt, else None."""
-    return os.urandom(8).hex() if isinstance(change, End) else None
+    return os.urandom(8).hex() if isinstance(change, _ENDS) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ class Write:
     """The checksums of the payload's fields (`core.fields`), which a completion leaves. Not a condition."""
 
     def __post_init__(self) -> None:
-        if (self.id is not None) is not isinstance(self.change, End):
+        if (self.id is not None) is not isinstance(self.change, _ENDS):
             raise ValueError(f"{type(self.change).__name__} with the write id {self.id!r}")
         if isinstance(self.change, Keep) and not (
             isinstance(self.by, Resolver) and self.by.attempt_id == self.by.seen and self.decisions

@@ -200,6 +200,10 @@ def given(found: object, *, are_parts: bool = False) -> Caller:
     return Caller((Origin.OPTION,), (Name(Origin.OPTION, (found,)),), None)
 
 
+_NAMELESS: Final = Caller((), (), Presented(None))
+"""Of a request in which no rule finds anything."""
+
+
 def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> Caller:
     """
     Return the caller of *event*, an HTTP request with *headers*, by the rules above.
@@ -228,6 +232,8 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
         joins = [*beside, credential.name] if hashed or not credential.opaque else beside
         return _caller([*beside, credential.name], joins, unnamed or Presented(credential.whole))
     cookies = _cookies(event, headers)
+    if not (cookies or beside or unnamed):
+        return _NAMELESS
     joins = [*beside, *cookies] if hashed else beside
     return _caller([*beside, *cookies], joins, unnamed or Presented(None))
 
