@@ -76,6 +76,12 @@ def test_a_line_names_the_function_that_wrote_it(service: str, caplog: pytest.Lo
     assert (caplog.records[-1].module, caplog.records[-1].funcName) == ("reporter", "_write")
 
 
+def test_no_field_replaces_what_a_record_has() -> None:
+    """`extra` would refuse it with a KeyError; the fields are put there without that check."""
+    record = vars(logging.makeLogRecord({})) | {"message": "", "asctime": "", "taskName": ""}
+    assert not set(reporter._LABELS) & record.keys()
+
+
 def test_a_message_is_no_json(service: str) -> None:
     """Powertools' formatter does not try to read it, which costs as much as to write the line's fields."""
     tried: Any = []
