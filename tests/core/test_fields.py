@@ -54,6 +54,7 @@ def test_the_text_is_the_canonical_one(payload: object, parts: bool) -> None:
         return
     found = printed(payload, parts=parts)
     assert found.text.encode("utf-8", "surrogatepass") == whole
+    assert all(text in found.text for _, text in found.fields)
     assert found.fingerprint == fingerprint(payload)
 
 
