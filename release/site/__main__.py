@@ -28,6 +28,14 @@ PROJECT: Final = ROOT / "build"
 """Not ROOT, because Zensical fills, and empties, the .cache beside its configuration."""
 PAGES: Final = PROJECT / "site-pages"
 HERE: Final = Path(__file__).parent
+USED: Final = (
+    *("Once", "Attempt", "Replayed", "Outcome", "RELEASE", "STORE", "HOLD", "ErrorResponse"),
+    *("Lapsed", "Done", "NOT_DONE", "UNKNOWN", "Answer", "MemoryStore", "PowertoolsHistory", "OnceError"),
+)
+"""What a reader looks for first."""
+GIVEN: Final = frozenset({"Attempt", "Replayed", "Outcome", "ErrorResponse", "Lapsed"})
+"""What a program gets and never makes: its constructor is not shown."""
+UNCALLED: Final = "    options:\n      merge_init_into_class: false\n"
 HOME: Final = ROOT / "README.md"
 MODULES: Final = ("lambda_once", "lambda_once.patterns", "lambda_once.patterns.fifo", "lambda_once.testing")
 MERMAID: Final = "12.3.0"
@@ -145,8 +153,15 @@ def reference(module: str) -> str:
     """Return the page of what *module* exports: for mkdocstrings, one line a name."""
     folder = ROOT / "src" / module.replace(".", "/")
     source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
-    names = sorted(exported(source.read_text(encoding="utf-8")), key=str.isupper)  # constants come last
-    return f"# `{module}`\n" + "".join(f"\n::: {module}.{name}\n" for name in names)
+    return f"# `{module}`\n" + "".join(
+        f"\n::: {module}.{name}\n{UNCALLED if name in GIVEN else ''}"
+        for name in sorted(exported(source.read_text(encoding="utf-8")), key=_use)
+    )
+
+
+def _use(name: str) -> tuple[int, bool]:
+    """Return a name's place in the order of use; of all others constants come last."""
+    return USED.index(name) if name in USED else len(USED), name.isupper()
 
 
 def exported(source: str) -> list[str]:

@@ -273,6 +273,14 @@ def test_no_menu_has_one_entry() -> None:
     assert all(len(value) > 1 for group in CONFIGURATION["project"]["nav"] for value in group.values())
 
 
+def test_the_reference_is_in_the_order_of_use(visitor: Callable[..., Visitor]) -> None:
+    """`Once` and its options come first; what a program gets has no constructor there."""
+    reader = visitor().opens("/reference/lambda_once/")
+    names = [heading.split()[0] for heading in reader.locator("h2.doc-heading").all_inner_texts()]
+    assert names[:4] == ["Once", "Attempt", "Replayed", "Outcome"]
+    assert reader.locator("text=Attempt(").count() == 0
+
+
 def test_the_first_page_has_version_and_repository() -> None:
     """Those of pyproject.toml; where that names no repository, no page has a link to one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
