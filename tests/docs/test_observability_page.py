@@ -8,7 +8,7 @@ from lambda_once.observability.reporter import Details
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
-_EVENT = re.compile(r"^\| `(once\.\w+)` \| (\w+)(?:, `(\w+)`)? \|", re.MULTILINE)
+_EVENT = re.compile(r"^\| `(once\.\w+)` \((\w+)(?:, `(\w+)`)?\) \|", re.MULTILINE)
 _FIELD = re.compile(r"^\* `(\w+)` \((?:text|number|time)\)", re.MULTILINE)
 
 
