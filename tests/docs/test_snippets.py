@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import sys
@@ -38,7 +39,17 @@ def _no_logger_is_left() -> Iterator[None]:
                 delattr(logger, attribute)
 
 
-@pytest.mark.usefixtures("_no_logger_is_left")
+@pytest.fixture
+def _no_loop_is_left() -> Iterator[None]:
+    """Mangum, which a page shows, makes an event loop where there is none, and leaves it open."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+@pytest.mark.usefixtures("_no_logger_is_left", "_no_loop_is_left")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
 def test_the_python_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All blocks of a page run in their order, as one module, and what they assert is true."""
