@@ -38,6 +38,11 @@ def _hashed(event: Json) -> object:
     return found.scope, found.content(found.payload)
 
 
+def test_a_context_that_is_no_object_tells_nothing() -> None:
+    """VPC Lattice's first structure has none, so what is there is the sender's."""
+    assert kind_of({**EVENTS[Kind.LATTICE], "requestContext": "r-1"}) is Kind.LATTICE
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_each_kind_is_known(kind: Kind) -> None:
     """Every kind of request is recognised by its event, and read the same."""

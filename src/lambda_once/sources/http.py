@@ -40,7 +40,7 @@ from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API
 from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, cookies_of, given
-from lambda_once.sources.envelopes import TooDeep, at, parse, parse_bytes, text_at
+from lambda_once.sources.envelopes import MAPPINGS, TooDeep, at, parse, parse_bytes, text_at
 from lambda_once.sources.headers import (
     HEADER_FIELDS,
     envelope_of,
@@ -100,7 +100,8 @@ def kind_of(event: object) -> Kind:
     if source is not Source.HTTP:
         raise misplaced("once.api_gateway", source, event)
     fields: Any = event
-    context: Any = fields.get("requestContext") or {}
+    context: Any = fields.get("requestContext")
+    context = context if isinstance(context, MAPPINGS) else {}
     if context.get("elb") is not None:
         return Kind.ALB if fields.get("multiValueHeaders") is None else Kind.ALB_MULTI
     if fields.get("raw_path") is not None:
