@@ -131,12 +131,7 @@ class Identifier(NamedTuple):
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
         elif found.error is not None:
-            if self.runs_without(found.error):
-                self._runs_unprotected(found.error, invocation)
-                return None
-            if isinstance(found.error, OnceError):
-                self.refused(found.error, invocation, unit.delivery)
-            raise found.error
+            return self._without_token(found.error, unit, invocation)
         if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
             self._not_compared(found.hashed.not_compared, invocation, unit.delivery)
         guard: Guard | None = Suspensions() if SDK in sys.modules else None
@@ -163,6 +158,14 @@ class Identifier(NamedTuple):
             separate=separate,
             stored_of=stored_of,
         )
+
+    def _without_token(self, error: Exception, unit: Unit, invocation: Invocation) -> None:
+        """Let *unit*, which has no token because of *error*, run all the same, or raise the error."""
+        if self.runs_without(error):
+            return self._runs_unprotected(error, invocation)
+        if isinstance(error, OnceError):
+            self.refused(error, invocation, unit.delivery)
+        raise error
 
     def runs_without(self, error: Exception) -> bool:
         """Whether the unit that *error* gives no token runs all the same, by ``without_key="run"``."""
