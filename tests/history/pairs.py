@@ -19,26 +19,15 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent, idempotent_function
-from aws_lambda_powertools.utilities.idempotency.exceptions import (
-    IdempotencyAlreadyInProgressError,
-    IdempotencyKeyError,
-    IdempotencyValidationError,
-)
 
-from lambda_once import InProgress, KeyMissing, KeyReused, PowertoolsHistory
+from lambda_once import PowertoolsHistory
 from lambda_once.testing import api_event, lambda_context
-from tests.kit.powertools import PREFIX, Shop
+from tests.kit.powertools import ALIKE, PREFIX, Shop
 from tests.sources.samples import batch, eventbridge, sqs_record
 
 Json = dict[str, Any]
 
-WORDS: Final[dict[type[BaseException], str]] = {
-    IdempotencyAlreadyInProgressError: "in progress",
-    InProgress: "in progress",
-    IdempotencyValidationError: "another payload",
-    KeyReused: "another payload",
-    IdempotencyKeyError: "no key",
-    KeyMissing: "no key",
+WORDS: Final[dict[type[BaseException], str]] = ALIKE | {
     ValueError: "failed",
     SystemExit: "died",
     BatchProcessingError: "retried",

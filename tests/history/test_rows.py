@@ -23,10 +23,7 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
-    IdempotencyAlreadyInProgressError,
-    IdempotencyKeyError,
     IdempotencyPersistenceLayerError,
-    IdempotencyValidationError,
 )
 from aws_lambda_powertools.utilities.idempotency.serialization.custom_dict import CustomDictSerializer
 from aws_lambda_powertools.utilities.idempotency.serialization.dataclass import DataclassSerializer
@@ -35,24 +32,18 @@ from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 from pydantic import BaseModel
 
-from lambda_once import InProgress, KeyMissing, KeyReused, Once, PowertoolsHistory, StoreUnavailable
+from lambda_once import Once, PowertoolsHistory, StoreUnavailable
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import api_event, lambda_context
 from tests.docs.pages import ROOT
 from tests.history.test_failures import Broken
-from tests.kit.powertools import Shop
+from tests.kit.powertools import ALIKE, Shop
 from tests.sources.samples import batch, sns_event, sqs_record
 
 PAGE = ROOT / "docs" / "from-powertools.md"
 CONTEXT = lambda_context("shop")
 LOST = ReadTimeoutError(endpoint_url="http://table")
-SAME: dict[type[BaseException], str] = {
-    IdempotencyAlreadyInProgressError: "in progress",
-    InProgress: "in progress",
-    IdempotencyValidationError: "another payload",
-    KeyReused: "another payload",
-    IdempotencyKeyError: "no key",
-    KeyMissing: "no key",
+SAME: dict[type[BaseException], str] = ALIKE | {
     IdempotencyPersistenceLayerError: "no table",
     StoreUnavailable: "no table",
 }

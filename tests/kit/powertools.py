@@ -17,8 +17,13 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent,
     idempotent_function,
 )
+from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyAlreadyInProgressError,
+    IdempotencyKeyError,
+    IdempotencyValidationError,
+)
 
-from lambda_once import Once, PowertoolsHistory
+from lambda_once import InProgress, KeyMissing, KeyReused, Once, PowertoolsHistory
 from lambda_once.core.clock import Deadline, SystemClock, stamp
 from lambda_once.core.lifecycle import Resolve
 from lambda_once.observability.reporter import Details
@@ -31,6 +36,15 @@ from tests.kit import tables
 
 PREFIX = "shop#charge"
 """The ``key_prefix`` of the old version: the functions of a test have names of their own."""
+ALIKE: dict[type[BaseException], str] = {
+    IdempotencyAlreadyInProgressError: "in progress",
+    InProgress: "in progress",
+    IdempotencyValidationError: "another payload",
+    KeyReused: "another payload",
+    IdempotencyKeyError: "no key",
+    KeyMissing: "no key",
+}
+"""What both libraries refuse, by their exceptions."""
 ALL_DIGITS = Context(prec=38)
 """DynamoDB's. By 28, the default, the marks in the fraction sometimes become another token's."""
 
