@@ -215,7 +215,7 @@ $(ENGINES)/%/lib: $(ENGINES)/%/pom.xml
 
 .PHONY: dynamodb-start
 dynamodb-start: $(VENV)/.dev dynamodb ## Run DynamoDB Local on a free loopback port, and say which, until Ctrl-C
-	@$(BIN)/python -m tests.kit.dynamodb_local
+	@$(BIN)/python -m tests.kit.dynoxide
 
 .PHONY: validate
 validate: $(SAM_VENV)/.installed ## Validate the sample's template and the shop's with the SAM CLI

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks import chart, report
 from benchmarks.run import FULL, QUICK, measured, prepared
-from tests.kit.dynamodb_local import running
+from tests.kit.dynoxide import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def main() -> None:
 
 @contextmanager
 def engine() -> Iterator[str]:
-    """Give the endpoint that DYNAMODB_ENDPOINT names, else start DynamoDB Local."""
+    """Give the endpoint that DYNAMODB_ENDPOINT names, else start dynoxide."""
     given = os.environ.get("DYNAMODB_ENDPOINT")
     if given:
         yield given

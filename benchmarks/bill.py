@@ -76,7 +76,7 @@ def duplicate_case(size: int) -> str:
 
 
 def measured(engine: str) -> Recorded:
-    """Work every case on *engine*, the endpoint of an empty DynamoDB Local, and read off what it charges."""
+    """Work every case on *engine*, the endpoint of an empty dynoxide, and read off what it charges."""
     output = io.StringIO()
     with function_environment(), reaching(engine), redirect_stdout(output):
         sides = []

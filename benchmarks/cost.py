@@ -1,4 +1,4 @@
-"""(d) What is sent to the table, and what DynamoDB Local charges for it."""
+"""(d) What is sent to the table, and what dynoxide charges for it."""
 
 from __future__ import annotations
 

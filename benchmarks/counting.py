@@ -12,7 +12,7 @@ STATEMENT_UNITS = 1.0 + STATEMENT_INDEX_UNITS
 """
 Write units of one statement that was taken: the row, below 1 KB, and its entry in the index.
 
-DynamoDB Local names no capacity for a batch of statements; the same writes sent one by one it puts at this.
+dynoxide names no capacity for a batch of statements; the same writes sent one by one it puts at this.
 """
 READS = ("BatchGetItem", "GetItem", "Query", "Scan")
 REFUSALS = ("ConditionalCheckFailed", "ConditionalCheckFailedException", "DuplicateItem")

@@ -1,5 +1,5 @@
 """
-A client whose table takes so many write units a second and partition: DynamoDB Local throttles nothing.
+A client whose table takes so many write units a second and partition: dynoxide throttles nothing.
 
 Sources: DynamoDB developer guide, "Burst and adaptive capacity" (a partition takes 1,000 write units a
 second) and "Global secondary indexes: write operations" (a table whose index is throttled refuses the write).

@@ -1,5 +1,5 @@
 """
-`python -m benchmarks.price`: dollars a million invocations, from what DynamoDB Local charged for.
+`python -m benchmarks.price`: dollars a million invocations, from what dynoxide charged for.
 
 Without options the recorded units are priced at the list prices of `benchmarks.prices`, and printed. Each
 price can be given (--write 0.7423). --measure takes the units anew; --docs writes the tables into
@@ -174,7 +174,7 @@ def main(given: Sequence[str] | None = None) -> None:
 
 
 def _measured() -> Recorded:
-    from tests.kit.dynamodb_local import running
+    from tests.kit.dynoxide import running
 
     given = os.environ.get("DYNAMODB_ENDPOINT")
     with nullcontext(given) if given else running() as endpoint:
@@ -185,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.price", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--measure", action="store_true", help="take the units anew, on DynamoDB Local")
+    parser.add_argument("--measure", action="store_true", help="take the units anew, on dynoxide")
     parser.add_argument("--docs", action="store_true", help=f"write the tables into {PAGE.parent.name}/")
     for name, price in LIST._asdict().items():
         parser.add_argument(f"--{name}", type=float, default=price, metavar="DOLLARS", help=f"{price:g}")

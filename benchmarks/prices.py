@@ -32,7 +32,7 @@ EMPTY_QUERY_UNITS = 0.5
 """
 Read units of a query, eventually consistent, that finds nothing.
 
-DynamoDB developer guide, "Capacity unit consumption for read operations"; DynamoDB Local says 0.
+DynamoDB developer guide, "Capacity unit consumption for read operations"; dynoxide says 0.
 """
 
 

@@ -301,7 +301,7 @@ def measured(load: Load, shards: Sequence[int], endpoint: str) -> Iterator[Playe
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or bring benchmarks/README.md up to date."""
-    from tests.kit.dynamodb_local import running
+    from tests.kit.dynoxide import running
 
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.scale", description=__doc__, formatter_class=argparse.RawTextHelpFormatter

@@ -92,7 +92,7 @@ def conditions() -> dict[str, str]:
         "aws-lambda-powertools": version("aws-lambda-powertools"),
         "boto3, botocore": f"{version('boto3')}, {version('botocore')}",
         "lambda-once": version("lambda-once"),
-        "table": "a stand-in on loopback; requests and capacity: DynamoDB Local",
+        "table": "a stand-in on loopback; requests and capacity: dynoxide",
     }
 
 

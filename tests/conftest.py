@@ -13,7 +13,7 @@ from hypothesis import find, settings, strategies
 
 from lambda_once.core.clock import SystemClock
 from tests.kit import descriptions, tables
-from tests.kit.dynamodb_local import EngineAbsent, running
+from tests.kit.dynoxide import EngineAbsent, running
 from tests.kit.strict.mounted import batches_sent, mounted
 from tests.operations.big_table import big_table
 
@@ -78,9 +78,9 @@ def _harmless_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def dynamodb_local() -> Iterator[str]:
+def engine_endpoint() -> Iterator[str]:
     """
-    Give the endpoint of a DynamoDB engine: DYNAMODB_ENDPOINT, else DynamoDB Local.
+    Give the endpoint of a DynamoDB engine: DYNAMODB_ENDPOINT, else dynoxide.
 
     Where there is neither, the test is skipped; under CI it fails, for a check
     that silently did not run is worse than one that fails.
@@ -99,9 +99,9 @@ def dynamodb_local() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def senders(dynamodb_local: str) -> Iterator[Mapping[str, Any]]:
+def senders(engine_endpoint: str) -> Iterator[Mapping[str, Any]]:
     """Each client of `tables.CLIENTS`, on the engine: one for all tests that leave its events as they are."""
-    made = {name: make(dynamodb_local) for name, make in tables.CLIENTS.items()}
+    made = {name: make(engine_endpoint) for name, make in tables.CLIENTS.items()}
     yield made
     for client in made.values():
         client.close()
@@ -121,6 +121,6 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[str | None]:
         with mounted():
             yield None
     else:
-        address: str = request.getfixturevalue("dynamodb_local")
+        address: str = request.getfixturevalue("engine_endpoint")
         with batches_sent():
             yield address

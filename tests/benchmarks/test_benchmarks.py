@@ -219,10 +219,10 @@ def test_recorded_answers_lead_to_the_same_requests(side: Side, event: str) -> N
 @pytest.mark.usefixtures("written_together")
 @pytest.mark.parametrize("event", ["batch", "seen_batch", "mixed"])
 def test_recorded_answers_to_batches_lead_to_the_same_requests(
-    event: str, dynamodb_local: str, partiql: None
+    event: str, engine_endpoint: str, partiql: None
 ) -> None:
     """The same holds for statements in batches."""
-    with function_environment(), reaching(dynamodb_local):
+    with function_environment(), reaching(engine_endpoint):
         on_engine, by_record = _requests_of(OURS, event, nullcontext())
     assert by_record == on_engine
     assert "BatchExecuteStatement" in on_engine
@@ -300,10 +300,10 @@ def test_a_quick_run_is_a_full_one_in_fewer_rounds() -> None:
 
 
 @pytest.mark.engine
-def test_a_batch_costs_two_to_four_round_trips(dynamodb_local: str, partiql: None) -> None:
+def test_a_batch_costs_two_to_four_round_trips(engine_endpoint: str, partiql: None) -> None:
     """Ten records cost two requests where all are new or all are known, at most four where both are."""
     counted: dict[str, tuple[str, ...]] = {}
-    with function_environment(), reaching(dynamodb_local):
+    with function_environment(), reaching(engine_endpoint):
         for _ in range(3):  # a first completion that no other joins within a millisecond goes out alone
             for side in SIDES:
                 _recreate(side)

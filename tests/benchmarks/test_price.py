@@ -28,7 +28,7 @@ from lambda_once.dynamodb.client import new_client
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.batches import Batches
 from lambda_once.testing import create_table, lambda_context
-from tests.kit.dynamodb_local import EngineAbsent, running
+from tests.kit.dynoxide import EngineAbsent, running
 
 TOKEN: Item = {"lockToken": {"S": "orders/charge/12345"}, "attempt": {"S": "a" * 32}}
 IN_PROGRESS: Item = {
@@ -94,7 +94,7 @@ def test_a_transaction_doubles_the_row_and_not_the_index() -> None:
 
 
 def test_a_statement_costs_what_the_same_write_costs() -> None:
-    """What the meter puts a PartiQL statement at, which DynamoDB Local does not say."""
+    """What the meter puts a PartiQL statement at, which dynoxide does not say."""
     assert update_units(None, IN_PROGRESS) == STATEMENT_UNITS
     assert index_units(None, IN_PROGRESS) == STATEMENT_INDEX_UNITS
 
@@ -218,7 +218,7 @@ def taken_anew() -> Iterator[Recorded]:
 
 @pytest.mark.engine
 def test_the_recorded_units_are_what_the_engine_charges(taken_anew: Recorded) -> None:
-    """Measured again on DynamoDB Local, each case costs the requests and units that the page is made of."""
+    """Measured again on dynoxide, each case costs the requests and units that the page is made of."""
     known = {each.case: each for each in bill.load().bills}
     assert [each.case for each in taken_anew.bills] == list(known)
     for each in taken_anew.bills:

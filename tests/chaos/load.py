@@ -27,7 +27,7 @@ from tests.chaos.journal import entries
 from tests.chaos.plan import USUAL, Fate, Plan, Weights
 from tests.chaos.proxy import Delays, Proxy
 from tests.kit import tables
-from tests.kit.dynamodb_local import running
+from tests.kit.dynoxide import running
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def main() -> int:
     parser.add_argument(
         "--client", choices=list(tables.CLIENTS), default=tables.BOTO3, help="what sends the requests"
     )
-    parser.add_argument("--endpoint", default=None, help="default: DynamoDB Local is started")
+    parser.add_argument("--endpoint", default=None, help="default: dynoxide is started")
     given = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
     throttled = min(4.0, given.seconds / 5)

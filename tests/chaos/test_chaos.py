@@ -45,12 +45,12 @@ def twice(report: Report) -> list[str]:
 @pytest.mark.engine
 @pytest.mark.parametrize("client", tables.CLIENTS)
 def test_nothing_is_lost_and_nothing_twice_where_that_is_promised(
-    dynamodb_local: str,
+    engine_endpoint: str,
     tmp_path: Path,
     client: str,
 ) -> None:
     """Processes that are killed, paused and cut off lose no message, and repeat only what lapsed."""
-    report = run(Load(SEED, client=client), dynamodb_local, tmp_path)
+    report = run(Load(SEED, client=client), engine_endpoint, tmp_path)
     assert report.result.violations == [], str(report)
     assert report.result.counts["executions"] > 0
     assert report.result.counts["replayed"] > 0
@@ -69,7 +69,7 @@ def test_nothing_is_lost_and_nothing_twice_where_that_is_promised(
     ],
 )
 def test_twin_with_a_guard_off_something_happens_twice(
-    load: Load, dynamodb_local: str, tmp_path: Path
+    load: Load, engine_endpoint: str, tmp_path: Path
 ) -> None:
     """
     The load notices what it is there to notice.
@@ -80,7 +80,7 @@ def test_twin_with_a_guard_off_something_happens_twice(
     for attempt in range(3):  # which process is where when it falls is up to the scheduler
         folder = tmp_path / str(attempt)
         folder.mkdir()
-        found = twice(run(replace(load, seed=load.seed + attempt, drain=0), dynamodb_local, folder))
+        found = twice(run(replace(load, seed=load.seed + attempt, drain=0), engine_endpoint, folder))
         if found:
             return
     pytest.fail("nothing happened twice")

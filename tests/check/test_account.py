@@ -680,14 +680,14 @@ def test_no_call_writes(shop: Account) -> None:
 
 
 @pytest.mark.engine
-def test_real_tables_and_queues_are_read(dynamodb_local: str) -> None:
-    """DynamoDB Local has no recovery and no policies, ElasticMQ no retention: they are left open."""
-    with elasticmq.running() as queues, account({"dynamodb": dynamodb_local, "sqs": queues}) as shop:
+def test_real_tables_and_queues_are_read(engine_endpoint: str) -> None:
+    """Dynoxide has no recovery and no policies, ElasticMQ no retention: they are left open."""
+    with elasticmq.running() as queues, account({"dynamodb": engine_endpoint, "sqs": queues}) as shop:
         shop.whole()
         try:
             found = shop.read(FUNCTION)
         finally:
-            shop.own("dynamodb", dynamodb_local).delete_table(TableName=TABLE)
+            shop.own("dynamodb", engine_endpoint).delete_table(TableName=TABLE)
     (table,) = found.tables
     assert (table.keys, table.ttl) == ((("lockToken", "S"),), "ttl")
     assert table.indexes is not UNKNOWN

@@ -178,5 +178,5 @@ def open_shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         with on_strict(monkeypatch) as shop:
             yield shop
     else:
-        with on_engine(monkeypatch, request.getfixturevalue("dynamodb_local")) as shop:
+        with on_engine(monkeypatch, request.getfixturevalue("engine_endpoint")) as shop:
             yield shop

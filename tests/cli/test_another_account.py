@@ -27,9 +27,9 @@ class ByArn:
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str) -> Iterator[ByArn]:
+def there(monkeypatch: pytest.MonkeyPatch, engine_endpoint: str) -> Iterator[ByArn]:
     """A table with one row that is held."""
-    with on_engine(monkeypatch, dynamodb_local) as shop:
+    with on_engine(monkeypatch, engine_endpoint) as shop:
         shop.hold(TOKEN)
         yield ByArn(shop, shop.client.describe_table(TableName=shop.name)["Table"]["TableArn"])
 

@@ -76,12 +76,12 @@ def test_no_such_table(shop: Shop, command: list[str]) -> None:
 @pytest.mark.engine
 @BY_COMMAND
 def test_no_such_table_on_an_engine(
-    command: list[str], monkeypatch: pytest.MonkeyPatch, dynamodb_local: str
+    command: list[str], monkeypatch: pytest.MonkeyPatch, engine_endpoint: str
 ) -> None:
     """The same."""
-    with on_engine(monkeypatch, dynamodb_local) as shop:
+    with on_engine(monkeypatch, engine_endpoint) as shop:
         message = complaint(shop.run(*command, "--table", "other-table"))
-        assert f"table 'other-table' does not exist in region eu-central-1 ({dynamodb_local})" in message
+        assert f"table 'other-table' does not exist in region eu-central-1 ({engine_endpoint})" in message
 
 
 def _table_of_another_key(client: Any) -> None:
@@ -110,10 +110,10 @@ def test_a_table_of_another_key(shop: Shop, command: list[str], advice: str) -> 
 @pytest.mark.engine
 @pytest.mark.parametrize("command", [["list"], ["show", "a/b/c"]], ids=lambda command: command[0])
 def test_a_table_of_another_key_on_an_engine(
-    command: list[str], monkeypatch: pytest.MonkeyPatch, dynamodb_local: str
+    command: list[str], monkeypatch: pytest.MonkeyPatch, engine_endpoint: str
 ) -> None:
     """The engine's own refusals say the same."""
-    with on_engine(monkeypatch, dynamodb_local) as shop:
+    with on_engine(monkeypatch, engine_endpoint) as shop:
         name = f"{shop.name}-theirs"
         shop.client.create_table(
             TableName=name,

@@ -80,7 +80,7 @@ def test_the_session_of_the_command_is_used() -> None:
 
 
 def test_nothing_is_asked_with_another_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The credentials for DynamoDB Local are anybody's."""
+    """The credentials for dynoxide are anybody's."""
     with sts(monkeypatch, 200, ANSWER) as asked:
         assert caller_arn(None, REGION, "http://127.0.0.1:8000") is None
     assert asked == []

@@ -508,15 +508,15 @@ def test_only_the_table_is_at_another_endpoint(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.engine
-def test_real_engines_are_checked(dynamodb_local: str) -> None:
-    """DynamoDB Local at --endpoint-url, ElasticMQ by its variable, moto for Lambda and IAM."""
-    with elasticmq.running() as queues, account({"dynamodb": dynamodb_local, "sqs": queues}) as shop:
+def test_real_engines_are_checked(engine_endpoint: str) -> None:
+    """Dynoxide at --endpoint-url, ElasticMQ by its variable, moto for Lambda and IAM."""
+    with elasticmq.running() as queues, account({"dynamodb": engine_endpoint, "sqs": queues}) as shop:
         shop.whole()
         here = {"AWS_ENDPOINT_URL_SQS": queues, "AWS_REGION": REGION}
         try:
-            ran = run("--function", FUNCTION, "--endpoint-url", dynamodb_local, "--output", "json", **here)
+            ran = run("--function", FUNCTION, "--endpoint-url", engine_endpoint, "--output", "json", **here)
         finally:
-            shop.own("dynamodb", dynamodb_local).delete_table(TableName=TABLE)
+            shop.own("dynamodb", engine_endpoint).delete_table(TableName=TABLE)
     value = json.loads(ran.stdout)
     assert [(each["code"], each["resource"]) for each in value["findings"]] == [("T6", TABLE)]
     assert (ran.exit_code, ran.stderr[-16:]) == (0, "; 6 not checked\n"), ran.output

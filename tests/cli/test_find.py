@@ -157,10 +157,10 @@ def test_pages_are_bounded(shop: Shop) -> None:
 
 
 @pytest.mark.engine
-def test_a_large_table_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str) -> None:
+def test_a_large_table_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch, engine_endpoint: str) -> None:
     """Every segment to its end: of rows over several megabytes none is missed."""
     text = '"' + "".join(hex(n * n * n) for n in range(200_000)) + '"'
-    with on_engine(monkeypatch, dynamodb_local) as shop:
+    with on_engine(monkeypatch, engine_endpoint) as shop:
         for n in range(6):
             shop.complete(f"orders/charge/order_{n}", text)
         ran = shop.run("find", "order_", "--segments", "2", "--output", "jsonl")

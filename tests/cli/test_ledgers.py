@@ -68,9 +68,9 @@ def points(shop: Shop) -> Iterator[Points]:
 
 
 @pytest.fixture
-def engine_points(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str) -> Iterator[Points]:
-    """On DynamoDB Local alone: the strict engine has keys of text only."""
-    with on_engine(monkeypatch, dynamodb_local) as shop, ExitStack() as stack:
+def engine_points(monkeypatch: pytest.MonkeyPatch, engine_endpoint: str) -> Iterator[Points]:
+    """On dynoxide alone: the strict engine has keys of text only."""
+    with on_engine(monkeypatch, engine_endpoint) as shop, ExitStack() as stack:
         yield Points(shop, stack)
 
 

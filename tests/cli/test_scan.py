@@ -40,16 +40,16 @@ def bare(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         if request.param == "strict":
             yield stack.enter_context(on_strict(monkeypatch, status_index=False))
         else:
-            endpoint = request.getfixturevalue("dynamodb_local")
+            endpoint = request.getfixturevalue("engine_endpoint")
             yield stack.enter_context(on_engine(monkeypatch, endpoint, status_index=False))
 
 
 @pytest.fixture
-def shops(dynamodb_local: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shops]:
-    """Both on DynamoDB Local, under clocks that move alike."""
+def shops(engine_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shops]:
+    """Both on dynoxide, under clocks that move alike."""
     with (
-        on_engine(monkeypatch, dynamodb_local, shards=3) as indexed,
-        on_engine(monkeypatch, dynamodb_local, shards=3, status_index=False) as bare,
+        on_engine(monkeypatch, engine_endpoint, shards=3) as indexed,
+        on_engine(monkeypatch, engine_endpoint, shards=3, status_index=False) as bare,
     ):
         shops = Shops(indexed, bare)
         shops.do(_some_of_each_status)

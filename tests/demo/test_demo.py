@@ -291,14 +291,14 @@ def test_a_killed_invocation_does_nothing_more() -> None:
 
 
 @pytest.mark.engine
-def test_promises_are_kept_on_dynamodb_local(dynamodb_local: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promises_are_kept_on_a_real_engine(engine_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Afterwards the demo's table is gone."""
     name = table.fresh_name()
     monkeypatch.setattr(table, "fresh_name", lambda: name)
-    code, text = main_on_a_pipe("--endpoint", dynamodb_local)
+    code, text = main_on_a_pipe("--endpoint", engine_endpoint)
     assert "All 11 scenes and 4 patterns ended as promised" in text
     assert code == KEPT
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     with pytest.raises(client.exceptions.ResourceNotFoundException):
         client.describe_table(TableName=name)
     client.close()

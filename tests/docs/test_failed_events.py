@@ -94,10 +94,10 @@ class Night:
 
 
 @pytest.fixture
-def night(tmp_path: Path, dynamodb_local: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
+def night(tmp_path: Path, engine_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Night]:
     """A queue without messages, and a table without tokens."""
-    client = tables.client(dynamodb_local)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", dynamodb_local)
+    client = tables.client(engine_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", engine_endpoint)
     shutil.copy(ROOT / "examples" / "failed_event.py", tmp_path)
     with tables.fresh(client) as table:
         found = Night(tmp_path, client, table)

@@ -96,9 +96,9 @@ def on_strict() -> Iterator[Restored]:
 
 
 @pytest.fixture
-def on_engine(dynamodb_local: str) -> Iterator[Restored]:
+def on_engine(engine_endpoint: str) -> Iterator[Restored]:
     """A table of a real engine."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     with tables.fresh(client) as name:
         yield Restored(client, name, [])
     client.close()

@@ -1,4 +1,4 @@
-"""Every command of docs/operations.md, literally, on DynamoDB Local: what the page promises is there."""
+"""Every command of docs/operations.md, literally, on dynoxide: what the page promises is there."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Losing(DynamoDBStore):
 
 @dataclass
 class Night:
-    """One table of DynamoDB Local, a function that charges orders, and the operator on call."""
+    """One table of dynoxide, a function that charges orders, and the operator on call."""
 
     client: Any
     table: str
@@ -166,15 +166,15 @@ class Night:
 
 
 @pytest.fixture
-def night(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str, tmp_path: Path) -> Iterator[Night]:
+def night(monkeypatch: pytest.MonkeyPatch, engine_endpoint: str, tmp_path: Path) -> Iterator[Night]:
     """A table, the variables of the page, and the files that its commands name."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     with ExitStack() as stack:
         name = stack.enter_context(tables.fresh(client))
         found = Night(client, name, tmp_path)
         for variable, value in {
             "LAMBDA_ONCE_TABLE": name,
-            "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local,
+            "AWS_ENDPOINT_URL_DYNAMODB": engine_endpoint,
             "AWS_LAMBDA_FUNCTION_NAME": "payments",
         }.items():
             monkeypatch.setenv(variable, value)
@@ -509,10 +509,10 @@ def test_a_restored_table(night: Night) -> None:
         night.client.delete_table(TableName="tokens-restored")
 
 
-def test_a_region_fails_over(night: Night, dynamodb_local: str) -> None:
+def test_a_region_fails_over(night: Night, engine_endpoint: str) -> None:
     """What the failed region left is overdue in the other one; the engine has tables of each region."""
     (line,) = SECTIONS["A region fails over"]
-    night.client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=dynamodb_local)
+    night.client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=engine_endpoint)
     create_table(night.client, night.table)
     night.lapses()
     assert TOKEN in night.types(line, 1).output

@@ -1,4 +1,4 @@
-"""On DynamoDB Local crt's client answers as boto3's does, refusals included."""
+"""On dynoxide crt's client answers as boto3's does, refusals included."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def answers(client: Any, table: str) -> list[Any]:
 
 
 @pytest.fixture
-def tables(dynamodb_local: str) -> Iterator[tuple[Any, list[str]]]:
+def tables(engine_endpoint: str) -> Iterator[tuple[Any, list[str]]]:
     """Give boto3's client, and two tables for the same requests."""
     config = Config(retries={"total_max_attempts": 1}, parameter_validation=False)
-    client = boto3.client("dynamodb", endpoint_url=dynamodb_local, config=config)
+    client = boto3.client("dynamodb", endpoint_url=engine_endpoint, config=config)
     names = [f"crt-{os.urandom(4).hex()}" for _ in range(2)]
     for name in names:
         client.create_table(
@@ -124,10 +124,10 @@ def tables(dynamodb_local: str) -> Iterator[tuple[Any, list[str]]]:
     client.close()
 
 
-def test_both_clients_answer_alike(tables: tuple[Any, list[str]], dynamodb_local: str) -> None:
+def test_both_clients_answer_alike(tables: tuple[Any, list[str]], engine_endpoint: str) -> None:
     """Values, refusals and their rows, reasons of a canceled transaction, and statements of a batch."""
     boto3s, (first, second) = tables
-    crt = CrtClient(dynamodb_local, "eu-central-1", connect=1, answer=5, connections=10)
+    crt = CrtClient(engine_endpoint, "eu-central-1", connect=1, answer=5, connections=10)
     wanted = answers(boto3s, first)
     got = answers(crt, second)
     crt.close()

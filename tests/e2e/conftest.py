@@ -1,4 +1,4 @@
-"""The stacks as built, a DynamoDB Local with its table, and the SAM CLI between them."""
+"""The stacks as built, a dynoxide with its table, and the SAM CLI between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from examples.demo.table import token_table
 from examples.demo.template import TABLE, Template
-from tests.kit.dynamodb_local import EngineAbsent, running
+from tests.kit.dynoxide import EngineAbsent, running
 from tests.kit.recorded import SHOP
 
 from .image import ROOT, ImageAbsent, provide
@@ -45,7 +45,7 @@ class Tokens:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[str]:
     """
-    DynamoDB Local on a port of its own.
+    Dynoxide on a port of its own.
 
     Never the engine of DYNAMODB_ENDPOINT: the table's name is given by the SAM CLI, and somebody may have one
     of that name there.

@@ -28,7 +28,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "defaultkey", "AWS_SECRET_ACCESS_KEY": "defa
 """
 What `sam local` gives functions where the shell has no credentials.
 
-DynamoDB Local keeps the tables of each access key and region apart, so the table is made with the same.
+dynoxide keeps the tables of each access key and region apart, so the table is made with the same.
 """
 BUILD_SECONDS = 300.0
 INVOKE_SECONDS = 120.0

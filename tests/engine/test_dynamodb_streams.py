@@ -83,10 +83,10 @@ def as_json(value: Any) -> Any:
 
 
 @pytest.fixture
-def stream(dynamodb_local: str) -> Iterator[Stream]:
+def stream(engine_endpoint: str) -> Iterator[Stream]:
     """A table with a stream, on the engine."""
-    client = tables.client(dynamodb_local)
-    streams: Any = tables.session().client("dynamodbstreams", endpoint_url=dynamodb_local)
+    client = tables.client(engine_endpoint)
+    streams: Any = tables.session().client("dynamodbstreams", endpoint_url=engine_endpoint)
     with tables.fresh(client, _create) as name:
         yield Stream(client, streams, name)
     streams.close()

@@ -87,9 +87,9 @@ def on_strict() -> Iterator[Wrong]:
 
 
 @pytest.fixture
-def on_engine(dynamodb_local: str, partiql: None) -> Iterator[Wrong]:
+def on_engine(engine_endpoint: str, partiql: None) -> Iterator[Wrong]:
     """A real engine, which takes batches."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     yield Wrong(client)
     client.close()
 

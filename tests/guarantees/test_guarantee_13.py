@@ -33,8 +33,8 @@ LARGE = [f"{n * n * 2_654_435_761 % 2**32:x}" for n in range(90_000)]
 
 @pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
 def payments(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Payments]:
-    """Payments on a table of the strict engine, and of DynamoDB Local."""
-    endpoint = None if request.param == "strict" else request.getfixturevalue("dynamodb_local")
+    """Payments on a table of the strict engine, and of dynoxide."""
+    endpoint = None if request.param == "strict" else request.getfixturevalue("engine_endpoint")
     with payments_at(monkeypatch, endpoint) as found:
         yield found
 

@@ -290,9 +290,9 @@ def test_nobody_is_refused() -> None:
 
 
 @pytest.fixture
-def engine_table(dynamodb_local: str) -> Iterator[DynamoDBStore]:
+def engine_table(engine_endpoint: str) -> Iterator[DynamoDBStore]:
     """A store on a real engine."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     with tables.fresh(client) as name:
         yield DynamoDBStore(name, client)
     client.close()

@@ -189,9 +189,9 @@ def test_own_work_is_found_by_its_own_key(shop: Shop) -> None:
 
 
 @pytest.mark.engine
-def test_on_a_real_engine(dynamodb_local: str) -> None:
+def test_on_a_real_engine(engine_endpoint: str) -> None:
     """The conditions are DynamoDB's: what a killed old version has begun is charged once, or held."""
-    with powertools.shop(tables.client(dynamodb_local)) as shop:
+    with powertools.shop(tables.client(engine_endpoint)) as shop:
         answers = [ends(order)[0] for order in schedules(shop, by_downstream_key, [("old", "new", True)])]
     assert {type(answer) for answer in answers} == {str, Held}
 

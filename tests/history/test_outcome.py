@@ -150,16 +150,16 @@ def test_disabled(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.engine
-def test_what_an_operator_reads(dynamodb_local: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_operator_reads(engine_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command knows no function, so it names what a history would change."""
 
     def run(*line: str) -> str:
         return " ".join(CliRunner().invoke(app, [*line, "--table", shop.tokens]).output.split())
 
-    for name, value in {**tables.CREDENTIALS, "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local}.items():
+    for name, value in {**tables.CREDENTIALS, "AWS_ENDPOINT_URL_DYNAMODB": engine_endpoint}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_DEFAULT_REGION", tables.REGION)
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     with powertools.shop(client) as shop:
         shop.old(receipt)(EVENT)
         assert "Under history=, the old version may have done it" in run("show", "shop/charge/o-1")

@@ -86,9 +86,9 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(dynamodb_local: str) -> Iterator[Both]:
+def both(engine_endpoint: str) -> Iterator[Both]:
     """Two tables for all examples of this module: each begins by emptying them."""
-    client = tables.client(dynamodb_local, parameter_validation=False)
+    client = tables.client(engine_endpoint, parameter_validation=False)
     with tables.fresh(client) as name:
         yield Both(client, name)
     client.close()
@@ -278,7 +278,7 @@ def _update(update: str, condition: str | None, token: str, surplus: str, return
 
 def _local_is_lax(request: Request) -> bool:
     """
-    Tell of what DynamoDB Local takes and DynamoDB does not: an index key that is no text.
+    Tell of what dynoxide takes and DynamoDB does not: an index key that is no text.
 
     And of a key that is written where the condition does not hold, which Local refuses for its condition.
     """

@@ -108,9 +108,9 @@ def create(client: Any, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def both(dynamodb_local: str) -> Iterator[Both]:
+def both(engine_endpoint: str) -> Iterator[Both]:
     """Two tables for all examples: each begins by emptying them."""
-    client = tables.client(dynamodb_local, parameter_validation=False)
+    client = tables.client(engine_endpoint, parameter_validation=False)
     with tables.fresh(client, create) as name:
         yield Both(client, name)
     client.close()

@@ -42,12 +42,12 @@ class BigTable(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def big_table(dynamodb_local: str) -> Iterator[BigTable]:
+def big_table(engine_endpoint: str) -> Iterator[BigTable]:
     """Give the table with its 20,000 tokens; it takes 3 s to load on two cores."""
-    client = tables.client(dynamodb_local, max_pool_connections=WRITERS, parameter_validation=False)
+    client = tables.client(engine_endpoint, max_pool_connections=WRITERS, parameter_validation=False)
     with tables.fresh(client) as name:
         _load(client, name)
-        yield BigTable(client, name, dynamodb_local)
+        yield BigTable(client, name, engine_endpoint)
     client.close()
 
 

@@ -22,9 +22,9 @@ def strict() -> Iterator[Post]:
 
 
 @pytest.fixture
-def engine(dynamodb_local: str) -> Iterator[Post]:
+def engine(engine_endpoint: str) -> Iterator[Post]:
     """A table of a real engine, without TTL."""
-    client = tables.boto3s(dynamodb_local, patience=60)
+    client = tables.boto3s(engine_endpoint, patience=60)
     with tables.fresh(client) as name:
         yield Post(client, name)
     client.close()

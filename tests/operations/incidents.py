@@ -2,7 +2,7 @@
 Incidents at night: what an operator types, and the next step that the output names.
 
 `test_incidents` plays each on a table of its own. As a program, `python -m tests.operations.incidents`, this
-plays them on one table of 3,000 rows on DynamoDB Local, and prints the seconds of each: those that passed,
+plays them on one table of 3,000 rows on dynoxide, and prints the seconds of each: those that passed,
 and those of the processor, which do not depend on what else the machine does.
 """
 
@@ -27,7 +27,7 @@ from lambda_once.operations.watchdog import watchdog
 from lambda_once.testing import FakeClock
 from tests.cli.shop import Shop
 from tests.kit import strangers, tables
-from tests.kit.dynamodb_local import running
+from tests.kit.dynoxide import running
 
 MESSAGE = "059f36b4-87a3-44ab-83d2-661975830a7d"
 WHO = "--by ann --yes"

@@ -148,8 +148,8 @@ def open_payments(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payments]:
 
 @pytest.fixture(name="each", params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
 def open_each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Payments]:
-    """Payments on a table of the strict engine, and of DynamoDB Local."""
-    endpoint = request.getfixturevalue("dynamodb_local") if request.param == "engine" else None
+    """Payments on a table of the strict engine, and of dynoxide."""
+    endpoint = request.getfixturevalue("engine_endpoint") if request.param == "engine" else None
     with payments_at(monkeypatch, endpoint) as found:
         yield found
 

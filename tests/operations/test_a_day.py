@@ -22,7 +22,7 @@ RECEIPT = {"chargeId": "ch_5", "amount": 0}
 def payments(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Payments]:
     """Payments on a table of the strict engine, and on one of a real engine."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "Watchdog")
-    endpoint = request.getfixturevalue("dynamodb_local") if request.param == "engine" else None
+    endpoint = request.getfixturevalue("engine_endpoint") if request.param == "engine" else None
     with payments_at(monkeypatch, endpoint) as found:
         yield found
 

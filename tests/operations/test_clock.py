@@ -177,9 +177,9 @@ def test_a_correction_shortens_no_deadline() -> None:
 
 
 @pytest.mark.engine
-def test_an_engine_sends_its_date(dynamodb_local: str) -> None:
+def test_an_engine_sends_its_date(engine_endpoint: str) -> None:
     """Its answers have a date: a clock of another year is corrected by the first."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     clock = CorrectedClock(FakeClock(datetime(2020, 2, 29, tzinfo=UTC)))
     with tables.fresh(client) as name:
         assert TokenTable(name, client, clock).now().year > 2020

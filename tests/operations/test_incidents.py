@@ -13,9 +13,9 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(name="shop")
-def open_shop(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str) -> Iterator[Shop]:
-    """A shop on DynamoDB Local."""
-    with on_engine(monkeypatch, dynamodb_local) as shop:
+def open_shop(monkeypatch: pytest.MonkeyPatch, engine_endpoint: str) -> Iterator[Shop]:
+    """A shop on dynoxide."""
+    with on_engine(monkeypatch, engine_endpoint) as shop:
         yield shop
 
 

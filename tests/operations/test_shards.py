@@ -106,9 +106,9 @@ def strict() -> Iterator[Live]:
 
 
 @pytest.fixture
-def engine(dynamodb_local: str, partiql: None) -> Iterator[Live]:
+def engine(engine_endpoint: str, partiql: None) -> Iterator[Live]:
     """A table of a real engine, on which batches are sent."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     with tables.fresh(client) as name:
         yield Live(client, name)
     client.close()

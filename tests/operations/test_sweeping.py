@@ -160,7 +160,7 @@ def bare(request: pytest.FixtureRequest) -> Iterator[Post]:
             client, name = tables.client(), "tokens"
             create(client, name)
         else:
-            client = tables.boto3s(request.getfixturevalue("dynamodb_local"), patience=60)
+            client = tables.boto3s(request.getfixturevalue("engine_endpoint"), patience=60)
             stack.callback(client.close)
             name = stack.enter_context(tables.fresh(client, create))
         yield Post(client, name)

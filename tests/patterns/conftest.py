@@ -62,9 +62,9 @@ def strict() -> Iterator[Ground]:
 
 
 @pytest.fixture
-def engine(dynamodb_local: str) -> Iterator[Ground]:
+def engine(engine_endpoint: str) -> Iterator[Ground]:
     """Tables of a real engine."""
-    client = tables.boto3s(dynamodb_local, patience=60)
+    client = tables.boto3s(engine_endpoint, patience=60)
     with ExitStack() as stack:
         yield Ground(client, stack)
     client.close()

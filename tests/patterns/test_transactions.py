@@ -398,7 +398,7 @@ def test_a_duplicate_in_another_layout_is_one(shop: Shop) -> None:
 
 
 def test_a_full_item_is_full(shop: Shop) -> None:
-    """By the reason that the API reference gives; DynamoDB Local cancels no transaction for it."""
+    """By the reason that the API reference gives; dynoxide cancels no transaction for it."""
     item = shop.points.transact_item("ann", {"n": 1}, id="x")
     message = "Item size to update has exceeded the maximum allowed size"
     reason = {"Code": "ValidationError", "Message": message}

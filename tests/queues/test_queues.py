@@ -24,9 +24,9 @@ def sqs() -> Iterator[Any]:
         yield elasticmq.client(endpoint)
 
 
-def test_a_killed_function_loses_no_message(sqs: Any, dynamodb_local: str, tmp_path: Path) -> None:
+def test_a_killed_function_loses_no_message(sqs: Any, engine_endpoint: str, tmp_path: Path) -> None:
     """Each message is acknowledged or a dead letter with its reason, and effects are as often as promised."""
-    evidence = run(Load(SEED), Queues(sqs, "kept"), dynamodb_local, tmp_path)
+    evidence = run(Load(SEED), Queues(sqs, "kept"), engine_endpoint, tmp_path)
     assert check(evidence) == [], str(counts(evidence))
     found = counts(evidence)
     assert evidence.interrupted, "processes were killed"
@@ -35,9 +35,9 @@ def test_a_killed_function_loses_no_message(sqs: Any, dynamodb_local: str, tmp_p
 
 
 def test_twin_without_the_layer_payments_are_charged_twice(
-    sqs: Any, dynamodb_local: str, tmp_path: Path
+    sqs: Any, engine_endpoint: str, tmp_path: Path
 ) -> None:
     """The load notices what it is there to notice: twins, redeliveries and kills charge again."""
     load = Load(SEED, messages=12, seconds=3, drain=20, disabled=True)
-    found = check(run(load, Queues(sqs, "disabled"), dynamodb_local, tmp_path))
+    found = check(run(load, Queues(sqs, "disabled"), engine_endpoint, tmp_path))
     assert [sentence for sentence in found if sentence.startswith("twice: pay_")], found

@@ -97,9 +97,9 @@ def noted(client: Any) -> set[str]:
 
 
 @pytest.fixture
-def batches(dynamodb_local: str, partiql: None) -> set[str]:
+def batches(engine_endpoint: str, partiql: None) -> set[str]:
     """The IAM actions with which a batch of messages is acquired and completed, new and duplicate."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     calls = noted(client)
     with tables.fresh(client) as name:
         calls.clear()

@@ -572,9 +572,9 @@ def test_what_the_cdk_makes_is_clean_under_cfn_lint(synthesis: tuple[Template, T
 
 
 @pytest.mark.engine
-def test_the_table_protects_a_handler(tokens: Template, dynamodb_local: str, partiql: None) -> None:
-    """On DynamoDB Local a redelivery is replayed, the index lists what is in progress, and rights suffice."""
-    client = tables.client(dynamodb_local)
+def test_the_table_protects_a_handler(tokens: Template, engine_endpoint: str, partiql: None) -> None:
+    """On dynoxide a redelivery is replayed, the index lists what is in progress, and rights suffice."""
+    client = tables.client(engine_endpoint)
     properties = table(decided(tokens))
 
     def create(client: Any, name: str) -> None:
@@ -704,9 +704,11 @@ def test_it_deploys_without_the_index(
 
 
 @pytest.mark.engine
-def test_that_table_protects_a_handler_for_half(tokens: Template, dynamodb_local: str, partiql: None) -> None:
-    """On DynamoDB Local a redelivery is replayed, with the rights that a function has."""
-    client = tables.client(dynamodb_local)
+def test_that_table_protects_a_handler_for_half(
+    tokens: Template, engine_endpoint: str, partiql: None
+) -> None:
+    """On dynoxide a redelivery is replayed, with the rights that a function has."""
+    client = tables.client(engine_endpoint)
     properties = table(decided(tokens, **UNINDEXED))
 
     def create(client: Any, name: str) -> None:

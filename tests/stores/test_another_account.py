@@ -1,4 +1,4 @@
-"""A table that is named by its ARN: each client, on DynamoDB Local, which knows its tables by ARN, too."""
+"""A table that is named by its ARN: each client, on dynoxide, which knows its tables by ARN, too."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Unsure(Exception):
 
 @dataclass
 class Shop:
-    """A function on a table of DynamoDB Local, and what its requests are charged for."""
+    """A function on a table of dynoxide, and what its requests are charged for."""
 
     client: Any
     unmetered: Any
@@ -69,11 +69,11 @@ class Shop:
 
 
 @pytest.fixture(params=[True, False], ids=["indexed", "unindexed"])
-def shop(request: pytest.FixtureRequest, dynamodb_local: str, partiql: None) -> Iterator[Shop]:
+def shop(request: pytest.FixtureRequest, engine_endpoint: str, partiql: None) -> Iterator[Shop]:
     """A shop on a table with the index, and on one without."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     with tables.fresh(client, partial(create_table, status_index=request.param)) as name:
-        used = tables.client(dynamodb_local)
+        used = tables.client(engine_endpoint)
         shop = Shop(used, client, name, is_indexed=request.param)
         with using(shop.once, DynamoDBStore(name, used), shop.clock):
             yield shop

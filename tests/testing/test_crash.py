@@ -49,9 +49,9 @@ def on_moto() -> Iterator[Ground]:
 
 
 @pytest.fixture
-def on_engine(dynamodb_local: str, partiql: None) -> Iterator[Ground]:
+def on_engine(engine_endpoint: str, partiql: None) -> Iterator[Ground]:
     """A table of a real engine."""
-    client = tables.client(dynamodb_local)
+    client = tables.client(engine_endpoint)
     with tables.fresh(client) as name:
         yield Table(client, name)
     client.close()

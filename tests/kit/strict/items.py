@@ -118,9 +118,7 @@ def _bytes(value: Attribute) -> int:
     ((kind, content),) = value.items()
     match kind:
         case "S":
-            return len(
-                content.encode("utf-8", "surrogatepass")
-            )  # an escape in JSON, which DynamoDB Local takes
+            return len(content.encode("utf-8", "surrogatepass"))  # an escape in JSON, which dynoxide takes
         case "N":
             return _number_bytes(content)
         case "B":

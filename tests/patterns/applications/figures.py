@@ -11,14 +11,14 @@ from contextlib import ExitStack
 from importlib import import_module
 
 from tests.kit import tables
-from tests.kit.dynamodb_local import running
+from tests.kit.dynoxide import running
 from tests.patterns.conftest import Ground
 
 APPLICATIONS = ("wallet", "sensor_store", "order_feed", "contract_store")
 
 
 def main() -> None:
-    """Measure all applications on DynamoDB Local."""
+    """Measure all applications on dynoxide."""
     with running() as endpoint, ExitStack() as stack:
         ground = Ground(tables.boto3s(endpoint, patience=60), stack)
         lines = [f"{'':<60}{'before':>24}{'now':>24}"]

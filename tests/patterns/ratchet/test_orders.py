@@ -222,7 +222,7 @@ def test_faults_and_skewed_clocks_end_in_the_newest_write(strict: Ground, seed: 
 @pytest.mark.engine
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_the_same_on_a_real_engine(engine: Ground, seed: int) -> None:
-    """As many steps, on DynamoDB Local."""
+    """As many steps, on dynoxide."""
     world = World(engine, seed)
     for n in range(STEPS * 3):
         world.step(n)

@@ -1,4 +1,4 @@
-"""Starts DynamoDB Local, the engine that has DynamoDB's own conditions, expressions and PartiQL."""
+"""Starts dynoxide, the engine that has DynamoDB's own conditions, expressions and PartiQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _options(port: int) -> list[str]:
     return [*java, "-inMemory", "-port", str(port), "-disableTelemetry"]
 
 
-running = Engine("DynamoDB Local", FOLDER, "DynamoDBLocal-*.jar", "dynamodb", _options).running
+running = Engine("dynoxide", FOLDER, "DynamoDBLocal-*.jar", "dynamodb", _options).running
 """Run it in memory, and yield its endpoint."""
 
 
