@@ -21,6 +21,9 @@ RELEASE_VENV := .venv-release
 SITE_VENV := .venv-site
 UV_VERSION := 0.13.8
 ENGINES := engines
+DYNOXIDE := $(ENGINES)/bin/dynoxide-$(shell cat $(ENGINES)/dynoxide/version)
+# What a target that needs a DynamoDB depends on: nothing where DYNAMODB_ENDPOINT names one.
+DYNAMODB := $(if $(DYNAMODB_ENDPOINT),,$(DYNOXIDE))
 
 # Bytecode is kept, whatever the shell says: without it each run compiles 300 test modules anew, once a core.
 unexport PYTHONDONTWRITEBYTECODE
@@ -134,7 +137,7 @@ test-later: $(VENV)/.dev ## Run what can know a date 400 days from now (DAYS=…
 		$(ON_ALL_CORES) $(DATELESS:%=--ignore=tests/%)
 
 .PHONY: engine-tests
-engine-tests: $(VENV)/.dev $(CDK_VENV)/.installed $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need DynamoDB Local (DYNAMODB_ENDPOINT=…: on that one), ElasticMQ or the CDK
+engine-tests: $(VENV)/.dev $(CDK_VENV)/.installed $(DYNAMODB) queue ## Run the tests that need a DynamoDB (dynoxide, or DYNAMODB_ENDPOINT=…), ElasticMQ or the CDK
 	@$(BIN)/python -m pytest -m "engine and not timed" $(ON_ALL_CORES)
 	@$(BIN)/python -m pytest -m "engine and timed"
 
@@ -143,29 +146,29 @@ test-versions: | $(BIN)/python ## Run the fast tests on the newer Pythons, and o
 	@$(BIN)/python -m tests.versions
 
 .PHONY: chaos
-chaos: $(VENV)/.dev dynamodb ## Kill, pause and cut off processes under load, on DynamoDB Local (SEED=…, DURATION=seconds, CLIENT=…)
+chaos: $(VENV)/.dev $(DYNOXIDE) ## Kill, pause and cut off processes under load, on dynoxide (SEED=…, DURATION=seconds, CLIENT=…)
 	@$(BIN)/python -m tests.chaos.load $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--seconds $(DURATION)) \
 		$(if $(CLIENT),--client $(CLIENT)) $(if $(ENDPOINT),--endpoint $(ENDPOINT))
 
 .PHONY: e2e
-e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb queue ## Run the samples under sam local, and the first commands of a new user (needs Docker, Java 17 and Maven)
+e2e: $(VENV)/.dev $(SAM_VENV)/.installed $(DYNOXIDE) queue ## Run the samples under sam local, and the first commands of a new user (needs Docker, Rust, Java 17 and Maven)
 	@$(BIN)/python -m tests.e2e.image
 	@$(BIN)/python -m pytest -m e2e tests/e2e
 
 .PHONY: bench
-bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two to three minutes (QUICK=1: in one)
+bench: $(VENV)/.dev $(DYNOXIDE) ## Measure beside Powertools, in two to three minutes (QUICK=1: in one)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 .PHONY: bench-counts
-bench-counts: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Count instructions beside Powertools, in a minute (needs valgrind, or apt-get as root)
+bench-counts: $(VENV)/.dev $(DYNAMODB) ## Count instructions beside Powertools, in a minute (needs valgrind, or apt-get as root)
 	@$(BIN)/python -m benchmarks.counts
 
 .PHONY: bench-sizes
-bench-sizes: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Measure batches and results by their sizes, and memory after 10,000 invocations (minutes)
+bench-sizes: $(VENV)/.dev $(DYNAMODB) ## Measure batches and results by their sizes, and memory after 10,000 invocations (minutes)
 	@$(BIN)/python -m benchmarks.sizes
 
 .PHONY: bench-parts
-bench-parts: $(VENV)/.dev dynamodb ## Measure which part of the code an invocation spends its processor time in
+bench-parts: $(VENV)/.dev $(DYNOXIDE) ## Measure which part of the code an invocation spends its processor time in
 	@$(BIN)/python -m benchmarks.parts
 
 .PHONY: bench-hostile
@@ -173,7 +176,7 @@ bench-hostile: $(VENV)/.dev ## Measure what hostile bodies cost beside ordinary 
 	@$(BIN)/python -m benchmarks.hostile
 
 .PHONY: bench-scale
-bench-scale: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Play 1,000 events a second for ten minutes, in virtual time, by the number of shards (minutes)
+bench-scale: $(VENV)/.dev $(DYNAMODB) ## Play 1,000 events a second for ten minutes, in virtual time, by the number of shards (minutes)
 	@$(BIN)/python -m benchmarks.scale
 
 .PHONY: fuzz
@@ -181,7 +184,7 @@ fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented excepti
 	@FUZZ=$(or $(N),10000) $(BIN)/python -m pytest -q tests/fuzz
 
 .PHONY: docs
-docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Measure again, and write every table and picture of docs/ that a program makes (minutes)
+docs: $(VENV)/.dev $(DYNAMODB) ## Measure again, and write every table and picture of docs/ that a program makes (minutes)
 	@$(BIN)/python -m benchmarks --docs
 	@$(BIN)/python -m benchmarks.sizes --docs
 	@$(BIN)/python -m benchmarks.counts --docs
@@ -204,18 +207,18 @@ mutants: $(MUTANTS_VENV)/.installed ## Change core, dynamodb, stores, engine, de
 	@$(MUTANTS_VENV)/bin/mutmut run $(if $(ONLY),"$(ONLY)")
 	@$(MUTANTS_VENV)/bin/mutmut results
 
-.PHONY: dynamodb
-dynamodb: $(ENGINES)/dynamodb-local/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)
+.PHONY: engine
+engine: $(VENV)/.dev $(DYNOXIDE) ## Run dynoxide, a DynamoDB, on a free loopback port, and print its endpoint, until Ctrl-C (needs Rust)
+	@$(BIN)/python -m tests.kit.dynoxide
+
+$(DYNOXIDE): $(ENGINES)/dynoxide/version
+	@$(ENGINES)/dynoxide/build
 
 .PHONY: queue
 queue: $(ENGINES)/elasticmq/lib ## Fetch ElasticMQ, a queue with the interface of SQS (needs Java 17 and Maven)
 
-$(ENGINES)/%/lib: $(ENGINES)/%/pom.xml
-	@$(ENGINES)/fetch $*
-
-.PHONY: dynamodb-start
-dynamodb-start: $(VENV)/.dev dynamodb ## Run DynamoDB Local on a free loopback port, and say which, until Ctrl-C
-	@$(BIN)/python -m tests.kit.dynoxide
+$(ENGINES)/elasticmq/lib: $(ENGINES)/elasticmq/pom.xml
+	@$(ENGINES)/elasticmq/fetch
 
 .PHONY: validate
 validate: $(SAM_VENV)/.installed ## Validate the sample's template and the shop's with the SAM CLI
@@ -302,5 +305,5 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(VENV)-* mutants $(ENGINES)/*/lib .cache .aws-sam examples/*/.aws-sam build dist
+	@rm -rf $(VENV) $(VENV)-* mutants $(ENGINES)/*/lib $(ENGINES)/bin .cache .aws-sam examples/*/.aws-sam build dist
 	@find src tools tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pytest
 from click.testing import Result
 
-from tests.cli.shop import Shop, lines, on_engine
+from tests.cli.shop import Shop, lines, on_strict
 
-pytestmark = pytest.mark.engine
 SURE = ("--because", "never sent", "--by", "ann", "--yes")
 TOKEN = "orders/charge/order_5"
 
@@ -27,9 +26,9 @@ class ByArn:
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch, engine_endpoint: str) -> Iterator[ByArn]:
+def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[ByArn]:
     """A table with one row that is held."""
-    with on_engine(monkeypatch, engine_endpoint) as shop:
+    with on_strict(monkeypatch) as shop:
         shop.hold(TOKEN)
         yield ByArn(shop, shop.client.describe_table(TableName=shop.name)["Table"]["TableArn"])
 

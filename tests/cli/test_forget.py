@@ -50,7 +50,9 @@ def _declines(_payment: str) -> Any:
 
 def _stored(payments: Payments) -> str:
     """Return all rows of the table, parts included, as text."""
-    return str(payments.client.scan(TableName=payments.table, ConsistentRead=True)["Items"])
+    items = payments.client.scan(TableName=payments.table, ConsistentRead=True)["Items"]
+    # dynoxide 3.2.0 returns the attributes of an item in another order each time.
+    return "\n".join(sorted(str(sorted(item.items())) for item in items))
 
 
 def _is_erased(payments: Payments, before: Record) -> Record:
@@ -203,7 +205,8 @@ def test_nothing_is_written(
     token = _charge(payments, LARGE)
     before = _stored(payments)
     assert payments.run("forget", token, *arguments, stdin=answer).exit_code == code
-    assert _stored(payments) == before
+    is_unchanged = _stored(payments) == before  # pytest would compare megabytes line by line
+    assert is_unchanged
     assert payments.ask("p-1") == LARGE
 
 
@@ -222,7 +225,7 @@ def test_the_row_is_deleted_with_its_key(payments: Payments, result: Any) -> Non
     token = _charge(payments, result)
     ran = payments.run("forget", token, "--row", *SURE)
     assert ran.exit_code == 0, output_of(ran)
-    assert _stored(payments) == "[]"
+    assert _stored(payments) == ""
     assert "duplicates RUN AGAIN" in output_of(ran)
     assert f"{token}: deleted" in output_of(ran)
     assert "→" not in output_of(ran)
@@ -235,7 +238,7 @@ def test_a_forgotten_row_can_be_deleted(payments: Payments) -> None:
     token = _charge(payments, NAME)
     assert payments.run("forget", token, *SURE).exit_code == 0
     assert payments.run("forget", token, "--row", *SURE).exit_code == 0
-    assert _stored(payments) == "[]"
+    assert _stored(payments) == ""
 
 
 @pytest.mark.parametrize("state", ["held", "released", "in progress"])
@@ -275,7 +278,7 @@ def test_twin_that_deletes_whatever_is_there(payments: Payments, monkeypatch: py
 
     monkeypatch.setattr(table_module, "deletion", always)
     assert payments.run("forget", payments.token("p-1"), "--row", *SURE).exit_code == 0
-    assert _stored(payments) == "[]"
+    assert _stored(payments) == ""
 
 
 def test_a_deletion_whose_response_was_lost_is_done(

@@ -14,6 +14,7 @@ from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import FakeClock
 from lambda_once_tools.cli import options
 from tests.cli.shop import Shop, lines, on_strict, open_shop
+from tests.kit.strict.mounted import index_behind
 from tests.operations.big_table import (
     HELD,
     IN_PROGRESS,
@@ -90,21 +91,14 @@ def test_list_held_has_the_reason(shop: Shop) -> None:
     assert row == held
 
 
-def test_list_held_omits_what_was_released(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The row is read as it is now."""
-    from lambda_once.operations import listing
-    from lambda_once_tools.cli import lists
-
-    shop.hold("orders/refund/held-1")
-    shop.hold("orders/refund/held-2")
-
-    def behind(*args: object) -> object:
-        entries = list(listing.unfinished(*args))  # type: ignore[arg-type]
-        shop.decide("orders/refund/held-1", Release())
-        return iter(entries)
-
-    monkeypatch.setattr(lists, "unfinished", behind)
-    assert _keys(shop, "--held") == ["held-2"]
+def test_list_held_omits_what_was_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row is read as it is now, though the index lags behind."""
+    with on_strict(monkeypatch) as shop:
+        shop.hold("orders/refund/held-1")
+        shop.hold("orders/refund/held-2")
+        with index_behind():
+            shop.decide("orders/refund/held-1", Release())
+            assert _keys(shop, "--held") == ["held-2"]
 
 
 @pytest.mark.parametrize(
@@ -168,26 +162,20 @@ def test_a_limit_still_counts_exactly(shop: Shop) -> None:
     assert ran.stderr.splitlines()[0].endswith("2 overdue in the whole table, unfiltered")
 
 
-def test_consistent_leaves_out_what_has_moved_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consistent_leaves_out_what_has_moved_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The index may still list what is complete by now; the row decides."""
-    _some_of_each_status(shop)
-    from lambda_once.operations import listing
-    from lambda_once_tools.cli import lists
-
-    def behind(*args: object) -> object:
-        entries = list(listing.unfinished(*args))  # type: ignore[arg-type]
-        shop.client.update_item(
-            TableName=shop.name,
-            Key={"lockToken": {"S": "orders/ship/late-2"}},
-            UpdateExpression="SET actualCompletion = :now REMOVE #status",
-            ExpressionAttributeNames={"#status": "status"},
-            ExpressionAttributeValues={":now": {"S": "2026-11-20T11:12:00.000Z"}},
-        )
-        shop.client.delete_item(TableName=shop.name, Key={"lockToken": {"S": "orders/refund/held-1"}})
-        return iter(entries)
-
-    monkeypatch.setattr(lists, "unfinished", behind)
-    assert _keys(shop, "--consistent") == ["late-1", "busy"]
+    with on_strict(monkeypatch) as shop:
+        _some_of_each_status(shop)
+        with index_behind():
+            shop.client.update_item(
+                TableName=shop.name,
+                Key={"lockToken": {"S": "orders/ship/late-2"}},
+                UpdateExpression="SET actualCompletion = :now REMOVE #status",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues={":now": {"S": "2026-11-20T11:12:00.000Z"}},
+            )
+            shop.client.delete_item(TableName=shop.name, Key={"lockToken": {"S": "orders/refund/held-1"}})
+            assert _keys(shop, "--consistent") == ["late-1", "busy"]
 
 
 def test_shards_beyond_the_configured_are_listed_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,26 +233,19 @@ def test_the_age_of_what_was_released_is_since_then(shop: Shop) -> None:
     assert _keys(shop, "--released", "--older-than", "1h") == ["new"]
 
 
-def test_what_ran_since_it_was_released_is_not_listed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ran_since_it_was_released_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The index may lag behind; an attempt that released the token itself has another id."""
-    from lambda_once.operations import listing
-    from lambda_once_tools.cli import lists
-
-    _released(shop, "one", "two")
-
-    def behind(*args: object) -> object:
-        entries = list(listing.unfinished(*args))  # type: ignore[arg-type]
-        shop.client.update_item(
-            TableName=shop.name,
-            Key={"lockToken": {"S": "orders/charge/one"}},
-            UpdateExpression="SET attempt = :later REMOVE #status",
-            ExpressionAttributeNames={"#status": "status"},
-            ExpressionAttributeValues={":later": {"S": "a2"}},
-        )
-        return iter(entries)
-
-    monkeypatch.setattr(lists, "unfinished", behind)
-    assert _keys(shop, "--released") == ["two"]
+    with on_strict(monkeypatch) as shop:
+        _released(shop, "one", "two")
+        with index_behind():
+            shop.client.update_item(
+                TableName=shop.name,
+                Key={"lockToken": {"S": "orders/charge/one"}},
+                UpdateExpression="SET attempt = :later REMOVE #status",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues={":later": {"S": "a2"}},
+            )
+            assert _keys(shop, "--released") == ["two"]
 
 
 def test_a_list_asks_for_released_only_where_it_must(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,5 +210,5 @@ def test_without_the_permission_it_is_told_once(counted: Counted, caplog: pytest
     assert handler(records("x", "y"), counted.rig.context("request-2")) == ALL_WELL
     assert counted.calls() == [BATCH, *[SINGLE] * 24]
     assert seen == [*TEN, "x", "y"]
-    (denied,) = [line for line in caplog.records if line.message == "once.batch_denied"]
+    (denied,) = [line for line in caplog.records if line.message == "once.batches_off"]
     assert denied.levelno == logging.WARNING

@@ -14,7 +14,7 @@ import pytest
 
 from examples.demo.table import token_table
 from examples.demo.template import TABLE, Template
-from tests.kit.dynoxide import EngineAbsent, running
+from tests.kit.dynoxide import EngineAbsent, running_for_containers
 from tests.kit.recorded import SHOP
 
 from .image import ROOT, ImageAbsent, provide
@@ -50,7 +50,7 @@ def engine() -> Iterator[str]:
     Never the engine of DYNAMODB_ENDPOINT: the table's name is given by the SAM CLI, and somebody may have one
     of that name there.
     """
-    with _skipped_if_absent(), running() as endpoint:
+    with _skipped_if_absent(), running_for_containers() as endpoint:
         yield endpoint
 
 

@@ -1,4 +1,4 @@
-"""Starts dynoxide, the engine that has DynamoDB's own conditions, expressions and PartiQL."""
+"""Starts dynoxide, a DynamoDB on SQLite: conditions, expressions, PartiQL, transactions, streams, units."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ import sys
 
 from tests.kit.engines import ENGINES, Engine, EngineAbsent, EngineFailed
 
-__all__ = ["FOLDER", "EngineAbsent", "EngineFailed", "running"]
+__all__ = ["FOLDER", "PROGRAM", "EngineAbsent", "EngineFailed", "running", "running_for_containers"]
 
-FOLDER = ENGINES / "dynamodb-local"
-_SERVER = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"
-
-
-def _options(port: int) -> list[str]:
-    java = ["-Djava.library.path=lib", "-cp", "lib/*", _SERVER]
-    return [*java, "-inMemory", "-port", str(port), "-disableTelemetry"]
+FOLDER = ENGINES / "bin"
+VERSION = (ENGINES / "dynoxide" / "version").read_text().strip()
+"""Of the crate dynoxide-rs; ``dynoxide --version`` prints another number, the product's."""
+PROGRAM = f"dynoxide-{VERSION}"
 
 
-running = Engine("dynoxide", FOLDER, "DynamoDBLocal-*.jar", "dynamodb", _options).running
+def _engine(host: str) -> Engine:
+    def command(port: int) -> list[str]:
+        return [f"./{PROGRAM}", "--log", "quiet", "--host", host, "--port", str(port)]
+
+    return Engine("dynoxide", FOLDER, PROGRAM, "engine", command)
+
+
+running = _engine("127.0.0.1").running
 """Run it in memory, and yield its endpoint."""
+running_for_containers = _engine("0.0.0.0").running
+"""The same, on every address: a container's way to its host isn't loopback."""
 
 
 def _until_stopped() -> None:
-    """Run the engine, and say where, until this process is interrupted or terminated."""
+    """Run the engine, and print its endpoint, until this process is interrupted or terminated."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with running() as endpoint:

@@ -11,8 +11,9 @@ from tests.kit.engines import ENGINES, Engine
 REGION = "eu-central-1"
 
 
-def _options(port: int) -> list[str]:
+def _command(port: int) -> list[str]:
     return [
+        "java",
         f"-Dnode-address.port={port}",
         f"-Drest-sqs.bind-port={port}",
         "-Drest-sqs.bind-hostname=127.0.0.1",
@@ -21,7 +22,7 @@ def _options(port: int) -> list[str]:
     ]
 
 
-running = Engine("ElasticMQ", ENGINES / "elasticmq", "elasticmq-server_*.jar", "queue", _options).running
+running = Engine("ElasticMQ", ENGINES / "elasticmq", "lib/elasticmq-server_*.jar", "queue", _command).running
 """Run it in memory, and yield its endpoint."""
 
 

@@ -1,4 +1,4 @@
-"""Runs an engine of the folder engines/, a Java program on a free loopback port."""
+"""Runs an engine of the folder engines/ on a free loopback port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STOP_SECONDS = 10.0
 
 
 class EngineAbsent(Exception):
-    """The engine was never fetched: the message names the command."""
+    """The engine isn't installed: the message names the command that installs it."""
 
 
 class EngineFailed(Exception):
@@ -28,30 +28,30 @@ class EngineFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One engine: its *jar*, a pattern, is in the ``lib`` of *folder*, where ``make target`` puts it."""
+    """One engine: a program in *folder*, whose file matches *program*, and which ``make target`` installs."""
 
     name: str
     folder: Path
-    jar: str
+    program: str
     target: str
-    options: Callable[[int], list[str]]
-    """The options of ``java`` that make it listen on a port."""
+    command: Callable[[int], list[str]]
+    """The command that makes it listen on a port, run in its folder."""
 
     @contextmanager
     def running(self, folder: Path | None = None) -> Iterator[str]:
         """
         Run it, out of *folder* if given, and yield its endpoint. The process ends with the block.
 
-        Raises `EngineAbsent` without a ``lib``, `EngineFailed` without an answer within START_SECONDS.
+        Raises `EngineAbsent` without its program, `EngineFailed` without an answer within START_SECONDS.
         """
         place = self.folder if folder is None else folder
-        if not any((place / "lib").glob(self.jar)):
-            message = f"{self.name} is not in {place / 'lib'}: run `make {self.target}`"
+        if not any(place.glob(self.program)):
+            message = f"{self.name} is not in {place}: run `make {self.target}`"
             raise EngineAbsent(message)
         port = free_port()
         # Its error output is kept in a pipe, which it fills with a few lines only.
         process = subprocess.Popen(
-            ["java", *self.options(port)],
+            self.command(port),
             cwd=place,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

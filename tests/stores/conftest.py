@@ -20,10 +20,9 @@ from lambda_once_tools.search import ScannedIndex
 from lambda_once_tools.store_suite.world import World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
-from tests.kit.wire import Wire
 from tests.stores.accounts import TheirRows, in_another_account
 from tests.stores.company import InCompany
-from tests.stores.line import Line
+from tests.stores.line import Line, on_wire
 from tests.stores.world import DynamoDBRows, MemoryRows
 
 
@@ -157,15 +156,8 @@ UNINDEXED = pytest.param("unindexed", marks=pytest.mark.engine)
 @pytest.fixture
 def line(endpoint: str | None) -> Iterator[Line]:
     """A wire to a new table."""
-    client = tables.client(endpoint)
-    with tables.fresh(client) as name:
-        wire = Wire(endpoint)
-        warnings: list[str] = []
-        parts_denied: list[str] = []
-        store = DynamoDBStore(name, wire.client, warn=warnings.append, parts_denied=parts_denied.append)
-        yield Line(World(store, DynamoDBRows(client, name)), wire, warnings, parts_denied)
-        wire.client.close()
-    client.close()
+    with on_wire(endpoint) as line:
+        yield line
 
 
 @pytest.fixture(params=["memory", "strict", *ON_ENGINE])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,8 @@ from lambda_once.core.writes import Acquire, Change, Write
 from lambda_once.stores.contract import AcquireAnswer, Won, WriteAnswer
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once_tools.store_suite.world import PAID, World
+from tests.kit import tables
+from tests.kit.strict.mounted import batches_sent
 from tests.kit.wire import Wire
 from tests.stores.world import DynamoDBRows
 
@@ -65,3 +69,17 @@ class Line:
     def sizes(self) -> list[int]:
         """How many statements each batch had, in their order."""
         return [len(body["Statements"]) for body in self.wire.bodies if "Statements" in body]
+
+
+@contextmanager
+def on_wire(endpoint: str | None) -> Iterator[Line]:
+    """Yield a wire to a new table at *endpoint*, else of the strict engine that is mounted."""
+    client = tables.client(endpoint)
+    with batches_sent(), tables.fresh(client) as name:
+        wire = Wire(endpoint)
+        warnings: list[str] = []
+        parts_denied: list[str] = []
+        store = DynamoDBStore(name, wire.client, warn=warnings.append, parts_denied=parts_denied.append)
+        yield Line(World(store, DynamoDBRows(client, name)), wire, warnings, parts_denied)
+        wire.client.close()
+    client.close()

@@ -1,17 +1,15 @@
-"""A table that is named by its ARN: each client, on dynoxide, which knows its tables by ARN, too."""
+"""A table that is named by its ARN, on the strict engine: dynoxide 3.2.0 knows no table by its ARN."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
-
-import pytest
 
 from lambda_once import Once
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.testing import lambda_context, sqs_event
+from lambda_once.testing import create_table, lambda_context, sqs_event
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 
 SIZES = {"o-1": 10, "o-2": 40_000}
 """Bytes of a result; the second has parts, which do not compress."""
@@ -29,14 +27,13 @@ class Noting:
         return getattr(self._client, name)
 
 
-@pytest.mark.engine
-@pytest.mark.parametrize("name", tables.CLIENTS)
-def test_a_batch_is_worked_once(senders: Mapping[str, Any], partiql: None, name: str) -> None:
+def test_a_batch_is_worked_once() -> None:
     """A redelivery is replayed, a result in parts too, by single requests; no statement is sent."""
-    client = senders[name]
-    with tables.fresh(senders[tables.BOTO3]) as table:
-        arn = client.describe_table(TableName=table)["Table"]["TableArn"]
+    with mounted():
+        client = tables.shared()
+        create_table(client, "tokens")
         noting = Noting(client)
+        arn = client.describe_table(TableName="tokens")["Table"]["TableArn"]
         once = Once(store=DynamoDBStore(arn, noting), service="orders")
         ran: list[str] = []
 
@@ -49,8 +46,8 @@ def test_a_batch_is_worked_once(senders: Mapping[str, Any], partiql: None, name:
         event = sqs_event(*({"orderId": order} for order in SIZES))
         for _ in range(2):
             assert charge(event, lambda_context()) == {"batchItemFailures": []}
-        found = once.outcome("o-2", name="charge").result
+        result = once.outcome("o-2", name="charge").result
     assert sorted(ran) == sorted(SIZES)
-    assert len(str(found)) == 2 * SIZES["o-2"]
+    assert len(str(result)) == 2 * SIZES["o-2"]
     assert "batch_get_item" in noting.asked
     assert "batch_execute_statement" not in noting.asked

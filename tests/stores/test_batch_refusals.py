@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
+from tests.kit.strict import mounted
 from tests.kit.wire import (
     Fate,
+    Forward,
     altered,
     arrives,
     before,
@@ -19,7 +22,7 @@ from tests.kit.wire import (
     refused,
     request_lost,
 )
-from tests.stores.line import BATCH, READ, SINGLE, Line
+from tests.stores.line import BATCH, READ, SINGLE, Line, on_wire
 from tests.stores.world import DynamoDBRows
 
 # ------------------------------------------------------------------ the read of the losers
@@ -169,3 +172,60 @@ def test_what_a_call_cannot_explain_the_single_writes_do(line: Line) -> None:
     line.wire.fates = [refused("ValidationException")]
     assert line.finish(line.write(0), line.write(1)) == [Written.WRITTEN] * 2
     assert line.warnings == []
+
+
+# ------------------------------------------------------------------ a page in place of an answer
+
+
+def page(arrives_first: bool) -> Fate:
+    """Something answers by HTTP 500 and a page, as moto's server does; the request may have got through."""
+
+    def fate(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
+        if arrives_first:
+            forward()
+        return mounted.response(request.url, 500, b"<html></html>")
+
+    return fate
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("arrives_first", [False, True], ids=["refused", "answer lost"])
+def test_a_page_from_an_endpoint_that_was_given_turns_batches_off(
+    engine_endpoint: str, arrives_first: bool
+) -> None:
+    """The same attempts are written singly, once, whether or not the batch arrived; it is said once."""
+    with on_wire(engine_endpoint) as line:
+        line.wire.fates_of[BATCH] = [page(arrives_first)] * 2 * TRIES
+        for first, second in ((0, 1), (2, 3)):
+            answers = line.acquire(line.acquisition(first), line.acquisition(second))
+            assert [type(answer) for answer in answers] == [Won, Won]
+        assert [line.row(n).attempt_id for n in range(4)] == ["a1"] * 4
+        assert line.wire.sent.count(BATCH) == TRIES
+        assert line.warnings == [
+            "batches were answered by something that is not DynamoDB; using single writes"
+        ]
+
+
+@pytest.mark.engine
+def test_single_writes_that_get_pages_too_turn_nothing_off(engine_endpoint: str) -> None:
+    """It's an outage: nothing is known of the endpoint, and the next batch is sent as one."""
+    with on_wire(engine_endpoint) as line:
+        line.wire.fates = [page(arrives_first=False)] * 3 * TRIES
+        answers = line.acquire(line.acquisition(0), line.acquisition(1))
+        assert [type(answer) for answer in answers] == [Unanswered, Unanswered]
+        line.wire.fates.clear()
+        line.wire.sent.clear()
+        line.acquire(line.acquisition(2), line.acquisition(3))
+        assert line.wire.sent == [BATCH]
+        assert line.warnings == []
+
+
+def test_a_page_from_aws_own_endpoint_is_no_answer() -> None:
+    """A load balancer's page, which is gone in a second: nothing runs, and batches stay on."""
+    with mounted.mounted(), on_wire(None) as line:
+        line.wire.fates_of[BATCH] = [page(arrives_first=False)] * TRIES
+        answers = line.acquire(line.acquisition(0), line.acquisition(1))
+        assert [type(answer) for answer in answers] == [Unanswered, Unanswered]
+        assert line.wire.sent == [BATCH] * TRIES
+        assert line.acquire(line.acquisition(0), line.acquisition(1))
+        assert line.wire.sent[TRIES:] == [BATCH]

@@ -264,7 +264,7 @@ class Runtime:
             checked_table(table, "LAMBDA_ONCE_TABLE="),
             self._client,
             configured_shards(),
-            warn=partial(self._log, Event.BATCH_DENIED),
+            warn=partial(self._log, Event.BATCHES_OFF),
             declined=partial(self._log, Event.CRT_DECLINED),
             parts_denied=partial(self._log, Event.PARTS_DENIED),
         )

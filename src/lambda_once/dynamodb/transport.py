@@ -249,6 +249,12 @@ class Transport:
         return urlsplit(url).netloc.rpartition("@")[2] or None if isinstance(url, str) else None
 
     @property
+    def is_given(self) -> bool:
+        """Whether the endpoint is somebody's own: AWS' have the region's name as a label."""
+        region = getattr(getattr(self._client, "meta", None), "region_name", None)
+        return self.host is not None and region not in self.host.partition(":")[0].split(".")
+
+    @property
     def limits(self) -> str:
         """When a request waits in a kept thread, for a message."""
         if math.isfinite(self._longest):

@@ -63,7 +63,7 @@ class Event(StrEnum):
     NO_LAMBDA_CONTEXT = "once.no_lambda_context", WARNING
     NO_SERVICE = "once.no_service", WARNING
     POWERTOOLS_DISABLED = "once.powertools_disabled", WARNING
-    BATCH_DENIED = "once.batch_denied", WARNING
+    BATCHES_OFF = "once.batches_off", WARNING
     PARTS_DENIED = "once.parts_denied", ERROR  # large results are not stored as they should be
     CLIENT_LIMITS = "once.client_limits", INFO  # of a client that is given; once per environment
     CRT_DECLINED = "once.crt_declined", WARNING

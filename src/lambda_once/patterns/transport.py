@@ -75,10 +75,19 @@ class PatternTransport(Transport):
             raise StoreUnavailable(message, reason=reason) from error
 
 
-def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> str:
-    from lambda_once.dynamodb.errors import NOT_DYNAMODB, is_foreign
+def without_item(table: str) -> Misconfigured:
+    """Return the error for a refusal that only an item can cause, and that came without one."""
+    return Misconfigured(
+        f"table {table!r} refused a write and did not return the existing item: use an endpoint that "
+        "supports ReturnValuesOnConditionCheckFailure"
+    )
 
-    reason = NOT_DYNAMODB if is_foreign(error) else f"was refused: {error}"
+
+def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> str:
+    from lambda_once.dynamodb.errors import NOT_DYNAMODB, code_of, is_foreign, message_of
+
+    # Not str(error): botocore adds "(reached max retries: 0)" where a client tries once by design.
+    reason = NOT_DYNAMODB if is_foreign(error) else f"was refused: {code_of(error)}: {message_of(error)}"
     return f"{operation} on table {_table_of(request)!r} {reason}"
 
 

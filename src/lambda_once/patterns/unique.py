@@ -16,7 +16,7 @@ from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.patterns.table import checked_key, key_names
 from lambda_once.patterns.transactions import TransactItem
-from lambda_once.patterns.transport import ConditionFailed, PatternTransport
+from lambda_once.patterns.transport import ConditionFailed, PatternTransport, without_item
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
@@ -116,10 +116,7 @@ class Unique:
     def _duplicate(self, found: Mapping[str, Mapping[str, Any]] | None, row: Item) -> Applied | Duplicate:
         """Return the result of a refused put of *row*, given the existing item *found*."""
         if not found:
-            raise Misconfigured(
-                f"table {self._table!r} refused an item and did not return the existing one: use an endpoint "
-                "that supports ReturnValuesOnConditionCheckFailure"
-            )
+            raise without_item(self._table)
         existing, ours = plain_item(found), plain_item(row)
         values = self._known(existing)
         mark = None if self._mark is None else existing.get(self._mark)

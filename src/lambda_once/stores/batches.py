@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Acquire, Unclaimed, Write, made_by
-from lambda_once.dynamodb.errors import Caught, code_of, is_denied
+from lambda_once.dynamodb.errors import Caught, code_of, is_denied, is_foreign
 from lambda_once.dynamodb.retry import ARN, MOST_KEYS, Tries
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
@@ -42,6 +42,8 @@ REFUSED = "ConditionalCheckFailed"
 CONFLICT = "TransactionConflict"
 DENIED = "AccessDenied"
 INVALID = "ValidationException"
+FOREIGN = "NotDynamoDB"
+"""The whole batch was answered by something that isn't DynamoDB."""
 _AGAIN = frozenset(
     {
         CONFLICT,
@@ -69,8 +71,8 @@ class Batches:
     """
     Acquires and finishes many tokens together. An answer of None means that a single write is needed.
 
-    *warn* is called once if the role may not use PartiQL or BatchGetItem; single writes are used from then
-    on.
+    *warn* is called once, with the reason, if the role may not use PartiQL or BatchGetItem, or the endpoint
+    can't; single writes are used from then on.
     """
 
     def __init__(self, transport: TokenTransport, shards: int, warn: Callable[[str], object]) -> None:
@@ -78,6 +80,7 @@ class Batches:
         self._shards = shards
         self._warn = warn
         self._stopped = False
+        self._doubtful = False
         self._lock = threading.Lock()
 
     @property
@@ -115,6 +118,15 @@ class Batches:
             else None
             for write in writes
         ]
+
+    def sent_singly(self, answers: Sequence[object]) -> None:
+        """
+        Send no more batches if single writes are answered where a batch got a page.
+
+        moto 5.2.5 as a server answers PartiQL with parameters by HTTP 500 and a page of HTML.
+        """
+        if self._doubtful and any(not isinstance(answer, Unanswered | Misconfigured) for answer in answers):
+            self._stop("were answered by something that is not DynamoDB")
 
     # ---------------------------------------------------------------- the calls
 
@@ -159,25 +171,28 @@ class Batches:
             answer = self._transport.call("batch_execute_statement", {"Statements": list(batch)}, deadline)
         except Caught as error:
             if is_denied(error):
-                self._stop(code_of(error))
+                self._denied(code_of(error))
                 return [DENIED] * len(batch)
+            if is_foreign(error) and self._transport.is_given:
+                self._doubtful = True
+                return [FOREIGN] * len(batch)
             if code_of(error) == INVALID:
                 return [INVALID] * len(batch)  # single writes find out which, and why
             return [self._transport.failed(error, "BatchExecuteStatement", None)] * len(batch)
         codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
         if DENIED in codes:
-            self._stop(DENIED)
+            self._denied(DENIED)
         return codes
+
+    def _denied(self, reason: str) -> None:
+        self._stop(f"are denied ({reason}): allow PartiQLInsert, PartiQLUpdate and BatchGetItem")
 
     def _stop(self, reason: str) -> None:
         """Send no more batches, and warn once."""
         with self._lock:
             first, self._stopped = not self._stopped, True
         if first:
-            self._warn(
-                f"batches are denied ({reason}); using single writes: "
-                "allow PartiQLInsert, PartiQLUpdate and BatchGetItem"
-            )
+            self._warn(f"batches {reason}; using single writes")
 
     def _rows(self, tokens: Sequence[str], deadline: Deadline) -> dict[str, Found]:
         """Return the rows of *tokens*, read consistently."""
@@ -189,7 +204,7 @@ class Batches:
             except StoreUnavailable as unavailable:
                 found |= dict.fromkeys(part, Unanswered(unavailable.reason or str(unavailable)))
             except Misconfigured as wrong:
-                self._stop(str(wrong))
+                self._denied(str(wrong))
                 found |= dict.fromkeys(part, wrong)
             else:
                 found |= {token: _record(rows.get(token)) for token in part}

@@ -154,7 +154,10 @@ class DynamoDBStore:
         many = len(values) > 1 and self._batches.usable
         answers = together(values, deadline) if many else [None] * len(values)
         left = [value for value, answer in zip(values, answers, strict=True) if answer is None]
-        singly = iter(self.transport.each(left, lambda value: single(value, deadline)))
+        singles = self.transport.each(left, lambda value: single(value, deadline))
+        if many:
+            self._batches.sent_singly(singles)
+        singly = iter(singles)
         return [next(singly) if answer is None else answer for answer in answers]
 
     # ---------------------------------------------------------------- single writes

@@ -65,7 +65,7 @@ def create_table(client: Any, name: str = "tokens", *, status_index: bool = True
     Create the token table *name* with *client*, a low-level DynamoDB client, and wait until it exists.
 
     It has the keys, the index and the billing of the sample stack's table, and TTL on ``ttl`` if the engine
-    supports TTL; *status_index* False leaves the index out. For moto, DynamoDB Local and test accounts:
+    supports TTL; *status_index* False leaves the index out. For moto, other engines and test accounts:
 
         with mock_aws():
             client = boto3.client("dynamodb", region_name="eu-central-1")

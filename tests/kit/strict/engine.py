@@ -210,6 +210,17 @@ class StrictEngine:
         """Let ten minutes pass since every transaction: a copy of one that comes now is done again."""
         self._done.clear()
 
+    @contextmanager
+    def index_behind(self) -> Iterator[None]:
+        """Let every index show what there is now, and nothing that is written in the block."""
+        for table in self.tables.values():
+            table.indexed = dict(table.items)
+        try:
+            yield
+        finally:
+            for table in self.tables.values():
+                table.indexed = None
+
     # ---------------------------------------------------------------- parts of these
 
     @contextmanager
@@ -284,7 +295,9 @@ class StrictEngine:
         table = self._table(request["TableName"])
         return table, table.key_of(request["Key"], whole=True)
 
-    def _table(self, name: str) -> Table:
+    def _table(self, named: str) -> Table:
+        """Return the table of a name, or of an ARN (API reference, TableName: "name or ARN")."""
+        name = named.rpartition(":table/")[2]
         if name not in self.tables:
             raise _error("ResourceNotFoundException", "any")
         return self.tables[name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -54,6 +54,11 @@ def single_writes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "partiql_is_reliable", lambda: False)
         yield
+
+
+def index_behind() -> AbstractContextManager[None]:
+    """Let the indexes of the mounted engine lag behind their tables, in a block."""
+    return _mounted[-1].index_behind()
 
 
 def http(request: AWSPreparedRequest) -> AWSResponse:

@@ -113,7 +113,8 @@ def _listed(table: Table, index: Index | None) -> Iterable[Item]:
     if index is None:
         return table.items.values()
     needed = [index.key] if index.sort is None else [index.key, index.sort]
-    listed = [item for item in table.items.values() if all(name in item for name in needed)]
+    shown = table.items if table.indexed is None else table.indexed
+    listed = [item for item in shown.values() if all(name in item for name in needed)]
     if index.projected is None:
         return listed
     seen = index.projected | {*table.keys, *needed}

@@ -70,6 +70,8 @@ class Table:
     sort: str | None = None
     indexes: tuple[Index, ...] = ()
     items: dict[Key, Item] = field(default_factory=dict)
+    indexed: dict[Key, Item] | None = None
+    """The items that indexes still show while they lag behind; None: they show what there is."""
     unusable: frozenset[str] = frozenset()
     """Keys of other types than text: no item can be had or written that has them."""
 

@@ -20,7 +20,7 @@ from lambda_once.patterns.documents.parts import (
 )
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.table import PatternTable, own_names
-from lambda_once.patterns.transport import ConditionFailed, PatternTransport
+from lambda_once.patterns.transport import ConditionFailed, PatternTransport, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -217,7 +217,11 @@ class DocumentTable:
         try:
             self._transport.send("put_item", put_head(self._place, entity_id, head, seen))
         except ConditionFailed as refused:
-            return None if refused.item is None else head_of(self._place, refused.item)
+            if refused.item is not None:
+                return head_of(self._place, refused.item)
+            if seen is None:  # only a head refuses that
+                raise without_item(self._place.table.name) from None
+            return None
         return head
 
     def put(self, entity_id: DocumentId, parts: Iterable[Part]) -> None:

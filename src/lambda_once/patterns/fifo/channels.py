@@ -103,7 +103,7 @@ class Channel:
         """
         from botocore.parsers import ResponseParserError
 
-        from lambda_once.dynamodb.errors import Caught, code_of, is_transient
+        from lambda_once.dynamodb.errors import Caught, code_of, is_transient, message_of
 
         began = deadline.clock.now()
         try:
@@ -112,7 +112,7 @@ class Channel:
             for_good = not is_transient(error, PASSING)
             if for_good and len(batch) > 1:
                 return self._one_by_one(client, batch, deadline, began)
-            refusal = {"Code": code_of(error), "Message": str(error), "SenderFault": for_good}
+            refusal = {"Code": code_of(error), "Message": message_of(error), "SenderFault": for_good}
             return [_answer(message, refusal) for message in batch]
         except (ResponseParserError, AttributeError, LookupError, TypeError, ValueError):
             # botocore cannot parse the response, such as a proxy's error page

@@ -22,7 +22,7 @@ from lambda_once.patterns.observing import EVENTS, Observer, observed
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
 from lambda_once.patterns.table import KeyValue
 from lambda_once.patterns.transactions import TOO_LARGE, TransactItem
-from lambda_once.patterns.transport import ConditionFailed, PatternTransport
+from lambda_once.patterns.transport import ConditionFailed, PatternTransport, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -327,10 +327,12 @@ class Ledger:
             try:
                 return Applied(self._update(write, requests.request_for(write, seen.own, now)))
             except ConditionFailed as failed:
-                seen = self._seen(failed.item)
+                refusing, before, seen = failed.item, seen, self._seen(failed.item)
             result = self._refusal(write, seen, now)
             if result is not None:
                 return result
+            if refusing is None and not before.own:  # the condition holds without an item: one refused it
+                raise without_item(self._table.name)
         raise StoreUnavailable(f"{write.shown} is contended; retry")
 
     def _sent_together(

@@ -27,7 +27,7 @@ from lambda_once.patterns.ratchet.timestamps import Stamp, check_ahead, comparab
 from lambda_once.patterns.results import Applied, Conflict, Page, Stale
 from lambda_once.patterns.table import checked_key
 from lambda_once.patterns.transactions import TransactItem
-from lambda_once.patterns.transport import ConditionFailed, PatternTransport
+from lambda_once.patterns.transport import ConditionFailed, PatternTransport, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -187,6 +187,8 @@ class Ratchet:
             return Applied({name: write.stamp})
         if as_expected:
             return Stale({name: stored})
+        if not found and (write.expected is ANYTHING or write.expected is None):  # holds without an item
+            raise without_item(self._table.name)
         values = {name: stored} if found else {}
         raise Conflict(f"{write.key} is not as expected: read it, and decide again", values=values)
 

@@ -26,7 +26,7 @@ def caller_arn(
     """
     Return the ARN of the credentials that a command uses; None: unverified.
 
-    It takes one request of at most `TRY` seconds. With *endpoint_url*, such as DynamoDB Local's, the
+    It takes one request of at most `TRY` seconds. With *endpoint_url*, such as a local engine's, the
     credentials prove nothing: None, without a request. *session* is the boto3 session of the command, if
     there is one: a new session could ask for a second MFA code.
     """

@@ -100,7 +100,7 @@ _SHARED: Final[dict[str, tuple[str, str, str, dict[str, Any]]]] = {
     "--endpoint-url": (
         "endpoint_url",
         "AWS_ENDPOINT_URL_DYNAMODB",
-        "Another DynamoDB endpoint, such as DynamoDB Local.",
+        "Another DynamoDB endpoint, such as a local engine.",
         {"metavar": "URL"},
     ),
     "--profile": ("profile", "AWS_PROFILE", "Profile of the AWS configuration.", {"metavar": "NAME"}),
