@@ -121,7 +121,7 @@ def as_asked(request: Mapping[str, Any], response: Any) -> Any:
     """
     Return the *response* to a batch with the tables named as *request* names them.
 
-    DynamoDB Local 2.6.1 names a table that is asked for by its ARN; API reference: "table name or table ARN".
+    API reference, BatchGetItem, of the response: "table name or table ARN".
     """
     arns = {each.rpartition("/")[2]: each for each in request["RequestItems"] if each.startswith(ARN)}
     if not arns:

@@ -8,7 +8,7 @@ Size a ledger by the two limits of the item that collects its ids.
 Nothing is rounded before the end.
 
 Sources: DynamoDB developer guide, "Quotas", "Capacity unit consumption for write operations" (the whole item;
-refused writes too), "Designing partition keys"; the size of a set is measured with DynamoDB Local.
+refused writes too), "Designing partition keys"; the size of a set is measured with dynoxide 3.2.0.
 """
 
 from __future__ import annotations

@@ -118,7 +118,9 @@ def _bytes(value: Attribute) -> int:
     ((kind, content),) = value.items()
     match kind:
         case "S":
-            return len(content.encode("utf-8", "surrogatepass"))  # an escape in JSON, which dynoxide takes
+            return len(
+                content.encode("utf-8", "surrogatepass")
+            )  # an escape in JSON; dynoxide 3.2.0 refuses it
         case "N":
             return _number_bytes(content)
         case "B":

@@ -554,10 +554,12 @@ def test_no_answer_after_all_tries_is_store_unavailable(ground: Ground) -> None:
 
 def test_a_write_that_never_fits_is_given_up(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """An item that is at another time whenever it is asked ends in StoreUnavailable, not in a circle."""
+    points = ledger(ground)
+    points.add("c", {"balance": 1}, id="m0")
     monkeypatch.setattr(ledger_requests, "in_step", lambda *_: "attribute_exists(never)")
     monkeypatch.setattr(ledger_requests, "as_seen", lambda *_: "attribute_exists(never)")
     with pytest.raises(StoreUnavailable, match="is contended; retry"):
-        ledger(ground).add("c", {"balance": 1}, id="m1")
+        points.add("c", {"balance": 1}, id="m1")
 
 
 # -- expectations of an addition

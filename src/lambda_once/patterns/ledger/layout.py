@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ID_BYTES: Final = 8
-"""Bytes of one id in the item: its digest. A set adds nothing for each element (DynamoDB Local 2.6.1)."""
+"""Bytes of one id in the item: its digest. A set adds nothing for each element (dynoxide 3.2.0)."""
 BUCKET_BYTES: Final = 3
-"""Bytes of one bucket besides its ids: its name. A set has no overhead of its own (DynamoDB Local 2.6.1)."""
+"""Bytes of one bucket besides its ids: its name. A set has no overhead of its own (dynoxide 3.2.0)."""
 STAMP_BYTES: Final = 25
 """Bytes of ``bt`` and ``bl`` (16 digits together) and ``bv`` (13): one for every two digits, plus one."""
 
