@@ -509,11 +509,14 @@ def test_a_restored_table(night: Night) -> None:
         night.client.delete_table(TableName="tokens-restored")
 
 
-def test_a_region_fails_over(night: Night, engine_endpoint: str) -> None:
-    """What the failed region left is overdue in the other one; the engine has tables of each region."""
+def test_a_region_fails_over(night: Night, engine_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the failed region left is overdue in the other one."""
     (line,) = SECTIONS["A region fails over"]
+    # A table of its own stands for the other region's: dynoxide 3.2.0 knows no regions.
+    night.table += "-eu-west-1"
     night.client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=engine_endpoint)
     create_table(night.client, night.table)
+    monkeypatch.setenv("LAMBDA_ONCE_TABLE", night.table)
     night.lapses()
     assert TOKEN in night.types(line, 1).output
     night.client.delete_table(TableName=night.table)

@@ -98,7 +98,8 @@ def answers(client: Any, table: str) -> list[Any]:
         except ClientError as error:
             answer = {"raised": error.operation_name} | error.response
         metadata = answer.pop("ResponseMetadata")
-        answer.pop("Message", None)  # botocore repeats the error's, of a canceled transaction alone
+        for name in ("Message", "message"):  # botocore repeats the error's, of those that its model has
+            answer.pop(name, None)
         found.append((method, answer, metadata["HTTPStatusCode"], metadata["RetryAttempts"]))
         assert metadata["RequestId"]
         assert metadata["HTTPHeaders"]["content-type"] == "application/x-amz-json-1.0"
