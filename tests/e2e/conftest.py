@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import boto3
 import pytest
 
-from examples.demo.table import token_table
-from examples.demo.template import TABLE, Template
+from lambda_once.testing import create_table
 from tests.kit.dynoxide import EngineAbsent, running_for_containers
 from tests.kit.recorded import SHOP
 
@@ -21,6 +21,8 @@ from .image import ROOT, ImageAbsent, provide
 from .sam import CREDENTIALS, REGION, Api, SamAbsent, Stack, build, wheel_of_this_tree
 
 Row = dict[str, Any]
+TABLE = "TokenTable"
+"""Its logical id, which the SAM CLI gives functions as its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,11 @@ def engine() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def tokens(engine: str) -> Iterator[Tokens]:
     """The table of template.yaml, under the name that functions get to see."""
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in {**CREDENTIALS, "AWS_DEFAULT_REGION": REGION}.items():
-            environment.setenv(name, value)
-        environment.delenv("AWS_SESSION_TOKEN", raising=False)
-        with token_table(Template({}), TABLE, engine) as client:
-            environment.undo()
-            yield Tokens(client)
+    session = boto3.Session(*CREDENTIALS.values(), region_name=REGION)
+    client: Any = session.client("dynamodb", endpoint_url=engine)
+    create_table(client, TABLE)
+    yield Tokens(client)
+    client.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from examples.demo.template import TABLE
-
-from .conftest import Tokens
+from .conftest import TABLE, Tokens
 from .sam import Stack
 
 pytestmark = pytest.mark.e2e

@@ -16,7 +16,6 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from examples.demo.table import ACROSS
 from lambda_once.stores.store import DynamoDBStore
 from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
@@ -28,6 +27,9 @@ REGION = "eu-central-1"
 CODE = "s3://code/stack.zip"
 Template = nested.Template
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+
+ACROSS = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+"""The properties of a table that CloudFormation and CreateTable name alike, and that engines know."""
 
 LEFT_OUT_TYPES = {
     "AWS::ApiGatewayV2::Api",

@@ -23,7 +23,6 @@ import boto3
 import hcl2
 import pytest
 
-from examples.demo.table import ACROSS
 from lambda_once import Once
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.core.lifecycle import State
@@ -37,7 +36,7 @@ from tests.kit import iam, tables
 from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
 
-from .conftest import REGION, ROOT, Template
+from .conftest import ACROSS, REGION, ROOT, Template
 from .named import of_type
 from .nested import decided, parsed
 from .test_permissions import LISTING, allowed, noted
