@@ -81,7 +81,7 @@ setup: $(VENV)/.dev ## Set up .venv from the lock (the other targets do it thems
 # ------------------------------------------------------------------ see it work
 
 .PHONY: demo
-demo: $(VENV)/.demo ## Show duplicates, retries and crashes on an in-process DynamoDB, or on ENDPOINT=http://…
+demo: $(VENV)/.demo ## Show what goes wrong without the package and with it, on an in-process DynamoDB or ENDPOINT=http://…
 	@$(BIN)/python -m examples.demo $(if $(ENDPOINT),--endpoint $(ENDPOINT))
 
 # ------------------------------------------------------------------ check it

@@ -7,8 +7,7 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)]+)\)")
-_PICTURE = re.compile(r"<picture>.*?</picture>\n*", re.DOTALL)
-_FILE = re.compile(r'(src|srcset)="(?!https?:)([^"]+)"')
+_PICTURE = re.compile(r"!\[([^\]]+)\]\((?!https?:)([^)]+)\)\n*")
 
 
 class ReadmeHook(MetadataHookInterface):
@@ -34,4 +33,4 @@ def placed(text: str, address: str | None) -> str:
         target = link[2] if link[2].startswith("#") else f"/blob/HEAD/{link[2]}"
         return f"[{link[1]}]({address}{target})"
 
-    return _FILE.sub(rf'\1="{address}/raw/HEAD/\2"', _LINK.sub(absolute, text))
+    return _LINK.sub(absolute, _PICTURE.sub(rf"![\1]({address}/raw/HEAD/\2)\n\n", text))

@@ -1,1 +1,1 @@
-"""The demo: it invokes the sample stack's own handlers as Lambda would, and prints what happens."""
+"""``make demo``: five things that go wrong on AWS Lambda, without the package and with it."""

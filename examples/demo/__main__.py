@@ -1,72 +1,73 @@
-"""``python -m examples.demo``: prints what happens in each scene. Exit code 1 if a promise is broken."""
+"""``python -m examples.demo``: plays the scenes and prints them. Exit code 1 if a promise is broken."""
 
 from __future__ import annotations
 
 import argparse
+import io
+import os
+import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from typing import Any
 
-from botocore.exceptions import ConnectionError as NoConnection
-from botocore.exceptions import HTTPClientError
-from rich.console import Console
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError
+from moto import mock_aws
 
-from . import report
-from .run import Run, run
+from lambda_once.core.clock import SystemClock
+from lambda_once.testing import FakeClock, create_table
+
+from .report import coloured, report
+from .scenes import SCENES, Played, play
 
 KEPT, BROKEN, UNREACHABLE = 0, 1, 2
 """Exit codes: every promise was kept, one was broken, no DynamoDB answers at the endpoint."""
 
 
-def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Run the demo and print it on *console*. Returns the exit code."""
-    options = _options(arguments)
-    console = console or report.console()
-    try:
-        found = run(options.endpoint)
-    except (NoConnection, HTTPClientError) as error:
-        console.print(f"[bold red]✗ No DynamoDB answers at {options.endpoint}[/]: {type(error).__name__}\n")
-        return UNREACHABLE
-    if options.verbose:
-        _print_logs(console, found)
-    print_scenes(console, found, options.endpoint)
-    console.print("\n[bold]Patterns: data that needs no token[/]\n")
-    console.print(report.patterns(found.comparisons))
-    return _print_end(console, found)
-
-
-def print_scenes(console: Console, found: Run, endpoint: str | None = None) -> None:
-    """Print the scenes, and the tokens and attempts that they left."""
-    where = f"the DynamoDB at {endpoint}" if endpoint else "an in-process DynamoDB"
-    console.print(f"[bold]lambda-once[/]: the shop of examples/orders on {where}\n")
-    console.print(report.scenes(found.results))
-    console.print(f"\n{report.tokens(found.records, found.ended)}")
-    console.print(report.attempts(found.counted))
-
-
-def _print_end(console: Console, found: Run) -> int:
-    both = f"{len(found.results)} scenes and {len(found.comparisons)} patterns"
-    if found.broken:
-        console.print(f"\n[bold red]✗ Of {both} {found.broken} did not end as promised.[/]\n")
-        return BROKEN
-    console.print(f"\n[green]✓ All {both} ended as promised.[/]")
-    console.print(report.NEXT, markup=False)
-    return KEPT
-
-
-def _print_logs(console: Console, found: Run) -> None:
-    """Print what the handlers logged, scene by scene."""
-    for result in found.results:
-        console.print(result.scene.title, style="bold")
-        for line in (line for step in result.steps for line in step.lines):
-            console.print(line, markup=False, soft_wrap=True, style="dim")
-    console.print()
-
-
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play all scenes and print them. Returns the exit code."""
     parser = argparse.ArgumentParser("python -m examples.demo", description="Show what lambda-once does.")
     parser.add_argument("--endpoint", metavar="URL", help="a DynamoDB; without it, moto in this process")
-    parser.add_argument("--verbose", action="store_true", help="also show what the handlers logged")
-    return parser.parse_args(arguments)
+    endpoint = parser.parse_args(arguments).endpoint
+    try:
+        played = run(endpoint)
+    except BotoCoreError as error:
+        print(f"✗ No DynamoDB answers at {endpoint}: {type(error).__name__}")
+        return UNREACHABLE
+    text = report(played, endpoint)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # the encoding of a pipe may lack the tick
+    print(coloured(text) if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text)
+    return BROKEN if any(scene.broken for scene in played) else KEPT
+
+
+def run(endpoint: str | None) -> list[Played]:
+    """Play all scenes on a new table, which is deleted afterwards. What they log is not printed."""
+    clock = FakeClock(SystemClock().now())
+    with token_table(endpoint) as (client, table), redirect_stdout(io.StringIO()):
+        return [play(scene, client, table, clock) for scene in SCENES]
+
+
+@contextmanager
+def token_table(endpoint: str | None) -> Iterator[tuple[Any, str]]:
+    """Create a token table of a random name in the DynamoDB at *endpoint*, by default in moto's."""
+    with mock_aws() if endpoint is None else nullcontext():
+        session = boto3.Session()
+        if session.get_credentials() is None:
+            session = boto3.Session("demo", "demo")  # local engines accept any
+        config = Config(
+            connect_timeout=3, retries={"total_max_attempts": 1}, ignore_configured_endpoint_urls=True
+        )
+        region = session.region_name or "eu-central-1"
+        client: Any = session.client("dynamodb", region, endpoint_url=endpoint, config=config)
+        name = f"lambda-once-demo-{secrets.token_hex(4)}"
+        create_table(client, name)
+        try:
+            yield client, name
+        finally:
+            client.delete_table(TableName=name)
 
 
 if __name__ == "__main__":

@@ -1,158 +1,91 @@
-"""What the demo prints: the scenes, the tokens that they left, and the patterns."""
+"""What the demo prints: the handler in both forms, and a table of each scene."""
 
 from __future__ import annotations
 
-import sys
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from io import TextIOWrapper
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from textwrap import wrap
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from lambda_once.core.lifecycle import Record, State
-
-from .driver import Step
-from .patterns import Comparison
-from .run import Result
+from .scenes import Played, Step
 
 COLUMNS = 80
-"""Of everything that is printed, whatever the terminal or pipe."""
-NOTHING = "–"
-NEXT = 'Next: pip install ".[aws,pydantic]" and follow docs/tutorial.md.'
-"""The last line of a demo that ended as promised."""
-MOST_REASONS = 3
-"""Reasons printed for a broken promise; effects come first."""
+"""Of everything that is printed."""
+WIDTHS = (14, 21, 41)
+"""Of a table's three columns, which have two spaces before each of them."""
+HEAD = """\
+lambda-once: what goes wrong on AWS Lambda, without the package and with it
 
-OUTCOMES = {
-    "disabled": "disabled",
-    "takenOver": "taken over",
-    "completed": "completed",
-    "stored": "error stored",
-    "released": "released",
-    "held": "held for\nmanual review",
-    "fenced": "fenced",
-    "replayed": "replayed",
-    "inProgress": "in progress",
-    "keyReused": "key reused",
-}
-"""What happened to the token, by metric, in the order in which one invocation can count them."""
-REFUSALS = {
-    "Held": "refused (Held)",
-    "KeyMissing": "no key",
-    "ResultUnavailable": "no result",
-}
-ERROR_REPLAYED = "error replayed"
-"""A stored error is logged under its own name."""
-FINISHED = ("completed", "released", "stored", "held")
-STATES = {
-    State.COMPLETE: "complete",
-    State.HELD: "held for manual review",
-    State.IN_PROGRESS: "in progress",
-    State.RELEASED: "released",
-}
+  WITHOUT                              WITH
+  def handler(event, context):         @once.sqs(key="orderId")
+      for record in event["Records"]:  def handler(record):
+          charge(record)                   key = once.current().downstream_key()
+                                           charge(record, key)
+
+SQS delivers each message twice. once.replayed and the like are log events.
+Only in scenes 2 and 3 does the payment provider know idempotency keys.
+"""
+TIMES = {0: "never", 1: "once", 2: "twice"}
+NEXT = "Next: docs/tutorial.md."
+BOLD, RED, GREEN = "1", "31", "32"
+COLOURS = {r"(?m)^\d\. .*": BOLD, r"✗ (?:\S+ )*\S+": RED, r"✓ (?:\S+ )*\S+": GREEN}
 
 
-def console() -> Console:
-    """Return a console on standard output, without colours and control codes where that is a pipe."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # the encoding of a pipe may lack the tick
-    found = Console(highlight=False, width=COLUMNS)
-    return (
-        found
-        if found.is_terminal
-        else Console(highlight=False, width=COLUMNS, no_color=True, force_terminal=False)
+def report(played: Sequence[Played], endpoint: str | None) -> str:
+    """Return what is printed of the scenes *played*."""
+    broken = sum(scene.broken for scene in played)
+    where = "moto's DynamoDB in this process" if endpoint is None else f"the DynamoDB at {endpoint}"
+    without, protected = (
+        sum(count > 1 for charges in side for count in charges.values())
+        for side in zip(*(scene.charges for scene in played), strict=True)
     )
-
-
-def scenes(results: Sequence[Result]) -> Table:
-    """Return the table of the scenes, a row for each; the verdict is below the scene's title."""
-    table = _table()
-    table.add_column("What goes wrong", width=21)
-    table.add_column("Delivery", width=8, no_wrap=True)
-    table.add_column("What ran", width=19, no_wrap=True)
-    table.add_column("The token", width=14, no_wrap=True)
-    table.add_column("Answer", width=14, no_wrap=True)
-    for result in results:
-        title = Text.assemble((result.scene.title, "bold"), "\n", _verdict(result))
-        lines = [line for number, step in enumerate(result.steps, 1) for line in _lines(number, step)]
-        table.add_row(title, *(Text("\n").join(cells) for cells in zip(*lines, strict=True)))
-    return table
-
-
-def tokens(records: Sequence[Record], now: datetime) -> str:
-    """Say how many tokens are left at *now* in each state, and which of them an operator must look at."""
-    keys: dict[str, list[str]] = {}
-    for record in sorted(records, key=lambda record: (record.created, record.token)):
-        state = "lapsed" if record.lapsed(now) else STATES[record.state]
-        keys.setdefault(state, []).append(record.token.rpartition("/")[2])
-    parts = [
-        f"{len(found)} {state}" + ("" if state == "complete" else f" ({', '.join(found)})")
-        for state, found in keys.items()
-    ]
-    return f"Tokens: {', '.join(parts)}"
-
-
-def attempts(counted: Mapping[str, Counter[str]]) -> str:
-    """Say how many attempts were acquired and how they ended; an alarm watches those that died."""
-    everywhere = sum(counted.values(), Counter[str]())
-    finished = sum(everywhere[metric] for metric in FINISHED)
-    died = everywhere["started"] - finished - everywhere["fenced"]
-    return (
-        f"Attempts: {everywhere['started']} acquired, {finished} finished, "
-        f"{died} died, {everywhere['fenced']} fenced"
+    end = (
+        f"✗ {broken} of {len(played)} scenes didn't end as promised, on {where}."
+        if broken
+        else f"✓ As promised: without the package {without} orders were charged twice, with it {protected}.\n"
+        f"All this happened on {where}. {NEXT}"
     )
+    scenes = (line for number, scene in enumerate(played, 1) for line in [*_scene(number, scene), ""])
+    return "\n".join([HEAD, *scenes, end])
 
 
-def patterns(compared: Sequence[Comparison]) -> Table:
-    """Return the table of the patterns: what plain writes and what each pattern leave in the table."""
-    table = _table()
-    table.add_column("Pattern", style="bold", width=9, no_wrap=True)
-    table.add_column("What arrives", width=31)
-    table.add_column("Plain writes leave", style="red", width=18)
-    table.add_column("It leaves", width=18)
-    for each in compared:
-        left = Text(f"✗ {each.kept}", "bold red") if each.broken else Text(f"✓ {each.kept}", "green")
-        table.add_row(each.pattern, each.arrives, each.plain, left)
-    return table
+def coloured(text: str) -> str:
+    """Return *text* with the colours of a terminal."""
+    for pattern, colour in COLOURS.items():
+        text = re.sub(pattern, f"\033[{colour}m\\g<0>\033[0m", text)
+    return text
 
 
-def ordinal(number: int) -> str:
-    """Return ``1st``, ``2nd``, ``3rd``, ``4th`` …, up to ``20th``."""
-    return f"{number}{({1: 'st', 2: 'nd', 3: 'rd'}).get(number, 'th')}"
+def _scene(number: int, played: Played) -> Iterator[str]:
+    """Yield the lines of one scene; if it's broken, its promise, too."""
+    yield f"{number}. {played.scene.title}"
+    for step in played.steps:
+        yield from _row(step)
+    yield from _row(
+        Step("in the end", *(_verdict(charges, played.scene.orders) for charges in played.charges))
+    )
+    order = played.scene.orders[-1]
+    yield f"  {order}'s row: {played.row}. {played.scene.why}"
+    if played.broken:
+        yield "  ✗ This was promised:"
+        for step in played.scene.promise:
+            yield from _row(step)
+        yield f"  {order}'s row: {played.scene.row}"
 
 
-def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False, width=COLUMNS)
+def _row(step: Step) -> Iterator[str]:
+    """Yield the lines of one row of the table. A cell breaks after a comma."""
+    joined = (cell.replace(" ", "\xa0").replace(",\xa0", ", ") for cell in step)
+    cells = (wrap(cell, width) for cell, width in zip(joined, WIDTHS, strict=True))
+    for name, without, protected in zip_longest(*cells, fillvalue=""):
+        line = f"  {name:{WIDTHS[0]}}{without:{WIDTHS[1] + 2}}{protected}"
+        yield line.replace("\xa0", " ").rstrip()
 
 
-def _lines(number: int, step: Step) -> Iterator[tuple[Text, ...]]:
-    """Yield the lines of delivery *number*: the delivery, what ran, the token, the answer."""
-    columns = [step.delivered or ordinal(number)], _ran(step), _outcome(step), [step.got]
-    for delivered, ran, outcome, answer in zip_longest(*columns, fillvalue=""):
-        yield Text(delivered), Text(ran, "cyan"), Text(outcome), Text(answer)
-
-
-def _ran(step: Step) -> list[str]:
-    counted = Counter(step.ran)
-    return [effect if count == 1 else f"{effect} ({count}×)" for effect, count in counted.items()] or [
-        NOTHING
+def _verdict(charges: Counter[str], orders: Sequence[str]) -> str:
+    """Return which of *orders* were not charged once."""
+    wrong = [
+        f"{order} charged {TIMES.get(charges[order], 'often')}" for order in orders if charges[order] != 1
     ]
-
-
-def _outcome(step: Step) -> list[str]:
-    outcomes = [outcome for metric, outcome in OUTCOMES.items() if step.counted[metric]]
-    outcomes += [REFUSALS.get(error, ERROR_REPLAYED) for error in dict.fromkeys(step.refused)]
-    if not outcomes and step.counted["started"]:
-        outcomes = ["acquired"]
-    return "\n".join(outcomes or [NOTHING]).splitlines()
-
-
-def _verdict(result: Result) -> Text:
-    if result.broken:
-        return Text("\n".join(f"✗ {reason}" for reason in result.broken[:MOST_REASONS]), "bold red")
-    return Text(f"✓ {result.scene.verdict}", "green")
+    return f"✗ {', '.join(wrong)}" if wrong else "✓ charged once"

@@ -1,198 +1,198 @@
-"""The scenes, each with its promise."""
+"""The five scenes. Each is played without the package and with it, and compared with its promise."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import reduce
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
 
-from .answers import ACKNOWLEDGED, BACK, DEAD, SILENT
-from .driver import Driver, Step
-from .world import GATEWAY, POWER_CUT, WAREHOUSE
+from lambda_once import HOLD, RELEASE, Once
+from lambda_once.policies import OnError
+from lambda_once.stores.row import record_of
+from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing import FakeClock, State, sqs_event, using
 
-API = "OrdersApiFunction"
-PAYMENTS = "PaymentsFunction"
-FULFILMENT = "FulfilmentFunction"
-FUNCTIONS = (API, PAYMENTS, FULFILMENT)
+from .side import Messages, Side
 
-DEAD_LETTERED = "dead letters"
+FIRST, SECOND, LATE = "1st delivery", "2nd delivery", "1st wakes up"
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """How a scene ends if lambda-once does its work."""
+class Step(NamedTuple):
+    """What happened in one delivery, or in a part of it."""
 
-    effects: tuple[str, ...]
-    """All effects on other systems, in order."""
-    counted: Mapping[str, int]
-    """All metrics."""
-    answers: tuple[str, ...]
-    """The answer to each delivery."""
+    name: str
+    without: str
+    protected: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One thing that goes wrong in production."""
+    """Something that goes wrong on AWS Lambda, and how it ends."""
 
     title: str
-    play: Callable[[Driver], list[Step]]
-    promise: Promise
-    verdict: str
-    """The summary that is printed if the promise is kept."""
-
-    def broken(self, steps: list[Step]) -> tuple[str, ...]:
-        """Return how *steps* differ from the promise."""
-        effects = tuple(effect for step in steps for effect in step.ran)
-        counted = sum((step.counted for step in steps), Counter[str]())
-        answers = tuple(step.got for step in steps)
-        found = [*_miscounted(Counter(effects), Counter(self.promise.effects))]
-        if answers != self.promise.answers:
-            found.append(f"answered {' / '.join(answers)}, promised {' / '.join(self.promise.answers)}")
-        found += _miscounted(counted, Counter(self.promise.counted))
-        return tuple(found)
+    orders: tuple[str, ...]
+    """A message each, in one batch."""
+    play: Callable[[Side, Messages], object]
+    promise: tuple[Step, ...]
+    row: str
+    """The row of the last order in the end."""
+    why: str
+    on_error: OnError = RELEASE
 
 
-def _miscounted(found: Counter[str], promised: Counter[str]) -> list[str]:
-    return [
-        f"{found[name]}× {name}, promised {promised[name]}×"
-        for name in sorted(found.keys() | promised.keys())
-        if found[name] != promised[name]
-    ]
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How a scene went."""
+
+    scene: Scene
+    steps: tuple[Step, ...]
+    charges: tuple[Counter[str], Counter[str]]
+    """How often each order was charged, without the package and with it."""
+    row: str
+
+    @property
+    def broken(self) -> bool:
+        """Whether it went otherwise than promised."""
+        return (self.steps, self.row) != (self.scene.promise, self.scene.row)
 
 
-def _deliveries(function: str, *files: str) -> Callable[[Driver], list[Step]]:
-    """Return a scene in which *files* are delivered one after the other."""
-    return lambda driver: [driver.deliver(function, file) for file in files]
+def play(scene: Scene, client: Any, table: str, clock: FakeClock) -> Played:
+    """Play *scene* on both sides, with the token table *table*."""
+    without, protected = sides = Side(clock), Side(clock)
+    once = Once(service="shop", on_error=scene.on_error, hooks=[protected.hear])
+    with using(once, DynamoDBStore(table, client), clock):
+        protected.protect(once)
+        for side in sides:
+            scene.play(side, sqs_event(*({"orderId": order} for order in scene.orders))["Records"])
+    steps = tuple(
+        Step(name, happened, with_it)
+        for (name, happened), (_, with_it) in zip(without.steps, protected.steps, strict=True)
+    )
+    charges = without.provider.charges, protected.provider.charges
+    key = {"lockToken": {"S": f"shop/charge/{scene.orders[-1]}"}}
+    return Played(scene, steps, charges, _row(client.get_item(TableName=table, Key=key, ConsistentRead=True)))
 
 
-def _both_in_one_batch(driver: Driver) -> list[Step]:
-    """Deliver one message twice in one batch."""
-    return [replace(driver.deliver(FULFILMENT, "sqs-batch-twins"), delivered="both")]
+def _row(found: Mapping[str, Any]) -> str:
+    """Return the state of the row *found*, and which delivery wrote it."""
+    if "Item" not in found:
+        return "none"
+    record = record_of(found["Item"])
+    state = "completed" if record.state is State.COMPLETE else record.state.name.lower()
+    return f"{state} by the {record.locked_by.rpartition('/')[2]} delivery"
 
 
-def _two_at_once(driver: Driver) -> list[Step]:
-    """Pause the first request inside the gateway, answer the second, then resume the first."""
-    paused, started = driver.pause(API, "http-api-pay-5", GATEWAY)
-    other = driver.deliver(API, "http-api-pay-5-retry")
-    finished = driver.resume(paused)
-    return [started.then(finished), other]
+# ---------------------------------------------------------------- the scenes
 
 
-def _crash(function: str, file: str) -> Callable[[Driver], list[Step]]:
-    """Return a scene in which the sandbox crashes after the effect, and the message is delivered again."""
-
-    def play(driver: Driver) -> list[Step]:
-        _, died = driver.pause(function, file, POWER_CUT)
-        driver.let_leases_lapse(function)
-        again = driver.deliver(function, f"{file}-redelivery")
-        return [replace(died, got=DEAD) if died.got == SILENT else died, again]
-
-    return play
+def _duplicate(side: Side, messages: Messages) -> None:
+    side.deliver(FIRST, messages)
+    side.deliver(SECOND, messages)
 
 
-def _late(driver: Driver) -> list[Step]:
-    """Let an attempt whose lease has lapsed finish after the attempt that took over."""
-    paused, started = driver.pause(FULFILMENT, "sqs-order", WAREHOUSE)
-    driver.let_leases_lapse(FULFILMENT)
-    successor = driver.deliver(FULFILMENT, "sqs-order-redelivery")
-    woken = driver.resume(paused)
-    return [started, successor, replace(woken, delivered="1st late")]
+def _crash(side: Side, messages: Messages) -> None:
+    side.provider.remembers_keys = True
+    back = side.deliver(FIRST, messages, killed=True)
+    side.wait()
+    side.deliver(SECOND, back)
 
 
-def _until_dead_letters(driver: Driver) -> list[Step]:
-    """Deliver a payment as often as its queue does; the gateway does not answer."""
-    times = driver.deliveries("PaymentsQueue")
-    first = driver.deliver(PAYMENTS, "sqs-payment-timeout")
-    again = [
-        driver.deliver(PAYMENTS, "sqs-payment-timeout-redelivery", receives=receives)
-        for receives in range(2, times + 1)
-    ]
-    together = reduce(Step.then, again)
-    answers = {step.got for step in again}
-    got = DEAD_LETTERED if answers == {BACK} else " / ".join(sorted(answers))
-    return [first, replace(together, delivered=f"2nd–{times}th", got=got)]
+def _late_attempt(side: Side, messages: Messages) -> None:
+    def hang() -> None:
+        side.happened.append("hangs")
+        side.end(FIRST)
+        side.wait()
+        with ThreadPoolExecutor(1) as elsewhere:  # another environment
+            elsewhere.submit(side.deliver, SECOND, messages).result()
+
+    side.provider.remembers_keys = True
+    side.provider.before["o-3"] = hang
+    side.deliver(LATE, messages)
 
 
-NEW = {"started": 1, "completed": 1}
+def _batch(side: Side, messages: Messages) -> None:
+    def refuse() -> NoReturn:
+        side.happened.append("o-5 failed")
+        raise ConnectionError
+
+    side.provider.before["o-5"] = refuse
+    back = side.deliver(FIRST, messages)
+    side.deliver(SECOND, back)
+
+
+def _held(side: Side, messages: Messages) -> None:
+    def time_out() -> NoReturn:
+        side.happened.append("no answer")
+        raise TimeoutError
+
+    side.provider.after["o-6"] = time_out
+    back = side.deliver(FIRST, messages)
+    side.deliver(SECOND, back)
+
 
 SCENES = (
     Scene(
-        "Payment sent twice",
-        _deliveries(PAYMENTS, "sqs-payment", "sqs-payment-redelivery"),
-        Promise(("charged pay_12345",), {**NEW, "replayed": 1}, (ACKNOWLEDGED, ACKNOWLEDGED)),
-        "charged once",
+        "Duplicate: SQS delivers a message again, though the handler succeeded.",
+        ("o-1",),
+        _duplicate,
+        (Step(FIRST, "charged o-1", "charged o-1"), Step(SECOND, "charged o-1", "once.replayed")),
+        "completed by the 1st delivery",
+        "The 2nd got its result.",
     ),
     Scene(
-        "Twice in one batch",
-        _both_in_one_batch,
-        Promise(("shipped order_12351",), NEW, (ACKNOWLEDGED,)),
-        "shipped once",
-    ),
-    Scene(
-        "Two clicks at once",
-        _two_at_once,
-        Promise(("charged 5",), {**NEW, "inProgress": 1}, ("200", "409, try later")),
-        "charged once",
-    ),
-    Scene(
-        "An API client retries",
-        _deliveries(API, "http-api-order", "http-api-order-retry"),
-        Promise(("created order_12345",), {**NEW, "replayed": 1}, ("201", "201, replayed")),
-        "created once",
-    ),
-    Scene(
-        "Same key, other body",
-        _deliveries(API, "http-api-order-same-key-other-body"),
-        Promise((), {"keyReused": 1}, ("422",)),
-        "refused, not lost",
-    ),
-    Scene(
-        "Warehouse is busy",
-        _deliveries(FULFILMENT, "sqs-order-flaky", "sqs-order-flaky-redelivery"),
-        Promise(
-            ("shipped order_12349",),
-            {"started": 2, "errors": 1, "released": 1, "completed": 1},
-            (BACK, ACKNOWLEDGED),
+        "Crash: the function is killed right after the charge, before it answers.",
+        ("o-2",),
+        _crash,
+        (
+            Step(FIRST, "charged o-2, killed", "charged o-2, killed"),
+            Step(SECOND, "charged o-2", "once.taken_over, known key: no charge"),
         ),
-        "retried (RELEASE)",
+        "completed by the 2nd delivery",
+        "It ran again, with the same key.",
     ),
     Scene(
-        "Card is declined",
-        _deliveries(PAYMENTS, "sqs-payment-declined", "sqs-payment-declined-redelivery"),
-        Promise((), {"started": 1, "errors": 1, "stored": 1}, (ACKNOWLEDGED, ACKNOWLEDGED)),
-        "stored (STORE)",
-    ),
-    Scene(
-        "Gateway times out",
-        _until_dead_letters,
-        Promise(("charged pay_12347",), {"started": 1, "errors": 1, "held": 1}, (BACK, DEAD_LETTERED)),
-        "charged once (HOLD)",
-    ),
-    Scene(
-        "Crash while shipping",
-        _crash(FULFILMENT, "sqs-order-crash"),
-        Promise(
-            ("shipped order_12350",),
-            {"started": 2, "takenOver": 1, "completed": 1},
-            (DEAD, ACKNOWLEDGED),
+        "Late attempt: the first delivery hangs until the second is done.",
+        ("o-3",),
+        _late_attempt,
+        (
+            Step(FIRST, "hangs", "hangs"),
+            Step(SECOND, "charged o-3", "once.taken_over, charged o-3"),
+            Step(LATE, "charged o-3", "known key: no charge, once.fenced, once.replayed"),
         ),
-        "shipped once",
+        "completed by the 2nd delivery",
+        "The 1st can't overwrite it.",
     ),
     Scene(
-        "Crash while charging",
-        _crash(PAYMENTS, "sqs-payment-crash"),
-        Promise(("charged pay_12348",), {"started": 1}, (DEAD, BACK)),
-        "charged once",
-    ),
-    Scene(
-        "An attempt is late",
-        _late,
-        Promise(
-            ("shipped order_12345",),
-            {"started": 2, "takenOver": 1, "completed": 1, "fenced": 1, "replayed": 1},
-            (SILENT, ACKNOWLEDGED, ACKNOWLEDGED),
+        "Batch: one of two messages fails before its charge.",
+        ("o-4", "o-5"),
+        _batch,
+        (
+            Step(
+                FIRST,
+                "charged o-4, o-5 failed, 2 of 2 back in queue",
+                "charged o-4, o-5 failed, 1 of 2 back in queue",
+            ),
+            Step(SECOND, "charged o-4, charged o-5", "charged o-5"),
         ),
-        "shipped once",
+        "completed by the 2nd delivery",
+        "Each message has its own.",
+    ),
+    Scene(
+        "Held: the call times out. Did it charge? With on_error={TimeoutError: HOLD}.",
+        ("o-6",),
+        _held,
+        (
+            Step(
+                FIRST,
+                "charged o-6, no answer, back in queue",
+                "charged o-6, no answer, once.held, back in queue",
+            ),
+            Step(SECOND, "charged o-6", "once.refused, back in queue"),
+        ),
+        "held by the 1st delivery",
+        "A person decides: lambda-once resolve",
+        {TimeoutError: HOLD},
     ),
 )

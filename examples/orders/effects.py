@@ -2,8 +2,8 @@
 The world outside the shop, as far as it can be counted.
 
 A real shop has a payment provider, a warehouse and a mail service in place of `gateway`, `warehouse`
-and `notifications`. Here each of them writes down what it did, so that a reader, a test or the demo
-can see how often it happened.
+and `notifications`. Here each of them writes down what it did, so that a reader or a test can see how
+often it happened.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Effects:
             return tuple(self._happened)
 
     def clear(self) -> None:
-        """Forget everything; the next scene of a demo starts here."""
+        """Forget everything; the next test starts here."""
         with self._lock:
             self._happened.clear()
 

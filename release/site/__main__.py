@@ -43,11 +43,6 @@ MERMAID: Final = "12.3.0"
 MERMAID_SHA256: Final = "336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3"
 LANGUAGES: Final = {".json": "json", ".py": "python", ".toml": "toml", ".yaml": "yaml"}
 _LINK: Final = re.compile(r"(?<=\]\()[^)#\s:]+(?=[)#])")
-_PICTURE: Final = re.compile(
-    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
-    r'<img alt="(?P<alt>[^"]+)" src="(?P<light>[^"]+)">\s*</picture>'
-)
-"""An image and another for dark mode: GitHub chooses by the first, the site by the button that it has."""
 _ALERT: Final = re.compile(r"^> \[!(?P<kind>[A-Z]+)\]\n(?P<text>(?:^>.*\n?)+)", re.MULTILINE)
 """GitHub's form of a note or a warning."""
 _INCLUDED: Final = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
@@ -102,7 +97,6 @@ def page(source: Path) -> tuple[str, list[Path]]:
     text = (HERE / "home.md" if source == HOME else source).read_text(encoding="utf-8")
     if source == HOME:
         text = _INCLUDED.sub(_code, text.replace("$version", _project()["version"]))
-    text = _PICTURE.sub(r"![\g<alt>](\g<light>#only-light)\n![\g<alt>](\g<dark>#only-dark)", text)
     if source.suffix != ".md":
         return f"{title}`````{LANGUAGES.get(source.suffix, 'text')}\n{text}`````\n", []
     targets: list[Path] = []

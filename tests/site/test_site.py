@@ -56,12 +56,6 @@ WIDER = """
         .filter(box => box.scrollWidth > box.clientWidth + 1)
         .length
 """
-PICTURES = """
-    [...document.querySelectorAll("article img[src*='#only-']")]
-        .filter(image => image.checkVisibility())
-        .map(image => image.src.split("#only-")[1])
-"""
-"""Of the images of two schemes those that are seen: light or dark."""
 SIZES = """
     [...document.querySelectorAll(".mermaid")]
         .map(diagram => diagram.shadowRoot.querySelector("svg").getBoundingClientRect())
@@ -241,15 +235,6 @@ def test_twin_what_is_hidden_without_a_shadow_is_found(visitor: Callable[..., Vi
     found = page.evaluate(HIDDEN)
     assert any("mermaid" in box for box in found)
     assert any("<table" in box for box in found)
-
-
-def test_pictures_follow_the_switch(visitor: Callable[..., Visitor]) -> None:
-    """Of the two of a pair one is seen: that of the system at first, then that of the site's own switch."""
-    page = visitor().opens("/")
-    assert set(page.evaluate(PICTURES)) == {"light"}
-    page.get_by_title("Switch to dark mode").click()
-    assert set(page.evaluate(PICTURES)) == {"dark"}
-    assert set(visitor(scheme="dark").opens("/").evaluate(PICTURES)) == {"dark"}
 
 
 def test_an_alert_is_a_warning(visitor: Callable[..., Visitor]) -> None:

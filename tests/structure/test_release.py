@@ -59,10 +59,7 @@ def test_a_dead_link_is_named() -> None:
 
 README = """[tried](#try-it), [page](docs/a.md#b), [AWS](https://aws.amazon.com)
 
-<picture>
-<source srcset="docs/img/dark.svg">
-<img alt="Scenes" src="docs/img/light.svg">
-</picture>
+![Scenes](docs/img/scenes.svg)
 
 End
 """
@@ -77,7 +74,7 @@ def test_the_readme_of_a_package_index_has_no_dead_links() -> None:
         "[tried](https://github.com/a/b#try-it), [page](https://github.com/a/b/blob/HEAD/docs/a.md#b)"
         in found
     )
-    assert 'src="https://github.com/a/b/raw/HEAD/docs/img/light.svg"' in found
+    assert "\n\n![Scenes](https://github.com/a/b/raw/HEAD/docs/img/scenes.svg)\n\nEnd\n" in found
 
 
 def test_the_readme_of_this_package_has_no_dead_links() -> None:
