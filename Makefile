@@ -32,7 +32,6 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.cache/pyright
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
-export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -156,24 +155,12 @@ e2e: $(VENV)/.dev $(SAM_VENV)/.installed $(DYNOXIDE) queue ## Run the samples un
 	@$(BIN)/python -m pytest -m e2e tests/e2e
 
 .PHONY: bench
-bench: $(VENV)/.dev $(DYNOXIDE) ## Measure beside Powertools, in two to three minutes (QUICK=1: in one)
+bench: $(VENV)/.dev $(DYNAMODB) ## Measure beside Powertools, in two to three minutes (QUICK=1: in one)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 .PHONY: bench-counts
 bench-counts: $(VENV)/.dev $(DYNAMODB) ## Count instructions beside Powertools, in a minute (needs valgrind, or apt-get as root)
 	@$(BIN)/python -m benchmarks.counts
-
-.PHONY: bench-sizes
-bench-sizes: $(VENV)/.dev $(DYNAMODB) ## Measure batches and results by their sizes, and memory after 10,000 invocations (minutes)
-	@$(BIN)/python -m benchmarks.sizes
-
-.PHONY: bench-parts
-bench-parts: $(VENV)/.dev $(DYNOXIDE) ## Measure which part of the code an invocation spends its processor time in
-	@$(BIN)/python -m benchmarks.parts
-
-.PHONY: bench-hostile
-bench-hostile: $(VENV)/.dev ## Measure what hostile bodies cost beside ordinary numbers
-	@$(BIN)/python -m benchmarks.hostile
 
 .PHONY: bench-scale
 bench-scale: $(VENV)/.dev $(DYNAMODB) ## Play 1,000 events a second for ten minutes, in virtual time, by the number of shards (minutes)
@@ -186,10 +173,8 @@ fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented excepti
 .PHONY: docs
 docs: $(VENV)/.dev $(DYNAMODB) ## Measure again, and write every table and picture of docs/ that a program makes (minutes)
 	@$(BIN)/python -m benchmarks --docs
-	@$(BIN)/python -m benchmarks.sizes --docs
 	@$(BIN)/python -m benchmarks.counts --docs
-	@$(BIN)/python -m benchmarks.parts --docs
-	@$(BIN)/python -m benchmarks.price --measure --docs
+	@$(BIN)/python -m benchmarks.costs --docs
 	@$(BIN)/python -m tests.cli.pictures
 	@$(BIN)/python -m tests.demo.pictures
 	@$(BIN)/python -m tests.stack.rings --docs

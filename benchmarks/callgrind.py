@@ -1,8 +1,4 @@
-"""
-Counts the instructions of a Python process from one point to another, by valgrind's callgrind.
-
-``python -m benchmarks.callgrind`` installs Debian's valgrind where it is missing, or names what is needed.
-"""
+"""Counts the instructions of a Python process from one point to another, by valgrind's callgrind."""
 
 from __future__ import annotations
 
@@ -90,7 +86,3 @@ def counted(name: str) -> Iterator[None]:
     begin()
     yield
     end(name.encode())
-
-
-if __name__ == "__main__":
-    provide()

@@ -1,151 +1,125 @@
-"""The figures as tables: on a terminal, and for benchmarks/README.md."""
+"""The figures as Markdown tables, and the marks on a page between which a program writes them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rich.table import Table
-
-from benchmarks import cold_start, goals, latency, processor
-from benchmarks.sides import CRT, LIBRARY, OURS, SAME, THEIRS
+from benchmarks import cases, cold_start, invocations, standin
+from benchmarks.sides import CRT, OURS, QUIET, SAME, THEIRS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from benchmarks.figures import Cost, Run, Spent, Timing
-    from benchmarks.sampling import Sample
-    from benchmarks.sides import Side
+    from benchmarks.sampling import Sample, Timing
 
-TITLES: Final = {
-    cold_start.PART: "Cold start, over TLS",
-    cold_start.THROTTLED: "Cold start at an emulated 256 MB: 14.5 % of a core in the invocation, over TLS",
-    processor.TLS: "Processor time of an invocation, over TLS",
-    processor.HTTP: "Processor time of an invocation, over HTTP",
-    processor.STUB: "Processor time of an invocation, without a network",
-    latency.TEN: "Time of a batch of ten, by the table's latency",
-}
-GOALS: Final = "Goals: lambda-once as a multiple of Powertools"
-COSTS: Final = "Requests and capacity"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-Line = tuple[str, ...]
-SIDES: Final = (THEIRS, OURS, CRT, SAME)
-"""In the order of their columns. One that a part did not measure has none there."""
-RATIO, RATIO_TO_SAME = "×", "× of it"
-"""Heads of a ratio to Powertools, and of that of lambda-once to the side in the column before."""
+    Line = Sequence[str]
+
+ROOT: Final = Path(__file__).parents[1]
+README: Final = ROOT / "benchmarks" / "README.md"
+PERFORMANCE: Final = ROOT / "docs" / "performance.md"
 MILLISECONDS: Final = "milliseconds: median (quartiles)"
-HEAD_GOALS: Final = ("", "client", "found", "goal", "")
-HEAD_COSTS: Final = ("case", LIBRARY, "write, read units", THEIRS.name, "write, read units")
 
 
-def table(run: Run) -> Table:
-    """Return everything as one table, the goals first."""
-    shown = Table(*head(MILLISECONDS, run.timings), title=" · ".join(run.conditions.values()))
-    shown.add_row(f"[bold]{GOALS}[/]", "", "found", "", "goal")
-    for what, client, ratio, most, reached in _goals(run):
-        shown.add_row(f"{what}, {client}", "", ratio, "", most, reached)
-    for part, title in TITLES.items():
-        shown.add_section()
-        shown.add_row(f"[bold]{title}[/]")
-        for timing in run.of(part):
-            shown.add_row(*_timed(timing, SIDES))
-    shown.add_section()
-    shown.add_row(f"[bold]{COSTS}[/]")
-    for cost in run.costs:
-        shown.add_row(cost.case, _in_short(cost.theirs), _in_short(cost.ours))
-    return shown
+class Ratio(NamedTuple):
+    """A column: one side's median divided by that of another."""
+
+    head: str
+    of: str
+    to: str
 
 
-def markdown(run: Run) -> str:
-    """Return everything as the tables of benchmarks/README.md, between their marks."""
-    blocks = [BEGIN, f"### {GOALS}", "\n".join(lined(HEAD_GOALS, _goals(run)))]
-    blocks += ["### Conditions", "\n".join(lined(("condition", ""), run.conditions.items()))]
-    blocks += sections(run, TITLES, MILLISECONDS)
-    blocks += [f"### {COSTS}", "\n".join(lined(HEAD_COSTS, map(_counted, run.costs))), END]
+COLUMNS: Final[tuple[str | Ratio, ...]] = (
+    THEIRS.name,
+    *(OURS.name, Ratio("×", OURS.name, THEIRS.name)),
+    *(CRT.name, Ratio("×", CRT.name, THEIRS.name)),
+    *(SAME.name, Ratio("boto3 × of it", OURS.name, SAME.name)),
+    *(QUIET.name, Ratio("× of our client's", QUIET.name, SAME.name)),
+)
+"""What a table has of the sides that it measured."""
+RATIOS: Final = {
+    "API event over TLS, new, CPU": (invocations.CPU, cases.API_NEW),
+    "API event over TLS, duplicate, CPU": (invocations.CPU, cases.API_DUPLICATE),
+    "ten records over TLS, new, CPU": (invocations.CPU, cases.NEW),
+    "ten records over TLS, duplicates, CPU": (invocations.CPU, cases.DUPLICATES),
+    f"ten new records at {standin.LATENCY} ms, time": (invocations.TIME, cases.NEW),
+    "API, INIT + first invocation, CPU": (cold_start.PART, cold_start.SUM_CPU),
+}
+"""The rows of docs/performance.md: part and case."""
+
+
+def sections(conditions: Mapping[str, str], timings: Sequence[Timing]) -> str:
+    """Return the conditions of a run, and a table for each part of *timings*."""
+    blocks = ["### Conditions", lined(("condition", ""), conditions.items())]
+    for part in dict.fromkeys(timing.part for timing in timings):
+        blocks += [f"### {part}", table(MILLISECONDS, [each for each in timings if each.part == part])]
     return "\n\n".join(blocks)
 
 
-def sections(run: Run, titles: Mapping[str, str], unit: str) -> Iterator[str]:
-    """Yield the heading and the table of each part of *titles*."""
-    for part, title in titles.items():
-        yield f"### {title}"
-        yield timed(unit, run.of(part))
+def table(unit: str, timings: Sequence[Timing]) -> str:
+    """Return *timings*, which are in *unit*, as a table of the sides that they have."""
+    measured = {side for timing in timings for side in timing.samples}
+    columns = [
+        each
+        for each in COLUMNS
+        if measured.issuperset({each} if isinstance(each, str) else {each.of, each.to})
+    ]
+    heads = [each if isinstance(each, str) else each.head for each in columns]
+    return lined(
+        (unit, *heads), ([each.case, *(_cell(each, column) for column in columns)] for each in timings)
+    )
 
 
-def timed(unit: str, timings: Sequence[Timing]) -> str:
-    """Return *timings*, which are in *unit*, as a Markdown table of the sides that they have."""
-    sides = _measured(timings)
-    return "\n".join(lined(head(unit, timings), (_timed(timing, sides) for timing in timings)))
+def ratios(timings: Iterable[Timing]) -> str:
+    """Return the table of docs/performance.md: what lambda-once takes of what Powertools takes."""
+    by_case = {(timing.part, timing.case): timing for timing in timings}
+    columns = ((OURS, THEIRS), (OURS, SAME), (CRT, THEIRS))
+    lines = (
+        (name, *(_multiple(by_case[case], side.name, to.name) for side, to in columns))
+        for name, case in RATIOS.items()
+    )
+    return lined((f"of {THEIRS.name}'", OURS.name, f"{OURS.name} under both", CRT.name), lines)
 
 
-def head(unit: str, timings: Iterable[Timing]) -> Line:
-    """Return the head of a table of *timings*."""
-    columns = ((THEIRS.name,) if side is THEIRS else (side.name, _of(side)) for side in _measured(timings))
-    return unit, *chain.from_iterable(columns)
+def lined(head: Line, lines: Iterable[Line]) -> str:
+    """Return a Markdown table."""
+    rows = (" | ".join(line) for line in lines)
+    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(f"| {row} |" for row in rows)])
 
 
-def _of(side: Side) -> str:
-    return RATIO_TO_SAME if side is SAME else RATIO
+def section(page: str, name: str) -> str:
+    """Return what *page* has between the marks of *name*."""
+    return _parts(page, name)[1].strip()
 
 
-def ratios(page: str, title: str) -> dict[tuple[str, str], str]:
-    """Return the ratios to Powertools that *page* has below the heading *title*, by case and side."""
-    _, _, section = page.partition(f"### {title}\n")
-    rows = [line.strip("| ").split(" | ") for line in section.partition("\n#")[0].splitlines() if "|" in line]
-    if not rows:
-        return {}
-    columns = [(at, rows[0][at - 1]) for at, name in enumerate(rows[0]) if name == RATIO]
-    return {(row[0], side): row[at] for row in rows[2:] for at, side in columns}
+def replaced(page: str, name: str, text: str) -> str:
+    """Return *page* with *text* between the marks of *name*. Raises ValueError where it has not each once."""
+    before, _, after = _parts(page, name)
+    return f"{before}\n\n{text}\n\n{after}"
 
 
-def replaced(page: str, run: Run) -> str:
-    """Return *page* with the figures of *run* between its marks."""
-    return between(page, BEGIN, END, markdown(run))
+def write(path: Path, name: str, text: str) -> None:
+    """Write *text* between the marks of *name* on the page *path*."""
+    path.write_text(replaced(path.read_text(encoding="utf-8"), name, text), encoding="utf-8")
+    print(f"written: {path.relative_to(ROOT)}")
 
 
-def between(page: str, begin: str, end: str, text: str) -> str:
-    """Return *page* with *text*, which has both marks, in place of what *begin* and *end* enclose."""
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
-    return before + text + after
+def _parts(page: str, name: str) -> tuple[str, str, str]:
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, rest = page.split(begin)
+    text, after = rest.split(end)
+    return before + begin, text, end + after
 
 
-def lined(head: Line, lines: Iterable[Line]) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
-    yield "| " + " | ".join(head) + " |"
-    yield "|---" * len(head) + "|"
-    for line in lines:
-        yield "| " + " | ".join(line) + " |"
+def _cell(timing: Timing, column: str | Ratio) -> str:
+    if isinstance(column, Ratio):
+        return f"{timing.ratio(column.of, column.to):.2f}"
+    return _shown(timing.samples[column])
 
 
-def _goals(run: Run) -> Iterator[Line]:
-    for goal, ratio in goals.found(run):
-        reached = "reached" if goals.Found(goal, ratio).reached else "**missed**"
-        yield goal.what, goal.side, f"{ratio:.2f}×", f"{goal.most:.2f}×", reached
-
-
-def _measured(timings: Iterable[Timing]) -> list[Side]:
-    found = {name for timing in timings for name in timing.samples}
-    return [side for side in SIDES if side.name in found]
-
-
-def _timed(timing: Timing, sides: Iterable[Side]) -> Line:
-    cells = [timing.case]
-    for side in sides:
-        sample = timing.samples.get(side.name)
-        note = timing.note if side is THEIRS else ""
-        cells.append(note if sample is None else _shown(sample))
-        if side is SAME:
-            cells.append(_ratio(timing, OURS.name, SAME.name))
-        elif side is not THEIRS:
-            cells.append(_ratio(timing, side.name))
-    return tuple(cells)
-
-
-def _ratio(timing: Timing, side: str, to: str = THEIRS.name) -> str:
-    ratio = timing.ratio(side, to)
-    return "" if ratio is None else f"{ratio:.2f}"
+def _multiple(timing: Timing, side: str, to: str) -> str:
+    is_there = {side, to} <= timing.samples.keys()
+    return f"{timing.ratio(side, to):.2f}×" if is_there else "–"
 
 
 def _shown(sample: Sample) -> str:
@@ -153,21 +127,3 @@ def _shown(sample: Sample) -> str:
     digits = 2 if sample.median < 10 else 1 if sample.median < 1000 else 0  # noqa: PLR2004  (three figures)
     median, low, high = (f"{value:,.{digits}f}" for value in (sample.median, *sample.spread))
     return median if len(sample.values) == 1 else f"{median} ({low}–{high})"
-
-
-def _counted(cost: Cost) -> Line:
-    return cost.case, _requests(cost.ours), _charged(cost.ours), _requests(cost.theirs), _charged(cost.theirs)
-
-
-def _in_short(spent: Spent) -> str:
-    return f"{len(spent.calls)} requests, {_charged(spent)} units" if spent.calls else "none"
-
-
-def _requests(spent: Spent) -> str:
-    counted = Counter(spent.calls)
-    named = ", ".join(f"{count} {name}" for name, count in counted.items())
-    return f"{len(spent.calls)}: {named}" if named else "0"
-
-
-def _charged(spent: Spent) -> str:
-    return f"{spent.units:g}, {spent.read_units:g}"

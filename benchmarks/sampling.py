@@ -6,7 +6,7 @@ import gc
 import statistics
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +31,20 @@ class Sample:
             return self.values[0], self.values[0]
         low, _, high = statistics.quantiles(self.values, n=4, method="inclusive")
         return low, high
+
+
+class Timing(NamedTuple):
+    """One case, measured on several sides."""
+
+    part: str
+    """The heading of its table."""
+    case: str
+    samples: Mapping[str, Sample]
+    """By the name of the side; one that was not measured is missing."""
+
+    def ratio(self, side: str, to: str) -> float:
+        """Return the median of *side* divided by that of *to*."""
+        return self.samples[side].median / self.samples[to].median
 
 
 def in_turns(rounds: int, works: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:

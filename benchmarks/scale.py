@@ -19,18 +19,18 @@ import logging
 import os
 import time
 from collections import Counter
-from contextlib import nullcontext, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from benchmarks import bill
+from benchmarks import costs
 from benchmarks.limits import LimitedClient, Limiter
-from benchmarks.price import dollars
-from benchmarks.prices import LIST
-from benchmarks.report import lined
+from benchmarks.report import README, lined, write
+from benchmarks.sides import LIBRARY, THEIRS
+from benchmarks.units import LIST, MILLION, dollars
+from benchmarks.world import engine
 from lambda_once import Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
@@ -41,9 +41,7 @@ from lambda_once.testing.clock import START
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE = Path(__file__).parent / "README.md"
-BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
+MARK: Final = "scale"
 
 RATE, LIMIT, SECONDS = 1_000, 1_000, 600
 """Events a second, write units a second and partition, and for how long."""
@@ -56,7 +54,7 @@ LATENCY, WORK = 0.005, 0.010
 """Seconds of a request to the table, and of one record's work."""
 SERVICE: Final = "orders"
 PRICED: Final = "10 records, new"
-"""The case of `benchmarks.bill` whose write units the events are charged."""
+"""The case of `benchmarks.costs` whose write units the events are charged."""
 TWICE, LATER = 50, 2.0
 """Every so many messages one is delivered twice, so many seconds apart."""
 
@@ -236,14 +234,13 @@ def line(played: Played) -> tuple[str, ...]:
 
 def units_an_event() -> tuple[float, float]:
     """Return the write units of a new event, of both libraries, as they were measured."""
-    (found,) = [each for each in bill.load().bills if each.case == PRICED]
-    assert found.theirs is not None, "it is a small result"
-    return found.ours.write_units / BATCH, found.theirs.write_units / BATCH
+    libraries = costs.load()[PRICED]
+    return libraries[LIBRARY].write_units / BATCH, libraries[THEIRS.name].write_units / BATCH
 
 
-def costs(events: int, units: float) -> str:
+def price(events: int, units: float) -> str:
     """Return the dollars of *events* of so many write units each."""
-    return dollars(events * units * LIST.write / 1_000_000)
+    return dollars(events * units * LIST.write / MILLION)
 
 
 def markdown(runs: Sequence[Played], by: int) -> str:
@@ -253,16 +250,10 @@ def markdown(runs: Sequence[Played], by: int) -> str:
     cost = [
         ("write units a new event", f"{ours:g}", f"{theirs:g}"),
         ("write units a second", f"{ours * RATE:,.0f}", f"{theirs * RATE:,.0f}"),
-        (f"{whole:,} events", costs(whole, ours), costs(whole, theirs)),
+        (f"{whole:,} events", price(whole, ours), price(whole, theirs)),
     ]
-    return "\n\n".join(
-        [
-            BEGIN,
-            "\n".join(lined(HEAD, [line(played) for played in runs])),
-            "\n".join(lined(("the same load", "lambda-once", "Powertools"), cost)),
-            END,
-        ]
-    )
+    played = lined(HEAD, [line(each) for each in runs])
+    return f"{played}\n\n{lined(('the same load', LIBRARY, THEIRS.name), cost)}"
 
 
 def _shares(values: Sequence[float]) -> tuple[float, float]:
@@ -275,13 +266,6 @@ def _seconds(value: float) -> str:
     if value < 1:
         return f"{value * 1000:.0f} ms"
     return f"{value:.1f} s" if value < 100 else f"{value:,.0f} s"  # noqa: PLR2004  (no tenths of minutes)
-
-
-def replaced(page: str, tables: str) -> str:
-    """Return *page* with *tables* between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + tables + after
 
 
 def measured(load: Load, shards: Sequence[int], endpoint: str) -> Iterator[Played]:
@@ -301,24 +285,21 @@ def measured(load: Load, shards: Sequence[int], endpoint: str) -> Iterator[Playe
 
 def main(given: Sequence[str] | None = None) -> None:
     """Print the table, or bring benchmarks/README.md up to date."""
-    from tests.kit.dynoxide import running
-
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.scale", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--docs", action="store_true", help=f"write the table into {PAGE.parent.name}/")
+    parser.add_argument("--docs", action="store_true", help="write the table")
     parser.add_argument("--divided-by", type=int, default=10, metavar="N", help="of rate and limit")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="simulated")
     parser.add_argument("--shards", type=int, nargs="+", default=SHARDS)
     arguments = parser.parse_args(given)
     load = Load(seconds=arguments.seconds).divided(arguments.divided_by)
-    endpoint = os.environ.get("DYNAMODB_ENDPOINT")
-    with nullcontext(endpoint) if endpoint else running() as at:
-        runs = list(measured(load, arguments.shards, at))
+    with engine() as endpoint:
+        runs = list(measured(load, arguments.shards, endpoint))
     tables = markdown(runs, arguments.divided_by)
     print(tables)
     if arguments.docs:
-        PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        write(README, MARK, tables)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 The sides, each as its own documentation sets it up.
 
 Each library has the client that it makes by itself. Beside them, lambda-once has crt's where awscrt is
-installed, and Powertools has the client that lambda-once makes by itself.
+installed, and Powertools has the client that lambda-once makes by itself. Handlers cost nothing to work.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 from aws_lambda_powertools import Logger, Metrics
@@ -24,7 +24,7 @@ from aws_lambda_powertools.utilities.idempotency import (
     idempotent_function,
 )
 
-from benchmarks import deliveries
+from benchmarks import events
 from benchmarks.world import leave_out_of_collections, reaching
 from lambda_once import Once
 from lambda_once.dynamodb.client import crt_client, new_client
@@ -38,125 +38,62 @@ if TYPE_CHECKING:
     Handler = Callable[[dict[str, Any], Any], Any]
 
 
-class Side(Protocol):
-    """A library and a kind of client."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def table(self) -> str: ...
-
-    def client(self) -> Any:
-        """Make a client."""
-        ...
-
-    def create_table(self, client: Any) -> None: ...
-
-    def queue(self, client: Any) -> Handler:
-        """Return a handler of SQS batches, whose records cost nothing to work; a record's body is its key."""
-        ...
-
-    def quiet_queue(self, client: Any) -> Handler:
-        """Return the same, logging errors only."""
-        ...
-
-    def api(self, client: Any, *, cache: bool = False) -> Handler:
-        """Return a handler of requests, whose key is a header. *cache*: it remembers outcomes in memory."""
-        ...
-
-    def function(self, client: Any, result: str) -> Callable[[dict[str, Any]], Any]:
-        """Return a function of an order, which returns *result*."""
-        ...
-
-
 @dataclass(frozen=True)
 class LambdaOnce:
     """The package, with its log lines and metrics, which Powertools' utility does not write, or *quiet*."""
 
     name: str
-    make_client: Callable[[], Any]
+    client: Callable[[], Any]
+    """Makes a client."""
     table: str = "tokens"
     quiet: bool = False
-
-    def client(self) -> Any:
-        return self.make_client()
 
     def create_table(self, client: Any) -> None:
         create_table(client, self.table)
 
     def queue(self, client: Any) -> Handler:
-        return self._queue(self._once(client))
+        """Return a handler of SQS batches; a record's body is its key."""
 
-    def quiet_queue(self, client: Any) -> Handler:
-        return self._queue(self._once(client, level="ERROR"))
-
-    def api(self, client: Any, *, cache: bool = False) -> Handler:
-        @self._once(client, cache=100 if cache else 0).api_gateway
-        def create(event: dict[str, Any], context: Any) -> dict[str, Any]:
-            return deliveries.answer()
-
-        return create
-
-    def function(self, client: Any, result: str) -> Callable[[dict[str, Any]], Any]:
-        once = self._once(client)
-
-        @once.function(name="work", key="order.orderId")
-        def work(order: dict[str, Any]) -> str:
-            return result
-
-        def within(order: dict[str, Any]) -> str:
-            with once.invocation(_Minute()):
-                return work(order)
-
-        return within
-
-    def function_of_dict(self, client: Any) -> Handler:
-        """Return a handler that calls a function, whose result is a dict."""
-        once = self._once(client)
-
-        @once.function(name="look_up", key="order.orderId")
-        def look_up(order: dict[str, Any]) -> dict[str, Any]:
-            return deliveries.receipt_as_dict()
-
-        return _calling(once, look_up)
-
-    def function_of_dataclass(self, client: Any) -> Handler:
-        """Return the same with a dataclass of a declared type."""
-        once = self._once(client)
-
-        @once.function(name="pay", key="order.orderId")
-        def pay(order: dict[str, Any]) -> deliveries.Receipt:
-            return deliveries.receipt()
-
-        return _calling(once, pay)
-
-    def _queue(self, once: Once) -> Handler:
-        @once.sqs(name="charge")
+        @self._once(client).sqs(name="charge")
         def charge(record: SQSRecord) -> None:
             pass
 
         return charge
 
-    def _once(self, client: Any, cache: int = 0, level: str = "INFO") -> Once:
+    def api(self, client: Any) -> Handler:
+        """Return a handler of requests, whose key is a header."""
+
+        @self._once(client).api_gateway
+        def create(event: dict[str, Any], context: Any) -> dict[str, Any]:
+            return events.answer()
+
+        return create
+
+    def function(self, client: Any) -> Handler:
+        """Return a handler that calls a function of an order, whose `result` is how many bytes it returns."""
+        once = self._once(client)
+
+        @once.function(name="work", key="order.orderId")
+        def work(order: dict[str, Any]) -> str:
+            return events.result(order["result"])
+
+        def handler(order: dict[str, Any], context: Any) -> str:
+            with once.invocation(context):
+                return work(order)
+
+        return handler
+
+    def _once(self, client: Any) -> Once:
+        level = "ERROR" if self.quiet else "INFO"
         if self.quiet:
-            level, os.environ["POWERTOOLS_METRICS_DISABLED"] = "ERROR", "true"
+            os.environ["POWERTOOLS_METRICS_DISABLED"] = "true"
         return Once(
             table=self.table,
             client=client,
             service="orders",
             logger=Logger(service=f"orders-{level}", level=level),  # one a name: the first sets its level
             metrics=Metrics(namespace="shop", service="orders"),
-            cache=cache,
         )
-
-
-def _calling(once: Once, function: Callable[[dict[str, Any]], object]) -> Handler:
-    def handler(event: dict[str, Any], context: Any) -> object:
-        with once.invocation(context):
-            return function(event)
-
-    return handler
 
 
 @dataclass(frozen=True)
@@ -164,11 +101,9 @@ class Powertools:
     """Powertools for AWS Lambda: its batch and idempotency utilities, without log lines or metrics."""
 
     name: str
-    make_client: Callable[[], Any]
+    client: Callable[[], Any]
+    """Makes a client."""
     table: str = "idempotency"
-
-    def client(self) -> Any:
-        return self.make_client()
 
     def create_table(self, client: Any) -> None:
         client.create_table(
@@ -200,57 +135,49 @@ class Powertools:
 
         return handler
 
-    def quiet_queue(self, client: Any) -> Handler:
-        return self.queue(client)
-
-    def api(self, client: Any, *, cache: bool = False) -> Handler:
-        config = IdempotencyConfig(event_key_jmespath='headers."idempotency-key"', use_local_cache=cache)
+    def api(self, client: Any) -> Handler:
+        config = IdempotencyConfig(event_key_jmespath='headers."idempotency-key"')
 
         @idempotent(persistence_store=self._layer(client), config=config)
         def create(event: dict[str, Any], context: Any) -> dict[str, Any]:
-            return deliveries.answer()
+            return events.answer()
 
         return create
 
-    def function(self, client: Any, result: str) -> Callable[[dict[str, Any]], Any]:
+    def function(self, client: Any) -> Handler:
         config = IdempotencyConfig(event_key_jmespath="orderId")
-        config.register_lambda_context(_Minute())  # type: ignore[arg-type]  # reads the remaining time only
 
         @idempotent_function(  # type: ignore[untyped-decorator]
             data_keyword_argument="order", persistence_store=self._layer(client), config=config
         )
         def work(order: dict[str, Any]) -> str:
-            return result
+            return events.result(order["result"])
 
-        return lambda order: work(order=order)
+        def handler(order: dict[str, Any], context: Any) -> Any:
+            config.register_lambda_context(context)
+            return work(order=order)
+
+        return handler
 
     def _layer(self, client: Any) -> DynamoDBPersistenceLayer:
         return DynamoDBPersistenceLayer(table_name=self.table, boto3_client=client)
 
 
-class _Minute:
-    """A context in which a minute is left."""
-
-    aws_request_id = "00000000-0000-0000-0000-000000000000"
-    function_name = "orders"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 60_000
-
-
-LIBRARY = "lambda-once"
+Side = LambdaOnce | Powertools
+"""A library and a kind of client."""
+LIBRARY: Final = "lambda-once"
 """What each of its clients costs alike."""
-OURS = LambdaOnce("boto3", new_client)
-QUIET = LambdaOnce("boto3, quiet", new_client, quiet=True)
-"""Without log lines and metrics; counted in a process of its own, for metrics are disabled there."""
-CRT = LambdaOnce("crt", crt_client)
-BOTH = (OURS, CRT) if find_spec("awscrt") else (OURS,)
+OURS: Final = LambdaOnce("boto3", new_client)
+CRT: Final = LambdaOnce("crt", crt_client)
+BOTH: Final = (OURS, CRT) if find_spec("awscrt") else (OURS,)
 """lambda-once, with each of its clients."""
-THEIRS = Powertools("Powertools", partial(boto3.client, "dynamodb"))
-SAME = Powertools("Powertools, our client", new_client)
-SIDES: tuple[Side, Side] = (OURS, THEIRS)
+QUIET: Final = LambdaOnce("boto3, no log lines or metrics", new_client, quiet=True)
+"""Counted in a process of its own, for metrics are disabled there."""
+THEIRS: Final = Powertools("Powertools", partial(boto3.client, "dynamodb"))
+SAME: Final = Powertools("Powertools, our client", new_client)
+SIDES: Final[tuple[Side, Side]] = (OURS, THEIRS)
 """Each with the client that it makes by itself."""
-TIMED: tuple[Side, ...] = (*BOTH, THEIRS)
+TIMED: Final[tuple[Side, ...]] = (*BOTH, THEIRS)
 
 
 @contextmanager

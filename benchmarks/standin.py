@@ -1,8 +1,8 @@
 """
 A table at a known distance: an HTTP server on loopback, in a process of its own.
 
-Every answer leaves when its request has been here for the given time, a batch's like a single write's. One
-endpoint speaks TLS and answers at once; its certificate is of an authority of this run.
+One endpoint speaks TLS, with a certificate of an authority of this run, and one HTTP: both answer at once.
+A distant one answers when a request has been here for `LATENCY`, a batch like a single write.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import botocore
 
@@ -26,9 +26,11 @@ from benchmarks.answers import Answers, Row, encoded, headers_of
 from benchmarks.world import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ADDRESS, NAME = "127.0.0.1", "localhost"
+LATENCY: Final = 5
+"""Milliseconds."""
 HEAD = f"HTTP/1.1 %d OK\r\nserver: Server\r\ndate: {formatdate(usegmt=True)}\r\nconnection: keep-alive\r\n"
 
 
@@ -39,17 +41,17 @@ class Endpoints(NamedTuple):
     """Over TLS, at once."""
     nearest: str
     """Over HTTP, at once."""
-    distant: Mapping[int, str]
-    """By milliseconds; over HTTP."""
+    distant: str
+    """Over HTTP, after `LATENCY`."""
 
 
 @contextmanager
-def running(rows: Sequence[Row], latencies: Sequence[int]) -> Iterator[Endpoints]:
+def running(rows: Sequence[Row]) -> Iterator[Endpoints]:
     """Serve a table that has *rows*, and let clients that are made in the block trust its certificate."""
     with TemporaryDirectory() as folder:
         certificate, bundle = _certified(Path(folder))
         process = subprocess.Popen(  # noqa: S603  (this interpreter, this module)
-            [sys.executable, "-m", "benchmarks.standin", certificate, "0", *map(str, latencies)],
+            [sys.executable, "-m", "benchmarks.standin", certificate],
             cwd=Path(__file__).parents[1],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -60,10 +62,10 @@ def running(rows: Sequence[Row], latencies: Sequence[int]) -> Iterator[Endpoints
             process.stdin.write(encoded(rows) + b"\n")
             process.stdin.flush()
             encrypted, *ports = json.loads(process.stdout.readline())
-            nearest, *others = (f"http://{ADDRESS}:{port}" for port in ports)
-            distant = dict(zip(latencies, others, strict=True))
             with variables(AWS_CA_BUNDLE=bundle):
-                yield Endpoints(f"https://{NAME}:{encrypted}", nearest, distant)
+                yield Endpoints(
+                    f"https://{NAME}:{encrypted}", *(f"http://{ADDRESS}:{port}" for port in ports)
+                )
         finally:
             process.communicate()  # closes its standard input, which ends it
 
@@ -81,16 +83,17 @@ def _certified(folder: Path) -> tuple[str, str]:
     return str(folder / f"{NAME}.pem"), str(bundle)
 
 
-def main(certificate: str, *latencies: str) -> None:
-    """Read the rows off the first line, write the ports on one, TLS first, and serve until the input ends."""
+def main(certificate: str) -> None:
+    """Read the rows off the first line, write the ports on one, and serve until the input ends."""
     answers = Answers(json.loads(sys.stdin.readline()))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    listening = [socket.create_server((ADDRESS, 0), backlog=64) for _ in ("TLS", *latencies)]
-    _in_background(_accept, listening[0], answers, 0.0, context)
-    for server, latency in zip(listening[1:], latencies, strict=True):
-        _in_background(_accept, server, answers, int(latency) / 1000, None)
-    print(json.dumps([server.getsockname()[1] for server in listening]), flush=True)
+    ports = []
+    for seconds, tls in ((0.0, context), (0.0, None), (LATENCY / 1000, None)):
+        listening = socket.create_server((ADDRESS, 0), backlog=64)
+        ports.append(listening.getsockname()[1])
+        _in_background(_accept, listening, answers, seconds, tls)
+    print(json.dumps(ports), flush=True)
     sys.stdin.read()
 
 

@@ -1,30 +1,25 @@
 """
-What DynamoDB charges for, as arithmetic: sizes of items, write and read units, bytes that are stored.
+What DynamoDB and CloudWatch charge for: units by the size of an item, and dollars at list prices.
 
-Sources: DynamoDB developer guide, "DynamoDB item sizes and formats", "DynamoDB read and write operations",
-"Global secondary indexes: write operations", "Time to Live". Transactions double the units of rows and leave
-those of an index as they are: so measured on the service by aws/agent-toolkit-for-aws, calculate_costs.py.
+Sources: DynamoDB developer guide, "DynamoDB item sizes and formats" and "DynamoDB read and write operations";
+https://aws.amazon.com/dynamodb/pricing/on-demand/ and https://aws.amazon.com/cloudwatch/pricing/.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
+
+from lambda_once.core.lifecycle import State
+from lambda_once.stores.index import partitions
+
+# ------------------------------------------------------------------ units
 
 Item = Mapping[str, Mapping[str, Any]]
 """An item as the low-level client takes and gives it."""
 
 WRITE_BYTES, READ_BYTES = 1024, 4096
-STORED_BYTES = 100
-"""Of every item that is stored, beside its own (best practices for storing large items and attributes)."""
-EXPIRY_UNITS = 0
-"""What ttl deletes, and the index entry that goes with it, is deleted for nothing (one region)."""
-TRANSACTED = 2
-
-INDEX_KEYS = ("status", "expectedCompletion")
-PROJECTED = ("lockToken", *INDEX_KEYS, "lockedBy", "created", "attempt")
-"""Of the index ``byStatus``: an item without `INDEX_KEYS` has no entry in it."""
 
 
 def write_units(size: int) -> int:
@@ -42,44 +37,9 @@ def refused_units(stored: Item | None) -> int:
     return write_units(0 if stored is None else size_of(stored))
 
 
-def update_units(
-    before: Item | None, after: Item | None, *, transacted: bool = False, indexed: bool = True
-) -> int:
-    """Return the units of a write that makes *after* of *before* (None: no item), with those of the index."""
-    row = write_units(max(size_of(each) for each in (before or {}, after or {})))
-    return row * (TRANSACTED if transacted else 1) + (index_units(before, after) if indexed else 0)
-
-
-def index_units(before: Item | None, after: Item | None) -> int:
-    """Return the units of the entries in ``byStatus`` that are deleted and written along with that write."""
-    old, new = _entry(before), _entry(after)
-    if old == new:
-        return 0
-    if old is None or new is None:
-        return write_units(size_of(old or new or {}))
-    if _index_key(old) == _index_key(new):
-        return write_units(max(size_of(old), size_of(new)))
-    return write_units(size_of(old)) + write_units(size_of(new))
-
-
-def stored_bytes(item: Item) -> int:
-    """Return the bytes that are charged for keeping *item*."""
-    return size_of(item) + STORED_BYTES
-
-
 def size_of(item: Item) -> int:
     """Return the bytes of *item*, names and values."""
     return sum(len(name.encode()) + _value_size(value) for name, value in item.items())
-
-
-def _entry(item: Item | None) -> Item | None:
-    if item is None or not all(key in item for key in INDEX_KEYS):
-        return None
-    return {name: item[name] for name in PROJECTED if name in item}
-
-
-def _index_key(entry: Item) -> tuple[object, ...]:
-    return tuple(entry[key] for key in INDEX_KEYS)
 
 
 def _value_size(value: Mapping[str, Any]) -> int:
@@ -99,3 +59,95 @@ def _value_size(value: Mapping[str, Any]) -> int:
             return sum(_value_size({kind[0]: each}) for each in held)
         case _:
             return 1  # BOOL, NULL
+
+
+# ------------------------------------------------------------------ dollars
+
+
+class Prices(NamedTuple):
+    """List prices in dollars, of us-east-1, looked up on 2026-11-20; free tiers are left out."""
+
+    write: float = 0.625
+    """A million write request units; since 2024-11-01."""
+    read: float = 0.125
+    """A million read request units; since 2024-11-01."""
+    logs: float = 0.50
+    """A GB taken in, the first tier of the Standard class."""
+    metric: float = 0.30
+    """A custom metric and month, the first 10,000."""
+    alarm: float = 0.10
+    """A metric of an alarm and month; of a Metrics Insights query, each that it analyses."""
+
+
+LIST: Final = Prices()
+MILLION: Final = 1_000_000
+GIGABYTE: Final = 1e9
+MONTH_DAYS: Final = 30.4
+
+
+class Charged(NamedTuple):
+    """What one invocation was charged for."""
+
+    write_units: float
+    """Those of the index and of refused writes included."""
+    index_units: float
+    read_units: float
+    output_bytes: int
+    """Of log lines and metrics on standard output."""
+
+    def requests(self, prices: Prices = LIST) -> float:
+        """Return the dollars of the requests of a million invocations."""
+        return self.write_units * prices.write + self.read_units * prices.read
+
+    def output(self, prices: Prices = LIST) -> float:
+        """Return the dollars of taking in the log lines and metric documents of a million invocations."""
+        return self.output_bytes * MILLION / GIGABYTE * prices.logs
+
+    def unindexed(self) -> Charged:
+        """Return what a table without the index of unfinished tokens is charged for the same."""
+        return self._replace(write_units=self.write_units - self.index_units, index_units=0)
+
+
+USUAL_METRICS: Final = ("started", "completed", "replayed")
+"""Of a function without errors."""
+WATCHDOG_METRICS: Final = (
+    *("missingTasks", "newlyOverdue", "oldestOverdueSeconds", "heldTokens", "tokensInProgress"),
+    *("newlyReleased", "releasedTokens", "watchdogTruncated"),
+)
+WATCHDOG_MINUTES: Final = 5
+WATCHDOG_QUERIES: Final = 3 * len(partitions(State.IN_PROGRESS)) + 1
+"""Of a run that finds nothing: each partition of a state in the index; and a read for the time."""
+EMPTY_QUERY_UNITS: Final = 0.5
+"""
+Read units of a query, eventually consistent, that finds nothing.
+
+DynamoDB developer guide, "Capacity unit consumption for read operations"; dynoxide says 0.
+"""
+
+
+class Alarms(NamedTuple):
+    """What the alarms of a template are charged for."""
+
+    listed: int
+    """Metrics that they list."""
+    queries: int = 0
+    """Alarms by query, each charged for the metrics that it finds: one for each function that wrote it."""
+
+
+ALARMS: Final = {
+    "the six of `tokens.yaml`": Alarms(3, 3),
+    "the seventh, `TasksInProgress`": Alarms(1),
+    "`alarms.yaml`": Alarms(11, 11),
+    "`operations.yaml`": Alarms(0, 5),
+}
+
+
+def watchdog(prices: Prices = LIST) -> float:
+    """Return the dollars a month of the watchdog's queries, where nothing is stuck."""
+    runs = MONTH_DAYS * 24 * 60 / WATCHDOG_MINUTES
+    return runs * WATCHDOG_QUERIES * EMPTY_QUERY_UNITS * prices.read / MILLION
+
+
+def dollars(amount: float) -> str:
+    """Return *amount* as it is written in a table: to a tenth of a cent, or to a cent."""
+    return f"${amount:.3f}" if amount < 1 else f"${amount:,.2f}"

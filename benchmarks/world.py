@@ -6,7 +6,7 @@ import gc
 import os
 import platform
 import sys
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -83,6 +83,16 @@ def reaching(endpoint: str) -> AbstractContextManager[None]:
     return variables(**{ENDPOINT: endpoint})
 
 
+@contextmanager
+def engine() -> Iterator[str]:
+    """Give the endpoint that DYNAMODB_ENDPOINT names, else start dynoxide."""
+    from tests.kit.dynoxide import running
+
+    given = os.environ.get("DYNAMODB_ENDPOINT")
+    with nullcontext(given) if given else running() as endpoint:
+        yield endpoint
+
+
 def conditions() -> dict[str, str]:
     """Return what the figures depend on beside the code."""
     return {
@@ -92,7 +102,7 @@ def conditions() -> dict[str, str]:
         "aws-lambda-powertools": version("aws-lambda-powertools"),
         "boto3, botocore": f"{version('boto3')}, {version('botocore')}",
         "lambda-once": version("lambda-once"),
-        "table": "a stand-in on loopback; requests and capacity: dynoxide",
+        "table": "a stand-in on loopback",
     }
 
 

@@ -1,71 +1,84 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
+from benchmarks import cold_start, counts, invocations, report, scale
+from benchmarks.cases import API_DUPLICATE, API_NEW, DUPLICATES, NEW
 from lambda_once_tools.search import TableSize
 
-HOME = Path(__file__).parents[2]
-MEASURED = (HOME / "benchmarks" / "README.md").read_text(encoding="utf-8")
+README = report.README.read_text(encoding="utf-8")
+PERFORMANCE = report.PERFORMANCE.read_text(encoding="utf-8")
+COSTS = (report.ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
 
 
-def cells(line: str) -> list[str]:
-    """Return the cells of a row of a table."""
-    return [cell.strip() for cell in line.strip("|").split("|")]
+def rows(table: str) -> dict[str, dict[str, str]]:
+    """Return the rows of *table*, by their first cell, and each by the heads; of equal heads, numbered."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    heads = [f"{head} {lines[0][:at].count(head)}" for at, head in enumerate(lines[0])]
+    return {cells[0]: dict(zip(heads, cells, strict=True)) for cells in lines[2:]}
 
 
-def rows(text: str, title: str) -> dict[str, list[str]]:
-    """Return the rows of the table under the heading cell *title*, by their first cell."""
-    lines = text[text.index(f"| {title}") :].partition("\n\n")[0].splitlines()[2:]
-    return {each[0]: each[1:] for each in map(cells, lines)}
+def measured(part: str) -> dict[str, dict[str, str]]:
+    """Return the rows of *part* on benchmarks/README.md."""
+    section = report.section(README, "figures").partition(f"### {part}\n\n")[2]
+    return rows(section.partition("\n\n")[0])
 
 
-GOALS = MEASURED[MEASURED.index("### Goals") :].partition("\n### ")[0]
-FOUND = {(row[0], row[1]): row[2] for row in map(cells, GOALS.splitlines()) if len(row) > 2}
-
-
-OVER_TLS = rows(MEASURED[MEASURED.index("### Processor time of an invocation, over TLS") :], "milliseconds")
-CASES = {
-    "API event over TLS, new, CPU": "API event, new",
-    "API event over TLS, duplicate, CPU": "API event, duplicate",
-    "ten records over TLS, new, CPU": "10 records, new",
-    "ten records over TLS, duplicates, CPU": "10 records, sent twice",
-}
-PERFORMANCE = (HOME / "docs" / "performance.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(("case", "ratios"), rows(PERFORMANCE, "of Powertools'").items())
-def test_ratios_are_those_that_were_measured(case: str, ratios: list[str]) -> None:
+@pytest.mark.parametrize("name", report.RATIOS)
+def test_ratios_are_those_that_were_measured(name: str) -> None:
     """Each of docs/performance.md is one of benchmarks/README.md."""
-    under_both = f"{OVER_TLS[CASES[case]][-1]}×" if case in CASES else "–"
-    assert ratios == [FOUND[case, "boto3"], under_both, FOUND[case, "crt"]]
+    part, case = report.RATIOS[name]
+    found = measured(part)[case]
+    shown = rows(report.section(PERFORMANCE, "ratios"))[name]
+    under_both = f"{found['boto3 × of it 0']}×" if part == invocations.CPU else "–"
+    assert list(shown.values())[1:] == [f"{found['× 0']}×", under_both, f"{found['× 1']}×"]
+
+
+def test_peak_memory_is_what_was_measured() -> None:
+    """That of boto3's client is as theirs; crt's is said."""
+    found = measured(cold_start.PART)[cold_start.MEMORY]
+    assert found["× 0"] == "1.00"
+    assert f"with crt {found['× 1']} times that." in PERFORMANCE
 
 
 def test_instructions_with_one_client_are_those_that_were_counted() -> None:
     """The page names them for the API's events, without log lines and metrics, and with them."""
-    counted = rows(MEASURED[MEASURED.index("### The same, with one client") :], "thousands")
-    new, seen = counted["API event, new"], counted["API event, duplicate"]
-    quiet, loud = f"{new[4]} and {seen[4]}", f"{new[2]} and {seen[2]}"
+    counted = rows(report.section(README, counts.MARK))
+    assert list(counted) == [API_NEW, API_DUPLICATE, NEW, DUPLICATES]
+    quiet, loud = (
+        f"{counted[API_NEW][head]} and {counted[API_DUPLICATE][head]}"
+        for head in ("× of our client's 0", "boto3 × of it 0")
+    )
     said = f"{quiet} times Powertools' instructions with one client, with them {loud}"
     assert said in " ".join(PERFORMANCE.split())
 
 
-COSTS = (HOME / "docs" / "costs.md").read_text(encoding="utf-8")
-REQUESTS = rows(MEASURED, "dollars per million | lambda-once | without the index")
+def test_log_lines_are_what_the_page_says_of_a_batch() -> None:
+    """A quarter of the instructions of new records."""
+    batch = rows(report.section(README, counts.MARK))[NEW]
+    loud, quiet = (
+        int(batch[f"{head} 0"].replace(",", "")) for head in ("boto3", "boto3, no log lines or metrics")
+    )
+    assert "Log lines are a quarter of it." in PERFORMANCE
+    assert 1 - quiet / loud == pytest.approx(0.25, abs=0.03)
 
 
-@pytest.mark.parametrize(("case", "shown"), rows(COSTS, "dollars per million").items())
-def test_costs_are_those_that_were_computed(case: str, shown: list[str]) -> None:
-    """Dollars and write units of docs/costs.md are those of benchmarks/README.md."""
-    *dollars, units, bare, theirs = REQUESTS[case]
-    written = ", ".join(each.partition(",")[0] for each in (units, bare, theirs))
-    assert shown == [*dollars, written]
+def test_the_page_says_what_the_load_did() -> None:
+    """Three shards suffice; one parks messages of a tenth of the events."""
+    one, three = (rows(report.section(README, scale.MARK).partition("\n\n")[0])[count] for count in "13")
+    assert set(three.values()) >= {"0.00", "110 ms"}
+    events = scale.Load().divided(10).events
+    said = f"{one['in the dead-letter queue 0']} of {events:,} messages"
+    assert said in " ".join(PERFORMANCE.split())
 
 
-def test_every_amount_of_the_page_was_computed() -> None:
-    """Those between the tables, too: a scan of 2 GB; alarms and watchdog are in test_price.py."""
-    amounts = re.compile(r"\$[\d.]+\d")
-    assert set(amounts.findall(COSTS)) - set(amounts.findall(MEASURED)) == {"$2.57", "$30.30", "$0.031"}
+def test_every_amount_of_the_costs_page_was_computed() -> None:
+    """Those between the tables are in test_costs.py; and a scan of 2 GB."""
+    text = COSTS
+    for mark in ("requests", "alarms"):
+        text = text.replace(report.section(COSTS, mark), "")
+    amounts = set(re.findall(r"\$[\d.]+\d", text))
+    assert amounts == {"$0.750", "$5.53", "$0.900", "$2.57", "$0.300", "$30.30", "$0.031"}
     assert TableSize(1_000_000, 2_000_000_000, is_unindexed=True).dollars == pytest.approx(0.031, abs=0.0005)

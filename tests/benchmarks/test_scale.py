@@ -10,8 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from benchmarks import scale
-from benchmarks.counting import STATEMENT_INDEX_UNITS, STATEMENT_UNITS
 from benchmarks.limits import ENTRY_UNITS, ROW_UNITS, THROTTLED, LimitedClient, Limiter, Partition
+from benchmarks.meter import STATEMENT_INDEX_UNITS, STATEMENT_UNITS
 from benchmarks.scale import Load, Played, play
 from lambda_once.testing import FakeClock, create_table
 from tests.kit import tables
@@ -188,4 +188,4 @@ def test_one_message_of_fifty_comes_twice() -> None:
 def test_the_units_are_those_of_the_costs_page() -> None:
     """Twice Powertools': the index."""
     assert scale.units_an_event() == (4.0, 2.0)
-    assert (scale.costs(600_000, 4.0), scale.costs(600_000, 2.0)) == ("$1.50", "$0.750")
+    assert (scale.price(600_000, 4.0), scale.price(600_000, 2.0)) == ("$1.50", "$0.750")

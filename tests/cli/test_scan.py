@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from benchmarks import prices
+from benchmarks.units import LIST
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Hold, Release
 from lambda_once.operations.table import TokenTable
@@ -204,7 +204,7 @@ def test_commands_of_one_token_need_no_index(bare: Shop) -> None:
 
 def test_the_price_is_that_of_the_page() -> None:
     """One list price, for costs.md and the command line."""
-    assert prices.LIST.read == READ_PRICE
+    assert LIST.read == READ_PRICE
     size = TableSize(10_000_000, 20_000_000_000, is_unindexed=True)
     assert describe_size(size) == "about 10,000,000 rows, 20.0 GB, 2,441,407 read units, $0.31"
 

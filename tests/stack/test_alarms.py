@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.prices import WATCHDOG_METRICS
+from benchmarks.units import WATCHDOG_METRICS
 from examples.orders import announcements, api, fulfilment, invoices, notifications, payments, prices
 from examples.orders.effects import EFFECTS
 from lambda_once.observability.events import Event

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import prices
+from benchmarks import units
 from tests.kit.recorded import ROOT, SHOP
 
 from . import nested
@@ -122,15 +122,14 @@ def test_the_alarms_that_are_priced_are_those_of_the_templates() -> None:
     listed = {name: len([each for each in alarm.queries if each.series]) for name, alarm in ALARMS.items()}
     seventh = {"TasksInProgress"}
     own = {
-        "the six of tokens.yaml": SIX,
-        "the seventh, TasksInProgress": seventh,
-        "alarms.yaml": in_file(INFRASTRUCTURE / "alarms.yaml"),
-        "operations.yaml": in_file(INFRASTRUCTURE / "operations.yaml"),
-        "the shop's alarms.yaml": in_file(SHOP / "alarms.yaml"),
+        "the six of `tokens.yaml`": SIX,
+        "the seventh, `TasksInProgress`": seventh,
+        "`alarms.yaml`": in_file(INFRASTRUCTURE / "alarms.yaml"),
+        "`operations.yaml`": in_file(INFRASTRUCTURE / "operations.yaml"),
     }
     assert in_file(INFRASTRUCTURE / "tokens.yaml") == SIX | seventh
     counts = {of: [listed[name] for name in names] for of, names in own.items()}
-    assert {of: prices.Alarms(sum(each), each.count(0)) for of, each in counts.items()} == prices.ALARMS
+    assert {of: units.Alarms(sum(each), each.count(0)) for of, each in counts.items()} == units.ALARMS
 
 
 def test_every_alarm_rings_somewhere(found: dict[str, dict[str, Rings]]) -> None:
