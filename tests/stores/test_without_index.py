@@ -14,7 +14,7 @@ from benchmarks.meter import Meter
 from lambda_once import HOLD, Held, Once
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.lifecycle import Resolve, State
-from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write, new_write_id
+from lambda_once.core.writes import Acquire, Complete, Extend, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Refused, Won, Written
@@ -134,6 +134,23 @@ def test_a_late_attempt_is_fenced(shop: Shop) -> None:
     change = Complete(None)
     late = Write(token, Holder("a1"), change, now + 3 * LEASE, None, new_write_id(change))
     assert isinstance(shop.operators.write(late), Refused)
+
+
+def test_what_moves_an_entry_takes_two_units_less(shop: Shop) -> None:
+    """An extend or a take-over of a known row takes three with the index; of an unknown one, four."""
+    now, token, store = shop.clock.now(), "shop/ship/o-4", shop.operators.store
+    extend = Extend(now + 2 * LEASE)
+    first = Acquire(token, "a1", "orders/r1", now, now + LEASE, Unclaimed(take_over=True), ttl=None)
+    second = first._replace(attempt_id="a2", now=now + 3 * LEASE, lease=now + 4 * LEASE, known=True)
+    third = first._replace(attempt_id="a3", now=now + 5 * LEASE, lease=now + 6 * LEASE)
+    assert isinstance(store.acquire([first], shop.operators.deadline())[0], Won)
+    shop.units()
+    longer = Write(token, Holder("a1"), extend, now, None, new_write_id(extend))
+    assert shop.operators.write(longer) is Written.WRITTEN
+    assert shop.units() == ((3, 2, 0) if shop.is_indexed else (1, 0, 0))
+    for acquired, refused in ((second, 0), (third, 1)):
+        assert isinstance(store.acquire([acquired], shop.operators.deadline())[0], Won)
+        assert shop.units() == ((3 + refused, 2, 0) if shop.is_indexed else (1 + refused, 0, 0))
 
 
 def test_a_batch_is_replayed(shop: Shop) -> None:
