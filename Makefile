@@ -129,7 +129,7 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
 # Left out: what has a clock of its own throughout, and TLS, as OpenSSL reads another clock than is moved here.
-DATELESS := simulation stores patterns engine fuzz faults chaos queues model dynamodb
+DATELESS := simulation stores patterns engine fuzz faults chaos model dynamodb
 .PHONY: test-later
 test-later: $(VENV)/.dev ## Run what can know a date 400 days from now (DAYS=…)
 	@DAYS_LATER=$(or $(DAYS),400) $(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" \

@@ -64,7 +64,7 @@ class Result:
 def check(evidence: Evidence) -> Result:
     """Hold *evidence* against the guarantees."""
     effects = evidence.effects()
-    rules = (_lost, _stuck, _repeated, _held, _overwritten, _diverging)
+    rules = (_lost, _stuck, _repeated, _out_of_order, _held, _overwritten, _diverging)
     violations = [sentence for rule in rules for sentence in rule(evidence, effects)]
     return Result(_counts(evidence, effects), violations)
 
@@ -126,6 +126,20 @@ def _lapsed_while_it_ran(effect: Entry, evidence: Evidence) -> bool:
         event["pid"] == effect["pid"] and event["at"] > effect["lease"]
         for event in evidence.events(Event.FENCED)
     )
+
+
+def _out_of_order(evidence: Evidence, _effects: Effects) -> Iterator[str]:
+    """Work of one message group takes effect in the order of sending; a repeat may come later."""
+    keys = dict.fromkeys(entry["key"] for entry in evidence.journal if entry["kind"] == "effect")
+    order = {key: place for place, key in enumerate(keys)}
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for message in evidence.messages:
+        if message.group is not None and message.key in order:
+            groups[message.group].append(message.key)
+    for group, sent in groups.items():
+        for one, next_one in pairwise(sent):
+            if order[next_one] < order[one]:
+                yield f"out of order: {next_one} of {group} took effect before {one}"
 
 
 def _held(evidence: Evidence, _effects: Effects) -> Iterator[str]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from threading import Lock
-from typing import Any
 
 VISIBILITY = timedelta(seconds=1.8)
 """Shorter than the leases: a redelivery meets tokens of the dead before they lapse. AWS advises more."""
@@ -19,6 +18,8 @@ FORGOTTEN = 0.1
 """How many deletions are forgotten, so that a message comes once more."""
 FLAKY = 0.06
 """How many pieces of work fail at their first delivery, before they take effect."""
+GROUPS = 4
+"""How many message groups a FIFO queue has."""
 HELD_TWICE = 2
 """After how many answers "held" a message goes to the dead-letter queue."""
 
@@ -33,6 +34,8 @@ class Lane(StrEnum):
     """The same by `once.function`, a call a message."""
     HOLD = "hold"
     TRANSACT = "transact"
+    FIFO = "fifo"
+    """Work may be taken over, but that of a message group keeps its order: on a real queue alone."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +47,8 @@ class Message:
     key: str
     flaky: bool
     visible: datetime
+    group: str | None = None
+    """The message group, on a FIFO queue."""
     receives: int = 0
     acknowledged: bool = False
     """Whether a handler ever answered that it is finished."""
@@ -55,12 +60,8 @@ class Message:
     def dead(self) -> bool:
         return self.gone and not self.acknowledged
 
-    @property
-    def body(self) -> dict[str, Any]:
-        return {"id": self.key, "flaky": self.flaky}
 
-
-@dataclass(slots=True)
+@dataclass
 class Queue:
     """
     All lanes' messages. New ones are made while there is demand, *limit* at most.
@@ -87,31 +88,41 @@ class Queue:
         with self._lock:
             lane = self._random.choice(self.lanes)
             many = self._random.randint(1, 10)
-            found = [m for m in self.messages if m.lane is lane and not m.gone and m.visible <= now][:many]
-            if len(found) < many:
-                found += self._sent(lane, many - len(found), now)
-            for message in found:
+            received = self._visible(lane, many, now)
+            if len(received) < many:
+                received += self._sent(lane, many - len(received), now)
+            for message in received:
                 message.receives += 1
                 message.visible = now + VISIBILITY
-            return found
+            return received
 
     def settle(self, answered: Sequence[Message], failed: set[str], held: set[str], now: datetime) -> None:
         """Delete what is finished, and show again soon what *failed*; what is *held* twice is dead."""
         with self._lock:
             for message in answered:
                 if message.id in failed:
-                    message.held += message.id in held
-                    message.gone = message.gone or message.held >= HELD_TWICE
-                    message.visible = now + timedelta(seconds=self._random.uniform(0.1, 0.8))
+                    self._return(message, now, held=message.id in held)
                 else:
                     forgotten = not message.acknowledged and self._random.random() < FORGOTTEN
                     message.acknowledged = True
-                    message.gone = message.gone or not forgotten
+                    if not forgotten:
+                        self._delete(message)
 
     @property
     def finished(self) -> bool:
         with self._lock:
             return len(self.messages) >= self.limit and all(message.gone for message in self.messages)
+
+    def _visible(self, lane: Lane, many: int, now: datetime) -> list[Message]:
+        return [m for m in self.messages if m.lane is lane and not m.gone and m.visible <= now][:many]
+
+    def _return(self, message: Message, now: datetime, *, held: bool) -> None:
+        message.held += held
+        message.gone = message.gone or message.held >= HELD_TWICE
+        message.visible = now + timedelta(seconds=self._random.uniform(0.1, 0.8))
+
+    def _delete(self, message: Message) -> None:
+        message.gone = True
 
     def _sent(self, lane: Lane, many: int, now: datetime) -> list[Message]:
         new = list(self._new(lane, min(many, self.limit - len(self.messages)), now))
@@ -123,8 +134,9 @@ class Queue:
         while many > 0:
             key = f"{lane}-{number}"
             flaky = self._random.random() < FLAKY
+            group = f"group-{self._random.randrange(GROUPS)}" if lane is Lane.FIFO else None
             for _ in range(2 if many > 1 and self._random.random() < TWINS else 1):
                 message_id = str(uuid.UUID(int=self._random.getrandbits(128)))
-                yield Message(message_id, lane, key, flaky, now)
+                yield Message(message_id, lane, key, flaky, now, group)
                 number += 1
                 many -= 1

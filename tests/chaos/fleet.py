@@ -48,15 +48,7 @@ class Interrupted:
 class Worker:
     """One place for a process: a killed one has a successor within milliseconds."""
 
-    def __init__(
-        self,
-        log: Path,
-        interrupted: Interrupted,
-        module: str = "tests.chaos.worker",
-        limit: timedelta = LIMIT,
-    ) -> None:
-        self._module = module
-        self._limit = limit
+    def __init__(self, log: Path, interrupted: Interrupted) -> None:
         self._interrupted = interrupted
         self._log = log
         self._lock = threading.Lock()
@@ -69,10 +61,10 @@ class Worker:
         self.paused = threading.Event()
 
     def start(self, options: dict[str, Any]) -> None:
-        """Start the process, with the *options* that its module takes."""
+        """Start the process, with the *options* of `worker`."""
         with self._log.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module, json.dumps(options)],
+                [sys.executable, "-m", "tests.chaos.worker", json.dumps(options)],
                 cwd=ROOT,
                 env=_without_settings() | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
                 stdin=subprocess.PIPE,
@@ -140,13 +132,13 @@ class Worker:
         self._process.stdin.write(order.encode() + b"\n")
         self._process.stdin.flush()
         clock = SystemClock()
-        limit = clock.now() + self._limit
+        limit = clock.now() + LIMIT
         while True:
             try:
                 answer = self._next(0.1)
             except queue.Empty:
                 if self.paused.is_set():
-                    limit = clock.now() + self._limit
+                    limit = clock.now() + LIMIT
                 elif clock.now() > limit:
                     self._time_out()
                 continue
@@ -233,7 +225,8 @@ class Poller(threading.Thread):
 
     def _invoke(self, received: list[Message]) -> None:
         self.invocations += 1
-        listed = [{"id": m.id, "key": m.key, "flaky": m.flaky, "receives": m.receives} for m in received]
+        fields = ("id", "key", "flaky", "receives", "group")
+        listed = [{name: getattr(message, name) for name in fields} for message in received]
         answer = self._worker.invoke(self.invocations, {"lane": received[0].lane, "messages": listed})
         if answer is not None:
             self._queue.settle(received, set(answer["failed"]), set(answer["held"]), self._clock.now())

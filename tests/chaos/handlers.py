@@ -34,7 +34,7 @@ ATTEMPT = 32
 LARGE = 380_000
 """Random bytes of a large result, in hex: compressed, more than one part holds."""
 Order = dict[str, Any]
-"""A message on its way to a worker: id, key, flaky, receives."""
+"""A message on its way to a worker: id, key, flaky, receives, group."""
 Handler = Callable[[list[Order], Any], set[str]]
 """Works messages, and returns the ids of those that failed."""
 
@@ -81,11 +81,12 @@ class Handlers:
             table=place.tokens, client=place.sender(), service="chaos", logger=quiet, hooks=[self._noted]
         )
         self._lanes = {
-            Lane.TAKE_OVER: _batches(self._taking_over()),
+            Lane.TAKE_OVER: _batches(self._taking_over(Lane.TAKE_OVER)),
             Lane.CONCURRENT: _batches(self._concurrent()),
             Lane.HOLD: _batches(self._holding()),
             Lane.TRANSACT: _batches(self._transacting()),
             Lane.FUNCTION: self._calls(self._function()),
+            Lane.FIFO: _batches(self._taking_over(Lane.FIFO)),
         }
 
     def work(self, lane: Lane, orders: list[Order]) -> set[str]:
@@ -95,8 +96,8 @@ class Handlers:
 
     # ---------------------------------------------------------------- the lanes
 
-    def _taking_over(self) -> Any:
-        @self._once.sqs(key="id", name=Lane.TAKE_OVER, lease=LEASE)
+    def _taking_over(self, lane: Lane) -> Any:
+        @self._once.sqs(key="id", name=lane, lease=LEASE)
         def take_over(record: SQSRecord) -> str:
             return self._effect(record)
 
@@ -197,7 +198,9 @@ def _batches(handler: Any) -> Handler:
 def _records(orders: list[Order]) -> Iterator[dict[str, Any]]:
     for order in orders:
         body = json.dumps({"id": order["key"], "flaky": order["flaky"]})
-        event = sqs_event(body, message_ids=[order["id"]], receive_count=order["receives"])
+        event = sqs_event(
+            body, fifo_groups=order["group"], message_ids=[order["id"]], receive_count=order["receives"]
+        )
         yield from event["Records"]
 
 

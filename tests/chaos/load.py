@@ -26,7 +26,8 @@ from tests.chaos.handlers import CLIENT_TIMEOUT, LEASE, Place
 from tests.chaos.journal import entries
 from tests.chaos.plan import USUAL, Fate, Plan, Weights
 from tests.chaos.proxy import Delays, Proxy
-from tests.kit import tables
+from tests.chaos.real_queue import RealQueue
+from tests.kit import elasticmq, tables
 from tests.kit.dynoxide import running
 
 
@@ -40,7 +41,7 @@ class Load:
     drain: float = 30.0
     """How many seconds the rest may take: a few leases."""
     workers: int = 3
-    lanes: Sequence[Lane] = tuple(Lane)
+    lanes: Sequence[Lane] = tuple(lane for lane in Lane if lane is not Lane.FIFO)
     pause: float = 1.3
     """How long workers stand still, in leases."""
     weights: Weights = field(default_factory=lambda: USUAL)
@@ -53,6 +54,14 @@ class Load:
     hold_takes_over: bool = False
     client: str = tables.BOTO3
     """Which of `tables.CLIENTS` sends the workers' requests."""
+    queues: str | None = None
+    """The endpoint of real queues, ElasticMQ's; None: a queue of our own."""
+
+    def queue(self) -> Queue:
+        """Return the queue, still empty, that gives the workers their messages."""
+        if self.queues is None:
+            return Queue(self.lanes, self.seed, self.messages)
+        return RealQueue(self.lanes, self.seed, self.messages, client=elasticmq.client(self.queues))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,7 @@ class Crew:
     """Workers with a proxy and a poller each, at one queue."""
 
     def __init__(self, load: Load, place: Place, folder: Path) -> None:
-        self.queue = Queue(load.lanes, load.seed, load.messages)
+        self.queue = load.queue()
         self.interrupted = Interrupted()
         self._options = asdict(replace(place, hold_takes_over=load.hold_takes_over, client=load.client))
         if load.without is not None:

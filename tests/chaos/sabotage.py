@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from lambda_once.core.lifecycle import Record, State
+from lambda_once.engine import batch
 from lambda_once.stores import requests
 
 
@@ -21,7 +23,19 @@ def _without_the_holder() -> None:
     requests.OURS = f"{anybody} AND {anything}"
 
 
+def _without_order() -> None:
+    """A record of a batch runs although one before it in its message group failed."""
+    batch.skip_behind_failure = lambda job: False  # noqa: ARG005  (the parameter keeps its name)
+
+
+def _without_protection() -> None:
+    """Everything runs and nothing is stored."""
+    os.environ["LAMBDA_ONCE_DISABLED"] = "true"
+
+
 GUARDS: dict[str, Callable[[], None]] = {
     "lease": _without_the_lease,
     "holder": _without_the_holder,
+    "order": _without_order,
+    "protection": _without_protection,
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.deliveries import Lane
-from tests.chaos.load import Load, Report, run
+from tests.chaos.load import Load, run
 from tests.chaos.plan import Fate
-from tests.kit import tables
+from tests.kit import elasticmq, tables
 
 pytestmark = pytest.mark.timed
 
@@ -35,11 +36,31 @@ WITHOUT_THE_HOLDER = Load(
     only="TransactWriteItems",
     without="holder",
 )
+ON_REAL_QUEUES = Load(
+    SEED,
+    messages=150,
+    seconds=8,
+    lanes=(Lane.TAKE_OVER, Lane.HOLD, Lane.FIFO),
+    weights={Fate.KILLED_BEFORE: 40, Fate.KILLED_AFTER: 40},
+)
 
 
-def twice(report: Report) -> list[str]:
-    """Return what *report* says took effect twice and should not have."""
-    return [sentence for sentence in report.result.violations if sentence.startswith("twice: ")]
+@pytest.fixture(scope="module")
+def queues() -> Iterator[str]:
+    """The endpoint of an ElasticMQ of this module's own."""
+    with elasticmq.running() as endpoint:
+        yield endpoint
+
+
+def assert_notices(kind: str, load: Load, endpoint: str, folder: Path) -> None:
+    """Assert that *load*, by one seed of three, finds a violation of *kind*."""
+    for attempt in range(3):  # which process is where when it falls is up to the scheduler
+        of_attempt = folder / str(attempt)
+        of_attempt.mkdir()
+        report = run(replace(load, seed=load.seed + attempt, drain=0), endpoint, of_attempt)
+        if any(sentence.startswith(f"{kind}: ") for sentence in report.result.violations):
+            return
+    pytest.fail(f"nothing was {kind}")
 
 
 @pytest.mark.engine
@@ -77,10 +98,26 @@ def test_twin_with_a_guard_off_something_happens_twice(
     Without the lease a living attempt is taken over; without holding, what was killed after its effect
     runs again; without the holder's condition a transaction that wakes up late is written a second time.
     """
-    for attempt in range(3):  # which process is where when it falls is up to the scheduler
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        found = twice(run(replace(load, seed=load.seed + attempt, drain=0), engine_endpoint, folder))
-        if found:
-            return
-    pytest.fail("nothing happened twice")
+    assert_notices("twice", load, engine_endpoint, tmp_path)
+
+
+@pytest.mark.engine
+def test_a_killed_function_loses_no_message_of_a_real_queue(
+    queues: str, engine_endpoint: str, tmp_path: Path
+) -> None:
+    """Behind ElasticMQ, too: groups keep their order, and a dead letter is held, by what fell over it."""
+    report = run(replace(ON_REAL_QUEUES, queues=queues), engine_endpoint, tmp_path)
+    assert report.result.violations == [], str(report)
+    assert report.result.counts["executions"] > 0
+    assert report.result.counts["workers killed"] > 0
+    assert report.result.counts["held"] > 0, "the redrive policy had dead letters"
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("without", "kind"), [("protection", "twice"), ("order", "out of order")])
+def test_twin_a_real_queue_repeats_and_a_batch_overtakes(
+    without: str, kind: str, queues: str, engine_endpoint: str, tmp_path: Path
+) -> None:
+    """Without protection what comes again runs again; without order a group goes on behind a failure."""
+    load = replace(ON_REAL_QUEUES, lanes=(Lane.FIFO,), seconds=5, queues=queues, without=without)
+    assert_notices(kind, load, engine_endpoint, tmp_path)

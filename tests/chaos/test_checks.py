@@ -139,6 +139,19 @@ def test_a_person_is_called_for_a_reason(
     assert violations(evidence(messages=[message], rows=lapsed, troubled=troubled)) == expected
 
 
+@pytest.mark.parametrize(("order", "expected"), [((FIRST, SECOND), []), ((SECOND, FIRST), ["out of order"])])
+def test_a_message_group_keeps_its_order(order: tuple[str, str], expected: list[str]) -> None:
+    """Of two messages of one group the first sent takes effect first; after a crash it may come once more."""
+    sent = [
+        Message(key, Lane.FIFO, key, flaky=False, visible=NOON, group="group-1", acknowledged=True, gone=True)
+        for key in (FIRST, SECOND)
+    ]
+    happened = zip((*order, order[0]), (0, 1, 6), strict=True)
+    journal = [effect(key, seconds) | {"key": key} for key, seconds in happened]
+    found = evidence(*journal, messages=sent, interrupted=Interrupted(killed={1, 2}))
+    assert violations(found) == expected
+
+
 def test_what_was_complete_stays_so() -> None:
     """The row at the end is that of the attempt that said it had completed it."""
     journal = [effect(SECOND, 0), event(Event.COMPLETED, SECOND)]

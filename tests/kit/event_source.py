@@ -7,7 +7,6 @@ By the AWS Lambda developer guide, "Using Lambda with Amazon SQS" and "Implement
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,8 +81,6 @@ class EventSourceMapping:
     """Whether a deletion is lost on the network: the message is delivered again."""
     deleted: set[str] = field(default_factory=set)
     deliveries: int = 0
-    died: Counter[str] = field(default_factory=Counter)
-    """How often the invocation failed, was killed or timed out over a message, by its id."""
 
     def poll(self) -> int:
         """Receive once, without waiting, and invoke the function; return the number of messages."""
@@ -99,8 +96,6 @@ class EventSourceMapping:
         self.deliveries += len(messages)
         handles = {message["MessageId"]: message["ReceiptHandle"] for message in messages}
         response = self.invoke(event_of(messages, self._arn))
-        if response is None:
-            self.died.update([*handles])
         for id_ in done(handles, response, reports=self.reports):
             self.deleted.add(id_)
             if not self.forgets():
