@@ -168,13 +168,6 @@ def test_what_is_none_of_the_kinds_is_left(night: Night, body: object, attribute
     assert len(calls(night.folder)) == 1
 
 
-def test_an_empty_queue(night: Night) -> None:
-    """The program says so, and that is all."""
-    (night.folder / "queue.json").write_text("", encoding="utf-8")
-    assert night.plays(SEND) == 1
-    assert len(calls(night.folder)) == 1
-
-
 # ---------------------------------------------------------------- streams
 
 
@@ -265,27 +258,6 @@ def test_records_of_a_stream_are_read_again(night: Night) -> None:
     assert night.plays(SEND_RECORDS, FUNCTION=FUNCTION) == 0
     assert night.is_deleted
     assert night.done == {"c-1": 1, "c-2": 1}
-
-
-@pytest.mark.parametrize("answer", [{"errorMessage": "c-2", "errorType": "TimeoutError"}, "no answer"])
-def test_a_function_that_fails_keeps_the_message(night: Night, answer: object) -> None:
-    """The AWS CLI ends with 0 if a function raised: the answer has it."""
-    night.receives({"requestContext": {"functionArn": FUNCTION}, "DDBStreamBatchInfo": {}})
-    night.write("failed", night.read("queue"))
-    if answer != "no answer":
-        night.write("answer", answer)
-    assert night.plays(SEND_RECORDS, FUNCTION=FUNCTION) != 0
-    assert not night.is_deleted
-
-
-@pytest.mark.parametrize("answer", [None, {}, {"batchItemFailures": []}, {"batchItemFailures": None}])
-def test_a_function_that_succeeds(night: Night, answer: object) -> None:
-    """Whatever its mapping takes for success."""
-    night.receives({})
-    night.write("failed", night.read("queue"))
-    night.write("answer", answer)
-    assert night.plays(SEND_RECORDS, FUNCTION=FUNCTION) == 0
-    assert night.is_deleted
 
 
 def test_records_that_have_left_the_stream(night: Night) -> None:

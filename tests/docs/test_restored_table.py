@@ -14,11 +14,11 @@ import pytest
 
 from examples import restored_table
 from examples.restored_table import main, remember
-from lambda_once import HOLD, STORE, Held, Once
+from lambda_once import HOLD, STORE
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.engine.attempt import current_attempt
 from lambda_once.operations.table import TokenTable
-from lambda_once.testing import create_table, lambda_context
+from lambda_once.testing import create_table
 from tests.docs.pages import ROOT
 from tests.docs.shell import calls, indented_blocks, play, shell_blocks
 from tests.docs.test_operations_page import PAGE
@@ -39,22 +39,10 @@ LINE: dict[str, Any] = {
 
 
 class Restored(NamedTuple):
-    """A table as a restore leaves it, and what was worked since."""
+    """A table as a restore leaves it."""
 
     client: Any
     table: str
-    worked: list[str]
-
-    def charge(self, **options: Any) -> object:
-        """Deliver order 12345 (again)."""
-        once = Once(table=self.table, client=self.client, service="orders")
-
-        @once.event(key="orderId", name="charge", **options)
-        def charge(event: dict[str, Any]) -> str:
-            self.worked.append(event["orderId"])
-            return "ch_1"
-
-        return charge({"orderId": "12345"}, lambda_context())
 
     def leave(self, state: str, **texts: str) -> None:
         """Leave the row as it was at T, its lease over by now, with *texts* as further attributes."""
@@ -79,80 +67,17 @@ class Restored(NamedTuple):
         assert record is not None
         return record
 
-    def state(self) -> State:
-        return self.row().state
-
 
 __all__ = ["night"]
 
 
 @pytest.fixture
-def on_strict() -> Iterator[Restored]:
+def restored() -> Iterator[Restored]:
     """A table of the strict engine."""
     with mounted():
         client = tables.client()
         create_table(client, "restored")
-        yield Restored(client, "restored", [])
-
-
-@pytest.fixture
-def on_engine(engine_endpoint: str) -> Iterator[Restored]:
-    """A table of a real engine."""
-    client = tables.client(engine_endpoint)
-    with tables.fresh(client) as name:
-        yield Restored(client, name, [])
-    client.close()
-
-
-@pytest.fixture(params=["on_strict", pytest.param("on_engine", marks=pytest.mark.engine)])
-def restored(request: pytest.FixtureRequest) -> Restored:
-    """Either."""
-    found: Restored = request.getfixturevalue(request.param)
-    return found
-
-
-def test_what_was_acquired_and_completed_later_runs_again(restored: Restored) -> None:
-    """Its row is absent: the delivery that comes again is new."""
-    assert restored.charge() == "ch_1"
-    assert restored.worked == ["12345"]
-
-
-def test_what_was_completed_later_runs_again_under_take_over_only(restored: Restored) -> None:
-    """Its row is in progress and overdue: held under hold, taken over otherwise."""
-    restored.leave("in progress")
-    with pytest.raises(Held):
-        restored.charge(on_lapse="hold")
-    assert restored.worked == []
-    assert restored.charge() == "ch_1"
-    assert restored.worked == ["12345"]
-
-
-def test_what_is_remembered_does_not_run(restored: Restored) -> None:
-    """An absent row becomes a complete one: the delivery gets None, and nothing is worked."""
-    assert remember(restored.client, restored.table, LINE) == "complete"
-    assert restored.state() is State.COMPLETE
-    assert restored.charge() is None
-    assert restored.worked == []
-
-
-def test_a_row_in_progress_is_completed(restored: Restored) -> None:
-    """The row of the same attempt leaves the index and replays."""
-    restored.leave("in progress")
-    assert remember(restored.client, restored.table, LINE) == "complete"
-    assert restored.state() is State.COMPLETE
-    assert restored.charge() is None
-    assert restored.worked == []
-
-
-@pytest.mark.parametrize("message", ["once.held", "once.overdue"])
-def test_what_may_have_been_done_is_held(restored: Restored, message: str) -> None:
-    """An absent row becomes a held one, which an operator can resolve, and nothing is worked meanwhile."""
-    assert remember(restored.client, restored.table, LINE | {"message": message}) == "held"
-    with pytest.raises(Held):
-        restored.charge()
-    assert remember(restored.client, restored.table, LINE) == "complete"
-    assert restored.charge() is None
-    assert restored.worked == []
+        yield Restored(client, "restored")
 
 
 STATES = ("in progress", "held", "released", "complete")
