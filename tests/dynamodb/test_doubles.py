@@ -17,7 +17,7 @@ from lambda_once.stores.requests import acquired_attributes
 from lambda_once.stores.row import record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
-from lambda_once_tools.store_suite.world import World
+from tests.stores.suite.world import World
 from tests.stores.world import MemoryRows
 
 CLIENTS: dict[str, Callable[[], Any]] = {

@@ -21,11 +21,11 @@ from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores.contract import Refused, Unanswered, Won
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
-from lambda_once_tools.store_suite.world import PAID, World
 from tests.fuzz.test_fuzz import fuzz
 from tests.kit import tables
 from tests.kit.played import Sent, played
 from tests.kit.strict.mounted import mounted
+from tests.stores.suite.world import PAID, World
 from tests.stores.world import DynamoDBRows
 
 LIMIT = 0.2

@@ -11,8 +11,8 @@ import pytest
 from lambda_once import Done, OnceError, StoreUnavailable
 from lambda_once.core.writes import Complete, Hold, new_write_id
 from lambda_once.stores.contract import Refused, Written
-from lambda_once_tools.store_suite.world import BROKEN
 from tests.guarantees.machines import Cluster, deliver, tried
+from tests.stores.suite.world import BROKEN
 
 LARGE = {which: random.Random(which).randbytes(60_000).hex() for which in ("transacted", "returned")}
 

@@ -17,12 +17,12 @@ from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from lambda_once_tools.search import ScannedIndex
-from lambda_once_tools.store_suite.world import World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 from tests.stores.accounts import TheirRows, in_another_account
 from tests.stores.company import InCompany
 from tests.stores.line import Line, on_wire
+from tests.stores.suite.world import World
 from tests.stores.world import DynamoDBRows, MemoryRows
 
 

@@ -11,10 +11,10 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Change, Write
 from lambda_once.stores.contract import AcquireAnswer, Won, WriteAnswer
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once_tools.store_suite.world import PAID, World
 from tests.kit import tables
 from tests.kit.strict.mounted import batches_sent
 from tests.kit.wire import Wire
+from tests.stores.suite.world import PAID, World
 from tests.stores.world import DynamoDBRows
 
 BATCH, READ, SINGLE, PARTS = "BatchExecuteStatement", "BatchGetItem", "UpdateItem", "BatchWriteItem"

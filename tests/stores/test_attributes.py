@@ -9,7 +9,7 @@ import pytest
 from lambda_once.core.lifecycle import Failure, OnLapse, Presented
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend
-from lambda_once_tools.store_suite.world import FAILED, HELD, PAID, RELEASED, UNSTARTED, World
+from tests.stores.suite.world import FAILED, HELD, PAID, RELEASED, UNSTARTED, World
 
 AT = "2026-11-20T10:12:00.000Z"
 LEASE_ENDS = "2026-11-20T10:12:30.000Z"

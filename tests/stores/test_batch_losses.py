@@ -9,7 +9,6 @@ from lambda_once.core.writes import Change
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once_tools.store_suite.world import HELD, PAID, RELEASED
 from tests.kit.wire import (
     Fate,
     answer_lost,
@@ -19,6 +18,7 @@ from tests.kit.wire import (
     request_lost,
 )
 from tests.stores.line import BATCH, READ, Line
+from tests.stores.suite.world import HELD, PAID, RELEASED
 
 THROTTLED = [
     "InternalServerError",

@@ -14,11 +14,11 @@ from lambda_once.core.writes import AsSeen, Complete, Extend
 from lambda_once.dynamodb.retry import MOST_KEYS, TRIES
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once_tools.store_suite.world import HELD, LEASE, RELEASED, resolver
 from tests.kit.wire import (
     refused,
 )
 from tests.stores.line import BATCH, PARTS, READ, SINGLE, Line
+from tests.stores.suite.world import HELD, LEASE, RELEASED, resolver
 
 # ------------------------------------------------------------------ how many calls
 

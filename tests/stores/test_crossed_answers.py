@@ -14,10 +14,10 @@ from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import create_table
-from lambda_once_tools.store_suite.world import PAID, World
 from tests.kit import tables
 from tests.kit.played import Crossing, played
 from tests.kit.strict.mounted import mounted
+from tests.stores.suite.world import PAID, World
 from tests.stores.world import DynamoDBRows
 
 ALWAYS = 100

@@ -34,7 +34,7 @@ from lambda_once.core.writes import (
     Resolver,
     Write,
 )
-from lambda_once_tools.store_suite.world import (
+from tests.stores.suite.world import (
     FAILED,
     HELD,
     KEEP,

@@ -20,10 +20,10 @@ from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
-from lambda_once_tools.store_suite.world import HELD, PAID, RELEASED, World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted, response, single_writes
 from tests.kit.wire import Fate, Forward, Wire, altered, answer_lost, arrives, refused, request_lost
+from tests.stores.suite.world import HELD, PAID, RELEASED, World
 from tests.stores.world import DynamoDBRows
 
 THROTTLED = refused("ProvisionedThroughputExceededException")

@@ -12,7 +12,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.stores.contract import Refused, Won
 from lambda_once.stores.requests import ABSENT
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once_tools.store_suite.world import HELD, LEASE, PAID, RELEASED, World
+from tests.stores.suite.world import HELD, LEASE, PAID, RELEASED, World
 
 
 def _sent(world: World, monkeypatch: pytest.MonkeyPatch) -> list[bool]:

@@ -9,7 +9,7 @@ import pytest
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.errors import Misconfigured
 from lambda_once.stores import requests
-from lambda_once_tools.store_suite.world import PAID, World
+from tests.stores.suite.world import PAID, World
 from tests.stores.world import DynamoDBRows, Item
 
 FOREIGN: dict[str, Item] = {

@@ -27,7 +27,7 @@ from lambda_once.core.lifecycle import (
 )
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, unpack, unpack_chunks
 from lambda_once.stores.row import record_of
-from lambda_once_tools.store_suite.world import World
+from tests.stores.suite.world import World
 from tests.stores.world import DynamoDBRows, Item
 
 

@@ -12,9 +12,9 @@ from lambda_once.stores.batches import Batches
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import create_table
-from lambda_once_tools.store_suite.world import PAID, World
 from tests.kit import tables
 from tests.stores.line import SINGLE
+from tests.stores.suite.world import PAID, World
 from tests.stores.world import DynamoDBRows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
-from lambda_once_tools.store_suite.world import KEEP, World
+from tests.stores.suite.world import KEEP, World
 
 
 def test_a_missing_part_is_no_result(dynamodb: World) -> None:

@@ -17,7 +17,7 @@ from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Written
 from lambda_once.stores.requests import ENDED, part_keys
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once_tools.store_suite.resolving import (
+from tests.stores.suite.resolving import (
     LARGE,
     OTHERS,
     by_decision,
@@ -26,7 +26,7 @@ from lambda_once_tools.store_suite.resolving import (
     kept_for,
     row_of,
 )
-from lambda_once_tools.store_suite.world import World
+from tests.stores.suite.world import World
 from tests.stores.world import DynamoDBRows
 
 LEFT = {

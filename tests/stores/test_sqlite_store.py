@@ -21,9 +21,9 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete, Holder, Write, after_write
 from lambda_once.stores.contract import Refused, WriteAnswer, Written
 from lambda_once.testing import lambda_context
-from lambda_once_tools.store_suite import StoreSuite, SuiteRows
-from lambda_once_tools.store_suite.contents import RIVALS
-from lambda_once_tools.store_suite.world import PAID, World
+from tests.stores.suite import StoreSuite, SuiteRows
+from tests.stores.suite.contents import RIVALS
+from tests.stores.suite.world import PAID, World
 
 pytest_plugins = ["pytester"]
 
@@ -210,7 +210,7 @@ def test_what_a_suite_lacks_is_named(pytester: pytest.Pytester, missing: str) ->
         "forget": "    def forget(self, store, token):\n        store.records.pop(token)\n",
     }
     head = "import pytest\nfrom lambda_once import MemoryStore\n"
-    suite = "from lambda_once_tools.store_suite import StoreSuite\nclass TestMine(StoreSuite):\n"
+    suite = "from tests.stores.suite import StoreSuite\nclass TestMine(StoreSuite):\n"
     pytester.makepyfile(head + suite + "".join(text for name, text in given.items() if name != missing))
     ran = pytester.runpytest_subprocess(
         "-W", "error", "-p", "no:cacheprovider", "-k", "no_decision_without_a_row"
@@ -229,7 +229,7 @@ def test_a_store_of_its_own_passes_outside_of_this_project(pytester: pytest.Pyte
     pytester.makepyfile("""
         import pytest
         from lambda_once import MemoryStore
-        from lambda_once_tools.store_suite import StoreSuite
+        from tests.stores.suite import StoreSuite
 
         class TestMine(StoreSuite):
             @pytest.fixture

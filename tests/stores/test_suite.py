@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lambda_once_tools.store_suite import StoreSuite
 from tests.stores.conftest import ON_ENGINE, UNINDEXED, world_of
+from tests.stores.suite import StoreSuite
 
 if TYPE_CHECKING:
-    from lambda_once_tools.store_suite.world import World
+    from tests.stores.suite.world import World
 
 
 class TestStores(StoreSuite):

@@ -14,8 +14,8 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb import shapes
 from lambda_once.stores.contract import Refused, Written
-from lambda_once_tools.store_suite.contents import Transactions
-from lambda_once_tools.store_suite.world import LEASE, PAID, World
+from tests.stores.suite.contents import Transactions
+from tests.stores.suite.world import LEASE, PAID, World
 
 
 def _refused_order(world: World, name: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import pytest
 
 from lambda_once.core.lifecycle import State
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once_tools.store_suite.contents import TOKENS, acquire_some, finish_some, listed
-from lambda_once_tools.store_suite.world import PAID, World
+from tests.stores.suite.contents import TOKENS, acquire_some, finish_some, listed
+from tests.stores.suite.world import PAID, World
 from tests.stores.world import DynamoDBRows
 
 

@@ -21,16 +21,16 @@ import pytest
 for _module in ("acquiring", "contents", "finishing", "resolving", "world"):
     pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
-from lambda_once_tools.store_suite.acquiring import Acquiring  # noqa: E402  (pytest: register before the import)
-from lambda_once_tools.store_suite.contents import (  # noqa: E402
+from .acquiring import Acquiring  # noqa: E402  (pytest: register before the import)
+from .contents import (  # noqa: E402
     Concurrency,
     LargeResults,
     Listing,
     Transactions,
 )
-from lambda_once_tools.store_suite.finishing import Finishing  # noqa: E402
-from lambda_once_tools.store_suite.resolving import Keeping, Releasing, Resolving  # noqa: E402
-from lambda_once_tools.store_suite.world import World  # noqa: E402
+from .finishing import Finishing  # noqa: E402
+from .resolving import Keeping, Releasing, Resolving  # noqa: E402
+from .world import World  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

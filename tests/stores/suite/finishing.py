@@ -10,7 +10,8 @@ from lambda_once.core.lifecycle import OnLapse, State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend, Holder, Pin, Resolver
 from lambda_once.stores.contract import Refused, Written
-from lambda_once_tools.store_suite.world import (
+
+from .world import (
     BROKEN,
     FAILED,
     HELD,

@@ -7,7 +7,8 @@ import pytest
 from lambda_once.core.lifecycle import OnLapse, Presented, Record, State
 from lambda_once.core.writes import AsSeen, Change, Unclaimed
 from lambda_once.stores.contract import Refused, Won, Written
-from lambda_once_tools.store_suite.world import (
+
+from .world import (
     FAILED,
     HELD,
     KEEP,

@@ -16,7 +16,8 @@ from lambda_once.core.results import PART_LIMIT, Chunks, Inline, Parts
 from lambda_once.core.writes import Change, Complete, Extend
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Refused, Won, Written
-from lambda_once_tools.store_suite.world import HELD, LEASE, PAID, RELEASED, World
+
+from .world import HELD, LEASE, PAID, RELEASED, World
 
 PARTS_OF_5_MB = tuple(random.Random(n).randbytes(PART_LIMIT) for n in range(15))
 TOKENS = 9

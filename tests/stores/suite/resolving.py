@@ -14,7 +14,8 @@ from lambda_once.core.results import Inline, Parts, Unavailable
 from lambda_once.core.writes import AsSeen, Resolver, Write, after_write
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.stores.contract import Refused, Won, Written
-from lambda_once_tools.store_suite.world import (
+
+from .world import (
     FAILED,
     HELD,
     LEASE,
