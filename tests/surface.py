@@ -42,7 +42,6 @@ BESIDE: Final = (
     ("lambda_once.operations.watchdog", "watchdog"),
     ("lambda_once.patterns.results", "*"),
     ("lambda_once.stores.contract", "*"),
-    ("lambda_once_tools.store_suite", "StoreSuite"),
 )
 """Public names of modules that have no ``__all__``; a star: all that are their own."""
 DECORATORS: Final = (

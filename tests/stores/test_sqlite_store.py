@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import lambda_once
 from examples.sqlite_store import SqliteStore
 from lambda_once import Once, StoreUnavailable
 from lambda_once.core.clock import Deadline
@@ -21,6 +23,7 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete, Holder, Write, after_write
 from lambda_once.stores.contract import Refused, WriteAnswer, Written
 from lambda_once.testing import lambda_context
+from tests.docs.pages import ROOT, files
 from tests.stores.suite import StoreSuite, SuiteRows
 from tests.stores.suite.contents import RIVALS
 from tests.stores.suite.world import PAID, World
@@ -201,20 +204,32 @@ def test_twins_without_a_guard_fail_the_suite(twin: type[SqliteStore]) -> None:
         check(world(unguarded))
 
 
+@pytest.fixture
+def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """An empty folder with a copy of the suite, where lambda_once is all that there is of this project."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(lambda_once.__file__).parents[1]))
+    without_bytecode = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "tests" / "stores" / "suite", pytester.path / "suite", ignore=without_bytecode)
+    return pytester
+
+
+def run(folder: pytest.Pytester, *options: str) -> pytest.RunResult:
+    """Run plain pytest, with warnings as errors."""
+    return folder.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider", *options)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["store", "forget"])
-def test_what_a_suite_lacks_is_named(pytester: pytest.Pytester, missing: str) -> None:
+def test_what_a_suite_lacks_is_named(folder: pytest.Pytester, missing: str) -> None:
     """A subclass without a store, or without a way to delete a row, fails by the name of what it needs."""
     given = {
         "store": "    @pytest.fixture\n    def store(self):\n        return MemoryStore()\n",
         "forget": "    def forget(self, store, token):\n        store.records.pop(token)\n",
     }
     head = "import pytest\nfrom lambda_once import MemoryStore\n"
-    suite = "from tests.stores.suite import StoreSuite\nclass TestMine(StoreSuite):\n"
-    pytester.makepyfile(head + suite + "".join(text for name, text in given.items() if name != missing))
-    ran = pytester.runpytest_subprocess(
-        "-W", "error", "-p", "no:cacheprovider", "-k", "no_decision_without_a_row"
-    )
+    suite = "from suite import StoreSuite\nclass TestMine(StoreSuite):\n"
+    folder.makepyfile(head + suite + "".join(text for name, text in given.items() if name != missing))
+    ran = run(folder, "-k", "no_decision_without_a_row")
     text = {
         "store": "a StoreSuite needs a fixture `store`",
         "forget": "a StoreSuite needs forget(store, token)",
@@ -224,28 +239,11 @@ def test_what_a_suite_lacks_is_named(pytester: pytest.Pytester, missing: str) ->
 
 
 @pytest.mark.slow
-def test_a_store_of_its_own_passes_outside_of_this_project(pytester: pytest.Pytester) -> None:
-    """With plain pytest, warnings as errors, and nothing but the subclass."""
-    pytester.makepyfile("""
-        import pytest
-        from lambda_once import MemoryStore
-        from tests.stores.suite import StoreSuite
-
-        class TestMine(StoreSuite):
-            @pytest.fixture
-            def store(self):
-                return MemoryStore()
-
-            def forget(self, store, token):
-                store.records.pop(token)
-
-            def order(self, store, key):
-                return {"Put": {"TableName": "orders", "Item": {"id": {"S": key}}}}
-
-            def ordered(self, store, key):
-                return self.order(store, key) in store.items
-    """)
-    ran = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
-    outcomes = ran.parseoutcomes()
-    assert outcomes.pop("passed") > 250
+def test_a_copy_of_the_suite_runs_beside_the_example(folder: pytest.Pytester) -> None:
+    """The folder, the example and the test that the page has, and nothing else: as the page says."""
+    shutil.copy(ROOT / "examples" / "sqlite_store.py", folder.path)
+    ((name, text),) = files(ROOT / "docs" / "stores.md").items()
+    (folder.path / name).write_text(text, encoding="utf-8")
+    outcomes = run(folder).parseoutcomes()
+    assert outcomes.pop("passed") > 350
     assert set(outcomes) <= {"seconds"}

@@ -51,7 +51,6 @@ REACHES = {
     "explain": {"core", "decorators", "errors", "integrations", "sources"},
     "search": {"core", "errors", "operations", "stores"},
     "check": {"core", "dynamodb", "errors", "stores"},
-    "store_suite": {"_once", "core", "dynamodb", "errors", "operations", "stores", "testing"},
     "cli": {
         "check",
         "core",
@@ -67,10 +66,9 @@ REACHES = {
     },
 }
 """What each part may import of the others. What is in ON_TOP may import everything of `lambda_once`."""
-OF_TOOLS = {"check", "cli", "explain", "search", "store_suite"}
+OF_TOOLS = {"check", "cli", "explain", "search"}
 """The parts of `lambda_once_tools`."""
 SHARED = {
-    "lambda_once._once.Once",
     "lambda_once.decorators.identify.Identification",
     "lambda_once.decorators.identify.Identifier",
     "lambda_once.decorators.identify.KeyFrom",
@@ -88,7 +86,6 @@ SHARED = {
     "lambda_once.sources.records.Records",
     "lambda_once.sources.source.Source",
     "lambda_once.sources.source.source_of",
-    "lambda_once.testing.clock.FakeClock",
 }
 """What the tools may import beside core, dynamodb, stores, operations and patterns."""
 
@@ -191,6 +188,15 @@ def test_the_tools_share_few_names_of_the_engine() -> None:
     free = {"core", "dynamodb", "errors", "operations", "patterns", "stores"} | OF_TOOLS
     names = {name for module in MODULES if _part(module) in OF_TOOLS for name in _imports_of(module)}
     assert {name for name in names if _parts_of(frozenset({name})) - free} == SHARED
+
+
+def test_the_suite_of_stores_can_be_copied() -> None:
+    """It needs pytest and a few parts of lambda_once, not the tests around it or the tools."""
+    suite = (ROOT / "tests" / "stores" / "suite").glob("*.py")
+    names = frozenset().union(*(_imports(file.read_text(encoding="utf-8"), ("suite",)) for file in suite))
+    packages = {name.split(".")[0] for name in names} - sys.stdlib_module_names
+    assert packages == {"lambda_once", "pytest", "suite"}
+    assert _parts_of(names) == {"__init__", "core", "errors", "operations", "stores", "testing"}
 
 
 def test_boto3_has_its_places() -> None:

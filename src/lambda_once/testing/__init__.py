@@ -9,8 +9,8 @@ Tools for testing your own handlers: a store, a clock, a table, a context, event
         assert charged == [5]
         assert_completed(store, result=None)
 
-Only the fixtures, `lambda_once.testing.plugin`, and the store tests, `lambda_once_tools.store_suite`,
-require pytest; only `create_table` and assertions about a table require boto3.
+Only the fixtures, `lambda_once.testing.plugin`, require pytest; only `create_table` and assertions about a
+table require boto3.
 """
 
 from lambda_once.core.lifecycle import State

@@ -1,7 +1,7 @@
 """
-The contract tests for a store of your own. Requires pytest.
+The contract tests for a store of your own: copy this folder. It requires pytest and lambda-once[aws].
 
-    from lambda_once_tools.store_suite import StoreSuite
+    from suite import StoreSuite
 
     class TestMyStore(StoreSuite):
         @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from lambda_once._once import Once
+from lambda_once import Once
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import PART_LIMIT, Chunks, Inline, Parts
 from lambda_once.core.writes import Change, Complete, Extend

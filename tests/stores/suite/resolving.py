@@ -49,6 +49,7 @@ by_keeping = pytest.mark.parametrize(
 
 
 def row_of(world: World, row: str) -> Record:
+    """Return a row in the state that *row* names, its lease expired."""
     world.won(fingerprint="f", delivery="m-1")
     change = ROWS[row]
     if change is not None:
@@ -58,6 +59,7 @@ def row_of(world: World, row: str) -> Record:
 
 
 def decision_on(world: World, before: Record, decision: Resolve, result: str | None = None) -> Write:
+    """Return the write of an operator who decides about *before*."""
     return decided(before, decision, ANN, world.clock.now(), result=result)
 
 
@@ -74,6 +76,7 @@ OTHERS: dict[str, Callable[[Resolver], Resolver]] = {
 
 
 def kept_for(world: World, before: Record, days: int, how: Resolve = Resolve.KEEP, by: str = "ann") -> Write:
+    """Return the write that keeps the outcome of *before* for *days*."""
     author = Author(by, "redriven next week")
     return decided(before, how, author, world.clock.now(), keep=timedelta(days=days))
 
@@ -279,6 +282,7 @@ class Keeping:
 
 
 def released_by(world: World, row: str = "held") -> Record:
+    """Return a row that an operator released."""
     world.send(decision_on(world, row_of(world, row), Resolve.NOT_DONE))
     return world.row()
 
