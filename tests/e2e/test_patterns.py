@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.patterns.items import plain_item
+from lambda_once.dynamodb.items import plain_item
 
 from .conftest import Tokens
 from .sam import Stack

@@ -12,8 +12,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from lambda_once.dynamodb import sender
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns import transport
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.fifo import Publisher
 from lambda_once.patterns.ledger import Ledger
@@ -47,7 +47,7 @@ def test_a_resource_is_refused_by_name(pattern: Callable[[Any], object]) -> None
 
 def test_believed_a_resources_client_stores_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: the request is refused for its types, by words that say nothing of the client."""
-    monkeypatch.setattr(transport, "low_level", lambda client: client)
+    monkeypatch.setattr(sender, "low_level", lambda client: client)
     with mock_aws():
         resource = boto3.resource("dynamodb", "eu-central-1")
         resource.create_table(

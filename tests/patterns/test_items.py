@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Misconfigured
-from lambda_once.patterns.items import plain_item, typed, typed_item
+from lambda_once.dynamodb.items import plain_item, typed, typed_item
 from tests.patterns.conftest import Ground
 
 VALUES: dict[str, Any] = {

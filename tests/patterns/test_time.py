@@ -12,7 +12,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lambda_once import Once, StoreUnavailable
 from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline
-from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique, transport
+from lambda_once.dynamodb import sender
+from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique
 from lambda_once.patterns.fifo import Sent, Unanswered
 from lambda_once.patterns.results import Conflict
 from lambda_once.stores.memory import MemoryStore
@@ -124,7 +125,7 @@ def test_outside_of_protected_work_there_are_six(call: str, monkeypatch: pytest.
     client = Silent(clock)
     without_answer(clock, client, call)
     assert client.sent == 6
-    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
+    monkeypatch.setattr(sender, "INVOCATION_DEADLINE", UNREAD)
     client.sent = 0
     assert not protected(clock, lambda: without_answer(clock, client, call))
     assert client.sent == 6
@@ -136,7 +137,7 @@ def test_what_a_table_does_not_take_ends_before_the_invocation(monkeypatch: pyte
     client = Throttled(clock)
     assert protected(clock, lambda: without_answer(clock, client, "Documents.write"))
     assert client.sent == 3
-    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
+    monkeypatch.setattr(sender, "INVOCATION_DEADLINE", UNREAD)
     client.sent = 0
     protected(clock, lambda: without_answer(clock, client, "Documents.write"))
     assert client.sent == 6
@@ -222,7 +223,7 @@ def test_the_first_request_is_always_sent() -> None:
 
 def test_without_the_invocations_end_a_publisher_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twin: six tries of each message, and all of the groups."""
-    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
+    monkeypatch.setattr(sender, "INVOCATION_DEADLINE", UNREAD)
     clock = FakeClock()
     silent, slow = Slow(clock, silent=True), Slow(clock)
     published(clock, silent, "a")
@@ -264,6 +265,6 @@ def test_races_end_before_the_invocation(ground: Ground, monkeypatch: pytest.Mon
     assert client.sent == 3
     assert client.rival.get("ann") == {"n": 3}
     client.sent = 0
-    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
+    monkeypatch.setattr(sender, "INVOCATION_DEADLINE", UNREAD)
     protected(clock, change)
     assert client.sent == 10

@@ -14,9 +14,9 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from lambda_once import Misconfigured, Once, OnceError, RetryLater
+from lambda_once.dynamodb.items import plain_item
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns import unique as unique_module
-from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.ratchet import Ratchet

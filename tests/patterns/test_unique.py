@@ -14,9 +14,9 @@ from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import 
 from boto3.dynamodb.types import TypeDeserializer
 
 from lambda_once.core.canonical import fingerprint
+from lambda_once.dynamodb.items import plain_item, typed_item
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError, StoreUnavailable
 from lambda_once.patterns import unique as module
-from lambda_once.patterns.items import plain_item, typed_item
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.patterns.unique import Unique, put_request
 from lambda_once.testing import FakeClock

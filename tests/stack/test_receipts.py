@@ -12,8 +12,8 @@ import pytest
 
 from examples.orders import publishing, receipts
 from lambda_once import KeyReused, RetryLater
+from lambda_once.dynamodb.items import plain_item
 from lambda_once.patterns.fifo import Publisher, Sent
-from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.unique import Unique
 from lambda_once.testing import lambda_context
 from tests.kit.recorded import load

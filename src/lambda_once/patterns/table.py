@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Self
 
+from lambda_once.dynamodb.items import Item, Values, typed_item
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import Item, Values, typed_item
 
 KEY_LIMITS: Final = (2_048, 1_024)
 """Bytes of a partition key and of a sort key (DynamoDB developer guide, "Quotas")."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.dynamodb.items import Item, plain_item
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
-from lambda_once.patterns.items import Item, plain_item
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused, Stale
 
 if TYPE_CHECKING:

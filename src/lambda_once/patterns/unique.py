@@ -10,13 +10,13 @@ from urllib.parse import quote
 from lambda_once.core.canonical import fingerprint
 from lambda_once.core.fields import without
 from lambda_once.core.keys import MOST_DIGITS, whole_digits
+from lambda_once.dynamodb.items import Item, Values, plain_item, typed, typed_item
+from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.patterns.items import Item, Values, plain_item, typed, typed_item
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.patterns.table import checked_key, key_names
 from lambda_once.patterns.transactions import TransactItem
-from lambda_once.patterns.transport import ConditionFailed, PatternTransport, without_item
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
@@ -65,7 +65,7 @@ class Unique:
         self._identity = _names(identity)
         self._ignore = _names(ignore)
         self._mark = mark
-        self._transport = PatternTransport(client, clock)
+        self._transport = Sender(client, clock)
         self._observer = Observer(self, table, metrics, logger, key=lambda item: key_of(self._key, item))
         if mark is not None and (mark == "" or mark in {*self._key, *self._identity}):
             raise Misconfigured(f"mark={mark!r}: name an attribute that items do not have, or None")

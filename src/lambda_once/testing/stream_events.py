@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from lambda_once.core.checks import checked_flag
-from lambda_once.patterns.items import typed_item
+from lambda_once.dynamodb.items import typed_item
 from lambda_once.testing.events import ACCOUNT, AT_MS, REGION, Event, text_of
 
 _kinesis = count(49590338271490256608559692538361571095921575989136588898)

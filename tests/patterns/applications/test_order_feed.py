@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from lambda_once.dynamodb.items import plain_item
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.patterns import unique
 from lambda_once.patterns.fifo import Publisher
-from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.unique import Unique
 from lambda_once.testing import FakeClock, dynamodb_stream_event, sqs_event
 from tests.kit import elasticmq

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.patterns.items import plain_item
+from lambda_once.dynamodb.items import plain_item
 from lambda_once.patterns.ratchet import Ratchet, requests, timestamps
 from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from lambda_once.core.clock import epoch_milliseconds
+from lambda_once.dynamodb.items import plain_item
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger import ledger as ledger_module
 from lambda_once.patterns.ledger import requests as ledger_requests

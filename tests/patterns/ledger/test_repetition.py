@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lambda_once import Once
+from lambda_once.dynamodb.items import Values
 from lambda_once.errors import StoreUnavailable
-from lambda_once.patterns.items import Values
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.results import Applied, Conflict, Duplicate
 from lambda_once.testing import FakeClock, lambda_context, sqs_event

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
+from lambda_once.dynamodb.items import typed_item
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import typed_item
 from lambda_once.patterns.ratchet.requests import (
     ANYTHING,
     DELETE_IS_NEWER,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lambda_once.dynamodb.items import plain_item
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.results import Applied, Conflict, Stale

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.checks import checked_flag
+from lambda_once.dynamodb.sender import Sender
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.patterns.documents import parts
@@ -31,7 +32,6 @@ from lambda_once.patterns.documents.parts import (
 from lambda_once.patterns.documents.requests import DocumentTable, document_place
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Conflict, Page, Unreadable, VersionAhead
-from lambda_once.patterns.transport import PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +98,7 @@ class Documents:
             raise Misconfigured(
                 f"keep_deleted is {keep_deleted}: a deletion must outlive every write it races"
             )
-        transport = PatternTransport(client, clock)
+        transport = Sender(client, clock)
         transport.is_patient = True  # 10 MB are ten seconds of what a partition takes
         self._clock = transport.clock
         self.place = document_place(table, key, sort, prefix, names)

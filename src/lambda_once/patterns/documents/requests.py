@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lambda_once.dynamodb.items import Item, Values, plain_item, typed_item
 from lambda_once.dynamodb.retry import MOST_WRITES, TRIES, batch_write, pages
+from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents.parts import (
     ATTRIBUTES,
@@ -18,9 +20,7 @@ from lambda_once.patterns.documents.parts import (
     Version,
     is_version,
 )
-from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.table import PatternTable, own_names
-from lambda_once.patterns.transport import ConditionFailed, PatternTransport, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -202,7 +202,7 @@ class DocumentTable:
     Every method raises `Misconfigured`, and `StoreUnavailable` without a response.
     """
 
-    def __init__(self, place: DocumentPlace, transport: PatternTransport) -> None:
+    def __init__(self, place: DocumentPlace, transport: Sender) -> None:
         self._place = place
         self._transport = transport
 

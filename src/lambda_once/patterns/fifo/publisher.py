@@ -9,13 +9,13 @@ from lambda_once.core.checks import checked_flag
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.dynamodb.client import forget_in_child, low_level
 from lambda_once.dynamodb.retry import TRIES, Tries
+from lambda_once.dynamodb.sender import retry_deadline
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.patterns.fifo.channels import LATE, Channel
 from lambda_once.patterns.fifo.messages import Attributes, Backlog, Message, MessageFormat, Selector
 from lambda_once.patterns.fifo.results import Answer, Failed, Result, Sent, Unanswered, Unsent
 from lambda_once.patterns.observing import Observer
-from lambda_once.patterns.transport import retry_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -10,10 +10,11 @@ from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.dynamodb.items import Item, Values
 from lambda_once.dynamodb.retry import Tries, Unprocessed, batch_get
+from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
-from lambda_once.patterns.items import Item, Values
 from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger import requests
 from lambda_once.patterns.ledger.layout import ID_BYTES, Seen, id_digest, ids_at
@@ -22,7 +23,6 @@ from lambda_once.patterns.observing import EVENTS, Observer, observed
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
 from lambda_once.patterns.table import KeyValue
 from lambda_once.patterns.transactions import TOO_LARGE, TransactItem
-from lambda_once.patterns.transport import ConditionFailed, PatternTransport, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -73,7 +73,7 @@ class Ledger:
         self._table = layouts.ledger_table(table, key)
         self._layout = layouts.layout_for(window, buckets)
         self._shards = layouts.shard_count(shards)
-        self._transport = PatternTransport(client, clock)
+        self._transport = Sender(client, clock)
         self._observer = Observer(self, table, metrics, logger)
 
     @observed

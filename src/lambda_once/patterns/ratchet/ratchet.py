@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from lambda_once.core.checks import checked_flag
 from lambda_once.core.clock import Clock, epoch_seconds
+from lambda_once.dynamodb.items import Item, Values, plain_item, typed_item
 from lambda_once.dynamodb.retry import TRIES, batch_get
+from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.ratchet import requests
 from lambda_once.patterns.ratchet.requests import ANYTHING, STAMP
@@ -27,7 +28,6 @@ from lambda_once.patterns.ratchet.timestamps import Stamp, check_ahead, comparab
 from lambda_once.patterns.results import Applied, Conflict, Page, Stale
 from lambda_once.patterns.table import checked_key
 from lambda_once.patterns.transactions import TransactItem
-from lambda_once.patterns.transport import ConditionFailed, PatternTransport, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -77,7 +77,7 @@ class Ratchet:
         self._indexes = indexes or {}
         self._tombstone_ttl = tombstone_ttl
         self._ahead = ahead
-        self._transport = PatternTransport(client, clock)
+        self._transport = Sender(client, clock)
         self._last_revision = 0
         self._lock = threading.Lock()
         self._observer = Observer(self, table, metrics, logger, key=self._table.key_of)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import epoch_milliseconds
 from lambda_once.dynamodb.errors import Caught, code_of
+from lambda_once.dynamodb.items import Values, plain_item
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import Values, plain_item
 from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.stores.transport import TokenTransport
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.patterns.items import Item
+    from lambda_once.dynamodb.items import Item
     from lambda_once.patterns.ledger.layout import Layout
     from lambda_once.patterns.table import PatternTable
 

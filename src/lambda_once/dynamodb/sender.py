@@ -41,7 +41,7 @@ def retry_deadline(clock: Clock) -> Deadline:
     return Deadline(clock, _NEVER if end is None else end.at - KEPT_BACK)
 
 
-class PatternTransport(Transport):
+class Sender(Transport):
     """Sends requests for one pattern. Safe from several threads; connects at first use."""
 
     def __init__(self, client: Any = None, clock: Clock | None = None) -> None:
