@@ -17,11 +17,11 @@ from pydantic import BaseModel
 from lambda_once import HOLD, GiveUp, Held, InProgress, KeyMissing, KeyReused, Misconfigured
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
+from lambda_once.core.threads import run_coroutine
 from lambda_once.core.writes import Release, Write
 from lambda_once.engine import batch as batching
 from lambda_once.engine import engine as acquiring
 from lambda_once.engine.batch import Batch
-from lambda_once.engine.waiting import run_coroutine
 from lambda_once.observability.events import Event
 from lambda_once.sources import streams
 from lambda_once.stores.contract import WriteAnswer

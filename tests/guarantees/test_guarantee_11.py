@@ -12,12 +12,12 @@ from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import Deadline
+from lambda_once.core.threads import run_coroutine
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.engine import batch as batching
 from lambda_once.engine import invocation
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.finish import Finisher
-from lambda_once.engine.waiting import run_coroutine
 from lambda_once.observability.events import Event
 from lambda_once.testing import (
     api_event,

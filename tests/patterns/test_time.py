@@ -11,7 +11,8 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lambda_once import Once, StoreUnavailable
-from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline
+from lambda_once.core.clock import Deadline
+from lambda_once.core.context import INVOCATION_DEADLINE
 from lambda_once.dynamodb import sender
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique
 from lambda_once.patterns.fifo import Sent, Unanswered

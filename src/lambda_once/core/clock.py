@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Generator
-from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
@@ -145,10 +144,6 @@ class Deadline(NamedTuple):
     def within(self, seconds: float) -> Deadline:
         """Return the deadline *seconds* from now, or this one if it is earlier."""
         return self._replace(at=min(self.at, self.clock.now() + timedelta(seconds=seconds)))
-
-
-INVOCATION_DEADLINE: ContextVar[Deadline | None] = ContextVar("lambda_once_deadline", default=None)
-"""The deadline of the current invocation; None outside of one, and in a plain thread."""
 
 
 def to_milliseconds(at: datetime) -> datetime:

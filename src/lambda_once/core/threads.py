@@ -1,17 +1,23 @@
-"""Threads that are kept: to start one costs more than to wake it."""
+"""Threads and event loops that are kept: to start one costs more than to use it again."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lambda_once.core.clock import has_running_loop
+from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from asyncio import Runner
+    from collections.abc import Callable, Coroutine
 
     Work = Callable[[], Callable[[], object] | None]
 
+T = TypeVar("T")
 _kept: list[SimpleQueue[Work]] = []
 """The queue of each idle thread."""
 
@@ -43,3 +49,43 @@ def _keep(begin: SimpleQueue[Work], kept: list[SimpleQueue[Work]]) -> None:
 
 if hasattr(os, "register_at_fork"):  # a child has none of the threads
     os.register_at_fork(after_in_child=_kept.clear)
+
+
+# ---------------------------------------------------------------- event loops
+
+_loops = threading.local()
+
+
+class _ThreadsLoop:
+    """The event loop of a thread; closed when the thread ends."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self._loop = runner.get_loop()
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then what closing needs may be gone
+            self._loop.close()
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """
+    Run *coroutine* to its end on this thread's event loop.
+
+    The loop lives as long as its thread, so that clients bound to a loop can be reused. It cannot run inside
+    another loop: raises `Misconfigured` there (in an async test, call the handler with
+    ``await asyncio.to_thread(handler, event, context)``).
+    """
+    import asyncio
+    from contextvars import copy_context
+
+    if has_running_loop():
+        coroutine.close()
+        raise Misconfigured(
+            "the handler was called from a running event loop; call it outside one, "
+            "in an async test with `await asyncio.to_thread(handler, event, context)`"
+        )
+    if getattr(_loops, "own", None) is None:
+        _loops.own = _ThreadsLoop(asyncio.Runner())
+    own: _ThreadsLoop = _loops.own
+    return own.runner.run(coroutine, context=copy_context())  # its own is as old as the runner

@@ -8,11 +8,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.signatures import is_async, signature_of, title
+from lambda_once.core.threads import run_coroutine
 from lambda_once.decorators.suspensions import SDK, check_event
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, is_self
 from lambda_once.engine.invocation import Call
 from lambda_once.engine.replay import Replayed
-from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.clock import INVOCATION_DEADLINE, Clock, Deadline, SystemClock
+from lambda_once.core.clock import Clock, Deadline, SystemClock
+from lambda_once.core.context import INVOCATION_DEADLINE
 from lambda_once.dynamodb.client import low_level
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable

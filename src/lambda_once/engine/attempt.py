@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Waits, through, to_milliseconds
+from lambda_once.core.context import CALL_STACK
 from lambda_once.core.keys import downstream
 from lambda_once.engine.waiting import off_loop, uncancelled
 from lambda_once.errors import Misconfigured
@@ -149,18 +150,6 @@ def current_attempt() -> Attempt:
     return attempt
 
 
-_stack: ContextVar[tuple[str, ...]] = ContextVar("lambda_once_stack", default=())
-
-
-def call_stack() -> tuple[str, ...]:
-    """
-    Return the ids of the attempts around this code, of every `Once`, outermost first.
-
-    A plain thread does not inherit them; `asyncio.to_thread` and tasks do.
-    """
-    return _stack.get()
-
-
 class working:  # noqa: N801  (a context manager, read as a word)
     """Make *attempt* current in the block. A class, as generators lose their context in async code."""
 
@@ -169,12 +158,12 @@ class working:  # noqa: N801  (a context manager, read as a word)
         self._before: tuple[Attempt | None, tuple[str, ...]] = (None, ())
 
     def __enter__(self) -> Attempt:
-        self._before = _current.get(), _stack.get()
+        self._before = _current.get(), CALL_STACK.get()
         _current.set(self._attempt)
-        _stack.set((*_stack.get(), self._attempt.id))
+        CALL_STACK.set((*CALL_STACK.get(), self._attempt.id))
         return self._attempt
 
     def __exit__(self, *_: object) -> None:
         attempt, stack = self._before
         _current.set(attempt)
-        _stack.set(stack)
+        CALL_STACK.set(stack)

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Clock, Deadline
+from lambda_once.core.clock import FINAL, LAST_ANSWER, Clock, Deadline
+from lambda_once.core.context import INVOCATION_DEADLINE
 from lambda_once.core.lifecycle import Course, Record, decide
 from lambda_once.core.results import Seal
 from lambda_once.observability.events import Event

@@ -1,30 +1,27 @@
 """
-Wait on the event loop, and run async handlers, which Lambda does not await.
+Wait on the event loop, so that async work blocks nothing.
 
-For async work each step of `core.clock.Waits` runs in a thread and each pause on the event loop, so a waiting
-call occupies no thread that other work needs.
+Each step of `core.clock.Waits` runs in a thread and each pause on the event loop, so a waiting call occupies
+no thread that other work needs.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lambda_once.core.clock import Clock, Waits, has_running_loop, sleep_on_loop
-from lambda_once.errors import Misconfigured
+from lambda_once.core.clock import Clock, Waits, sleep_on_loop
 
 if TYPE_CHECKING:
-    from asyncio import Future, Runner
-    from collections.abc import Awaitable, Callable, Coroutine
+    from asyncio import Future
+    from collections.abc import Awaitable, Callable
     from concurrent.futures import Executor
 
 T = TypeVar("T")
 THREADS = 32
 """Most concurrent requests of async work; further requests wait for a thread."""
-_loops = threading.local()
 _executors: list[Executor] = []
 _making = threading.Lock()
 
@@ -121,41 +118,6 @@ async def uncancelled(work: Awaitable[T]) -> T:
     except asyncio.CancelledError:
         await _to_its_end(running)
         raise
-
-
-class _ThreadsLoop:
-    """The event loop of a thread; closed when the thread ends."""
-
-    def __init__(self, runner: Runner) -> None:
-        self.runner = runner
-        self._loop = runner.get_loop()
-
-    def __del__(self) -> None:
-        if not sys.is_finalizing():  # then what closing needs may be gone
-            self._loop.close()
-
-
-def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
-    """
-    Run *coroutine* to its end on this thread's event loop.
-
-    The loop lives as long as its thread, so that clients bound to a loop can be reused. It cannot run inside
-    another loop: raises `Misconfigured` there (in an async test, call the handler with
-    ``await asyncio.to_thread(handler, event, context)``).
-    """
-    import asyncio
-    from contextvars import copy_context
-
-    if has_running_loop():
-        coroutine.close()
-        raise Misconfigured(
-            "the handler was called from a running event loop; call it outside one, "
-            "in an async test with `await asyncio.to_thread(handler, event, context)`"
-        )
-    if getattr(_loops, "own", None) is None:
-        _loops.own = _ThreadsLoop(asyncio.Runner())
-    own: _ThreadsLoop = _loops.own
-    return own.runner.run(coroutine, context=copy_context())  # its own is as old as the runner
 
 
 def _step(work: Waits[Any]) -> Pause | WaitResult:

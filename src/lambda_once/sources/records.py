@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
 from lambda_once.core.signatures import is_async
+from lambda_once.core.threads import run_coroutine
 from lambda_once.core.unit import NOTHING, RecordId, Unit
 from lambda_once.decorators.handlers import with_context
 from lambda_once.decorators.identify import Identifier
@@ -28,7 +29,6 @@ from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Job, Left
 from lambda_once.engine.invocation import Receiver, Redelivery, Unprotected
-from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.envelopes import BadData, at, text_at

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from typing import Any
 
+from lambda_once.core.threads import run_coroutine
 from lambda_once.errors import Misconfigured
 
 LOGGER = logging.getLogger("lambda_once.patterns")
@@ -57,9 +58,6 @@ def _finish(given: object) -> None:
     """Await *given*, the return value of the work. Raises what it raises; `Misconfigured` for a generator."""
     result = given
     if inspect.isawaitable(given):
-        # Imported here: a plain def needs no event loop.
-        from lambda_once.engine.waiting import run_coroutine
-
         try:
             result = run_coroutine(_awaited(given))
         finally:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.context import CALL_STACK
 from lambda_once.dynamodb.items import Item, Values
 from lambda_once.dynamodb.retry import Tries, Unprocessed, batch_get
 from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
@@ -292,9 +293,7 @@ class Ledger:
         """Return the digest of the id *name*, or a random digest without one."""
         if name is not None:
             return id_digest(name)
-        from lambda_once.engine.attempt import call_stack
-
-        if call_stack():
+        if CALL_STACK.get():
             self._observer.warn_once(
                 Event.NO_ID,
                 key,
