@@ -36,7 +36,10 @@ from tests.observability import emissions
 
 ROOT: Final = Path(__file__).parents[1]
 COMMITTED: Final = ROOT / "tests" / "golden" / "surface.txt"
-MODULES: Final = ("lambda_once", "lambda_once.patterns", "lambda_once.patterns.fifo", "lambda_once.testing")
+MODULES: Final = (
+    *("lambda_once", "lambda_once.dynamodb", "lambda_once.patterns", "lambda_once.patterns.fifo"),
+    "lambda_once.testing",
+)
 BESIDE: Final = (
     ("lambda_once.integrations.durable", "retry_strategy"),
     ("lambda_once.operations.watchdog", "watchdog"),

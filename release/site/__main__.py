@@ -37,7 +37,10 @@ GIVEN: Final = frozenset({"Attempt", "Replayed", "Outcome", "ErrorResponse", "La
 """What a program gets and never makes: its constructor is not shown."""
 UNCALLED: Final = "    options:\n      merge_init_into_class: false\n"
 HOME: Final = ROOT / "README.md"
-MODULES: Final = ("lambda_once", "lambda_once.patterns", "lambda_once.patterns.fifo", "lambda_once.testing")
+MODULES: Final = (
+    *("lambda_once", "lambda_once.patterns", "lambda_once.patterns.fifo", "lambda_once.dynamodb"),
+    "lambda_once.testing",
+)
 MERMAID: Final = "12.3.0"
 """On npm; of the major version that Zensical's script would load from elsewhere."""
 MERMAID_SHA256: Final = "336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3"

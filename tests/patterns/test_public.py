@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lambda_once import patterns
+from lambda_once import dynamodb, patterns
 from lambda_once.patterns import (
     Documents,
     Ledger,
@@ -38,6 +38,8 @@ def test_an_unknown_name_is_none() -> None:
     """As of any module."""
     with pytest.raises(AttributeError, match="no attribute 'Ledgers'"):
         _ = patterns.Ledgers
+    with pytest.raises(AttributeError, match="no attribute 'Senders'"):
+        _ = dynamodb.Senders
 
 
 def _printed(code: str) -> str:
@@ -48,12 +50,12 @@ def _printed(code: str) -> str:
 
 
 def test_a_pattern_loads_no_other() -> None:
-    """A function that has a ledger pays for a ledger, and boto3 is loaded at first use."""
+    """A function that has a ledger pays for a ledger, and botocore is loaded at first use."""
     code = (
         "import sys\n"
         "from lambda_once.patterns import Ledger\n"
         "print([each for each in ('ratchet', 'unique', 'documents', 'fifo', 'sizing')"
-        " if f'lambda_once.patterns.{each}' in sys.modules], 'boto3' in sys.modules)"
+        " if f'lambda_once.patterns.{each}' in sys.modules], 'botocore' in sys.modules)"
     )
     assert _printed(code) == "[] False"
 

@@ -91,7 +91,7 @@ def test_the_function_may_do_what_it_does(
     deployed: Deployed, translated: Template, products: Ratchet
 ) -> None:
     """To put, for a delete is one; on its table, and nothing else."""
-    calls = noted(products._transport._client)
+    calls = noted(products._sender._transport._client)
     for name in EVENTS:
         sent(name)
     assert calls == allowed(translated, "CatalogueFunctionRole") - {"sqs:SendMessage"}

@@ -106,7 +106,7 @@ def test_a_bad_message_comes_back_alone(points: Ledger) -> None:
 
 def test_the_function_may_do_what_it_does(deployed: Deployed, translated: Template, points: Ledger) -> None:
     """To update, on its table; nothing of DynamoDB beside."""
-    calls = noted(points._transport._client)
+    calls = noted(points._sender._transport._client)
     for name in ("sqs-loyalty", "sqs-loyalty-redelivery"):
         loyalty.count(load(name), lambda_context())
     assert calls == allowed(translated, "LoyaltyFunctionRole")

@@ -22,10 +22,10 @@ from .emitted import Emitted, as_function, read
 from .named import by_alarms
 
 TRANSPORTS = {
-    "LoyaltyTable": loyalty.POINTS._transport,
-    "CatalogueTable": catalogue.CATALOGUE._transport,
-    "ReceiptsTable": receipts.RECEIPTS._transport,
-    "ContractsTable": contracts.CONTRACTS._table._transport,
+    "LoyaltyTable": loyalty.POINTS._sender._transport,
+    "CatalogueTable": catalogue.CATALOGUE._sender._transport,
+    "ReceiptsTable": receipts.RECEIPTS._sender._transport,
+    "ContractsTable": contracts.CONTRACTS._table._sender._transport,
 }
 
 

@@ -278,7 +278,7 @@ def test_the_schedule_may_start_this_function_and_give_up(translated: Template) 
 
 def test_the_function_may_do_what_it_does(translated: Template, shop: Shop) -> None:
     """To query the catalogue, and to publish to its topic; and what tokens need, by their own policy."""
-    calls = noted(shop.catalogue._transport._client)
+    calls = noted(shop.catalogue._sender._transport._client)
     run()
     assert calls == {"dynamodb:Query"}
     assert allowed(translated, "PricesFunctionRole") == {*calls, "sns:Publish", "sqs:SendMessage"}

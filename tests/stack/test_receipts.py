@@ -148,7 +148,7 @@ def _unique(table: str, client: Any) -> Unique:
     """Return the module's own with another table and client: key, identity and what is ignored are its."""
     made = Unique.__new__(Unique)
     made.__dict__.update(receipts.RECEIPTS.__dict__)
-    made.__dict__.update(_table=table, _transport=type(receipts.RECEIPTS._transport)(client))
+    made.__dict__.update(_table=table, _sender=type(receipts.RECEIPTS._sender)(client))
     return made
 
 

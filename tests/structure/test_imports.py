@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from lambda_once import dynamodb
+
 ROOT = Path(__file__).parents[2]
 SOURCE, TOOLS = ROOT / "src", ROOT / "tools" / "src"
 PACKAGES = (SOURCE / "lambda_once", TOOLS / "lambda_once_tools")
@@ -24,7 +26,7 @@ REACHES = {
     "settings": {"core", "engine", "errors", "policies"},  # of engine a type alone
     "dynamodb": {"core", "errors"},
     "stores": {"core", "dynamodb", "errors"},
-    "patterns": {"core", "dynamodb", "engine", "errors", "observability"},
+    "patterns": {"core", "dynamodb", "errors", "observability"},
     "observability": {"core", "errors"},
     "engine": {"core", "dynamodb", "errors", "observability", "policies", "settings", "stores"},
     "decorators": {
@@ -158,6 +160,15 @@ def test_imports_point_one_way() -> None:
     assert PARTS - ON_TOP - REACHES.keys() == set(), "new parts: say in REACHES what they may import"
     found = {module: _wrong_way(_part(module), _imports_of(module)) for module in MODULES}
     assert {str(_in_package(module)): parts for module, parts in found.items() if parts} == {}
+
+
+def test_patterns_know_no_token() -> None:
+    """From dynamodb they import its public names, all of them; from core what has no token."""
+    names = {name for module in MODULES if _part(module) == "patterns" for name in _imports_of(module)}
+    of_dynamodb = {name for name in names if name.startswith("lambda_once.dynamodb")}
+    assert of_dynamodb == {f"lambda_once.dynamodb.{name}" for name in dynamodb.__all__}
+    of_core = {name.split(".")[2] for name in names if name.startswith("lambda_once.core.")}
+    assert of_core == {*("canonical", "checks", "clock", "context", "fields", "keys", "threads", "variables")}
 
 
 def test_decorators_need_no_integration() -> None:

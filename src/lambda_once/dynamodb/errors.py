@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CONDITION = "ConditionalCheckFailedException"
 CONFLICT = "TransactionConflictException"
 CANCELED = "TransactionCanceledException"
+"""Code of the error of a transaction that was not written; `reasons_of` has the reasons."""
 REDIRECT = 300
 _CLIENT_ERROR = 400
 _SERVER_ERROR = 500
@@ -80,6 +81,7 @@ _AGAIN_IN_TRANSACTION = frozenset({"TransactionConflict", "ThrottlingError", "Pr
 _NEVER = frozenset({"AccessDeniedException", "UnknownOperationException"})
 
 Caught = (BotoCoreError, ClientError)
+"""What a request of botocore's raises: no whole response, or a response that is an error."""
 
 NOT_DYNAMODB = (
     "was answered by something that is not DynamoDB: "

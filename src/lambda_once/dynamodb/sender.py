@@ -1,5 +1,5 @@
 """
-Sends the requests of a pattern to DynamoDB, with retries.
+Sends requests to DynamoDB until they are answered or the invocation ends, and raises this package's errors.
 
 A request may have taken effect although its response was lost, so every request must be safe to send twice.
 """
@@ -42,15 +42,22 @@ def retry_deadline(clock: Clock) -> Deadline:
     return Deadline(clock, _NEVER if end is None else end.at - KEPT_BACK)
 
 
-class Sender(Transport):
-    """Sends requests for one pattern. Safe from several threads; connects at first use."""
+class Sender:
+    """
+    Sends requests by one client. Safe from several threads; connects at first use.
 
-    def __init__(self, client: Any = None, clock: Clock | None = None) -> None:
-        super().__init__(low_level(client))
+    *client* is a low-level client of boto3's; one is made if it's None. Raises `Misconfigured` for a boto3
+    resource. *patient*: throttled requests are retried for 30 seconds, however often.
+    """
+
+    def __init__(self, client: Any = None, clock: Clock | None = None, *, patient: bool = False) -> None:
         self.clock: Clock = SystemClock() if clock is None else clock
+        self._transport = Transport(low_level(client))
+        self._transport.is_patient = patient
 
     @property
     def deadline(self) -> Deadline:
+        """The time after which nothing is retried."""
         return retry_deadline(self.clock)
 
     def send(self, operation: str, request: Mapping[str, Any]) -> Any:
@@ -64,14 +71,14 @@ class Sender(Transport):
 
         earlier: list[Exception] = []
         try:
-            return self.call(operation, request, self.deadline, earlier.append)
+            return self._transport.call(operation, request, self.deadline, earlier.append)
         except Caught as error:
             if code_of(error) == CONDITION:
                 unanswered = not all(map(is_refusal, earlier))
                 raise ConditionFailed(error.response.get("Item"), unanswered=unanswered) from None
             if not is_transient(error):
                 raise Misconfigured(_refused(error, operation, request)) from error
-            reason = outage(error, operation, _table_of(request), self.host)
+            reason = outage(error, operation, _table_of(request), self._transport.host)
             message = f"{reason}; tried {len(earlier) + 1} times"
             raise StoreUnavailable(message, reason=reason) from error
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from decimal import Decimal
 
-    from lambda_once.dynamodb.items import Values
+    from lambda_once.dynamodb import Values
 
 
 _E = TypeVar("_E")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Self
 
-from lambda_once.dynamodb.items import Item, Values, typed_item
+from lambda_once.dynamodb import Item, Values, typed_item
 from lambda_once.errors import Misconfigured
 
 KEY_LIMITS: Final = (2_048, 1_024)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.dynamodb.items import Item, plain_item
+from lambda_once.dynamodb import Item, plain_item
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused, Stale
 
@@ -49,7 +49,7 @@ def transaction_results(error: Exception, items: Sequence[Mapping[str, Any]]) ->
     with the item if its ``ReturnValuesOnConditionCheckFailure`` is ALL_OLD. Raises *error* if it is not a
     TransactionCanceledException.
     """
-    from lambda_once.dynamodb.errors import CANCELED, code_of, reasons_of
+    from lambda_once.dynamodb import CANCELED, code_of, reasons_of
 
     if code_of(error) != CANCELED:
         raise error

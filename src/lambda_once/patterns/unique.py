@@ -10,8 +10,16 @@ from urllib.parse import quote
 from lambda_once.core.canonical import fingerprint
 from lambda_once.core.fields import without
 from lambda_once.core.keys import MOST_DIGITS, whole_digits
-from lambda_once.dynamodb.items import Item, Values, plain_item, typed, typed_item
-from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
+from lambda_once.dynamodb import (
+    ConditionFailed,
+    Item,
+    Sender,
+    Values,
+    plain_item,
+    typed,
+    typed_item,
+    without_item,
+)
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Duplicate
@@ -65,7 +73,7 @@ class Unique:
         self._identity = _names(identity)
         self._ignore = _names(ignore)
         self._mark = mark
-        self._transport = Sender(client, clock)
+        self._sender = Sender(client, clock)
         self._observer = Observer(self, table, metrics, logger, key=lambda item: key_of(self._key, item))
         if mark is not None and (mark == "" or mark in {*self._key, *self._identity}):
             raise Misconfigured(f"mark={mark!r}: name an attribute that items do not have, or None")
@@ -81,7 +89,7 @@ class Unique:
         """
         request = self.transact_item(item)["Put"]
         try:
-            self._transport.send("put_item", request)
+            self._sender.send("put_item", request)
         except ConditionFailed as failed:
             return self._duplicate(failed.item, request["Item"])
         return Applied(self._known(plain_item(request["Item"])))

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from benchmarks.units import size_of
-from lambda_once.dynamodb.sender import Sender
+from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.documents import Documents
 from lambda_once.testing import FakeClock
@@ -129,6 +129,6 @@ def test_throttling_after_a_lost_answer_is_waited_for_as_long(strict: Ground) ->
 
 def test_with_six_tries_a_slow_partition_is_given_up(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: their pauses add up to three seconds at most, mostly to one."""
-    monkeypatch.setattr(Sender, "is_patient", property(lambda _: False, lambda *_: None))
+    monkeypatch.setattr(Transport, "is_patient", property(lambda _: False, lambda *_: None))
     with pytest.raises(StoreUnavailable):
         written(strict, 150)

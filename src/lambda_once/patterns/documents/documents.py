@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.checks import checked_flag
-from lambda_once.dynamodb.sender import Sender
+from lambda_once.dynamodb import Sender
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.patterns.documents import parts
@@ -98,11 +98,10 @@ class Documents:
             raise Misconfigured(
                 f"keep_deleted is {keep_deleted}: a deletion must outlive every write it races"
             )
-        transport = Sender(client, clock)
-        transport.is_patient = True  # 10 MB are ten seconds of what a partition takes
-        self._clock = transport.clock
+        sender = Sender(client, clock, patient=True)  # 10 MB are ten seconds of what a partition takes
+        self._clock = sender.clock
         self.place = document_place(table, key, sort, prefix, names)
-        self._table = DocumentTable(self.place, transport)
+        self._table = DocumentTable(self.place, sender)
         self._part_bytes = part_bytes
         self._ahead = ahead
         self._keep_deleted = keep_deleted

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.dynamodb.items import Item, Values, plain_item, typed_item
-from lambda_once.dynamodb.retry import MOST_WRITES, TRIES, batch_write, pages
-from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
+from lambda_once.dynamodb import (
+    MOST_WRITES,
+    TRIES,
+    ConditionFailed,
+    Item,
+    Sender,
+    Values,
+    batch_write,
+    pages,
+    plain_item,
+    typed_item,
+    without_item,
+)
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents.parts import (
     ATTRIBUTES,
@@ -202,20 +212,20 @@ class DocumentTable:
     Every method raises `Misconfigured`, and `StoreUnavailable` without a response.
     """
 
-    def __init__(self, place: DocumentPlace, transport: Sender) -> None:
+    def __init__(self, place: DocumentPlace, sender: Sender) -> None:
         self._place = place
-        self._transport = transport
+        self._sender = sender
 
     def head(self, entity_id: DocumentId) -> Head | None:
         key = self._place.at(entity_id, HEAD)
         request = {"TableName": self._place.table.name, "Key": key, "ConsistentRead": True}
-        item = self._transport.send("get_item", request).get("Item")
+        item = self._sender.send("get_item", request).get("Item")
         return None if item is None else head_of(self._place, item)
 
     def put_head(self, entity_id: DocumentId, head: Head, seen: Head | None) -> Head | None:
         """Replace *seen* with *head*, and return the head that is there now; None if there is none."""
         try:
-            self._transport.send("put_item", put_head(self._place, entity_id, head, seen))
+            self._sender.send("put_item", put_head(self._place, entity_id, head, seen))
         except ConditionFailed as refused:
             if refused.item is not None:
                 return head_of(self._place, refused.item)
@@ -254,7 +264,7 @@ class DocumentTable:
         The head is None if the item belongs to no document or its document has no head. It reads one item,
         because a page of a Query would be charged for the parts as well.
         """
-        found = self._transport.send("query", last(self._place, partition, cursor))["Items"]
+        found = self._sender.send("query", last(self._place, partition, cursor))["Items"]
         if not found:
             return None
         entity_id, rest = self._place.within(found[0])
@@ -268,9 +278,9 @@ class DocumentTable:
         return (part for part in found if part is not None)
 
     def _pages(self, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        for page in pages(self._transport.send, "query", request):
+        for page in pages(self._sender.send, "query", request):
             yield from page["Items"]
 
     def _write(self, writes: list[dict[str, Any]]) -> None:
         """Send *writes*, and resend unprocessed ones as long as each response processes some."""
-        batch_write(self._transport.send, self._place.table.name, writes, self._transport.deadline, TRIES)
+        batch_write(self._sender.send, self._place.table.name, writes, self._sender.deadline, TRIES)

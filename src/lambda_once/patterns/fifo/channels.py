@@ -103,7 +103,7 @@ class Channel:
         """
         from botocore.parsers import ResponseParserError
 
-        from lambda_once.dynamodb.errors import Caught, code_of, is_transient, message_of
+        from lambda_once.dynamodb import Caught, code_of, is_transient, message_of
 
         began = deadline.clock.now()
         try:

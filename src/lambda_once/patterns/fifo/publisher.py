@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.checks import checked_flag
 from lambda_once.core.clock import Clock, Deadline, SystemClock
-from lambda_once.dynamodb.client import forget_in_child, low_level
-from lambda_once.dynamodb.retry import TRIES, Tries
-from lambda_once.dynamodb.sender import retry_deadline
+from lambda_once.dynamodb import TRIES, Tries, forget_in_child, low_level, retry_deadline
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.patterns.fifo.channels import LATE, Channel

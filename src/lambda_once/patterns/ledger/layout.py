@@ -23,7 +23,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import epoch_milliseconds
-from lambda_once.dynamodb.items import Item, Values, plain_item
+from lambda_once.dynamodb import Item, Values, plain_item
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.table import PatternTable
 

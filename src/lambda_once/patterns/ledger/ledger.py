@@ -11,9 +11,16 @@ from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.context import CALL_STACK
-from lambda_once.dynamodb.items import Item, Values
-from lambda_once.dynamodb.retry import Tries, Unprocessed, batch_get
-from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
+from lambda_once.dynamodb import (
+    ConditionFailed,
+    Item,
+    Sender,
+    Tries,
+    Unprocessed,
+    Values,
+    batch_get,
+    without_item,
+)
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.patterns.ledger import layout as layouts
@@ -74,7 +81,7 @@ class Ledger:
         self._table = layouts.ledger_table(table, key)
         self._layout = layouts.layout_for(window, buckets)
         self._shards = layouts.shard_count(shards)
-        self._transport = Sender(client, clock)
+        self._sender = Sender(client, clock)
         self._observer = Observer(self, table, metrics, logger)
 
     @observed
@@ -152,7 +159,7 @@ class Ledger:
         """
         digest = id_digest(id)
         seen = self._read(layouts.home(self._table, key, digest, self._shards)).own
-        return digest in ids_at(seen, self._layout, self._transport.clock.now())
+        return digest in ids_at(seen, self._layout, self._sender.clock.now())
 
     def transact_item(
         self,
@@ -172,7 +179,7 @@ class Ledger:
         cancelled with `Conflict`: make a new entry. Raises as `add` does.
         """
         write = self._addition(key, id, amounts, floor, set, expected, expires)
-        now, item = self._transport.clock.now(), self._read(write.key).own
+        now, item = self._sender.clock.now(), self._read(write.key).own
         if write.ids & ids_at(item, self._layout, now):
             item = {}  # it refuses the usual form, as a duplicate
 
@@ -245,15 +252,15 @@ class Ledger:
         self._refuse_shards("change")
         digest = self._digest("change", key, id)
         where = layouts.key_item(self._table, key, None)
-        races, written = Tries(self._transport.deadline, RACES), None
+        races, written = Tries(self._sender.deadline, RACES), None
         while True:
-            began = self._transport.clock.now()
+            began = self._sender.clock.now()
             seen = self._read(where)
             if digest in ids_at(seen.own, self._layout, began):
                 return Applied(written) if id is None and written is not None else Duplicate(seen.values)
             sets = requests.checked_values("change", change(dict(seen.values)), self._table.taken)
             write, written = self._write(where, digest, sets=sets), {**seen.values, **sets}
-            now = self._transport.clock.now()
+            now = self._sender.clock.now()
             try:
                 with self._repeatable(id, write):
                     self._update(write, requests.request_for(write, seen.own, now, unless_written=True))
@@ -321,7 +328,7 @@ class Ledger:
 
     def _sent(self, write: LedgerWrite) -> Applied | Duplicate | Refused:
         """Send *write*, again in another form if the item has another layout or time. Raises `Conflict`."""
-        now, seen = self._transport.clock.now(), Seen({}, {})
+        now, seen = self._sender.clock.now(), Seen({}, {})
         for _ in range(FORMS):
             try:
                 return Applied(self._update(write, requests.request_for(write, seen.own, now)))
@@ -346,7 +353,7 @@ class Ledger:
         results are computed again from the current item, where ids that are present are duplicates.
         """
         for _ in range(MERGES):
-            now = self._transport.clock.now()
+            now = self._sender.clock.now()
             results, write = requests.together(writes, seen, now)
             if write is None:
                 return results
@@ -371,7 +378,7 @@ class Ledger:
     def _update(self, write: LedgerWrite, request: Mapping[str, Any]) -> Values:
         """Send *request*, and return the caller's changed attributes. Raises `ConditionFailed`, `Full`."""
         try:
-            answer = self._transport.send("update_item", {**request, "ReturnValues": "UPDATED_NEW"})
+            answer = self._sender.send("update_item", {**request, "ReturnValues": "UPDATED_NEW"})
         except Misconfigured as error:
             if TOO_LARGE not in str(error.__cause__):
                 raise
@@ -396,7 +403,7 @@ class Ledger:
 
     def _items(self, keys: list[Item]) -> list[Item]:
         """Return the items at *keys* that exist, by consistent reads."""
-        send, deadline = self._transport.send, self._transport.deadline
+        send, deadline = self._sender.send, self._sender.deadline
         if len(keys) == 1:
             request = {"TableName": self._table.name, "Key": keys[0], "ConsistentRead": True}
             answer = send("get_item", request)

@@ -9,7 +9,7 @@ from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
-from lambda_once.dynamodb.items import Item, Values, plain_item, typed, typed_item
+from lambda_once.dynamodb import Item, Values, plain_item, typed, typed_item
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger.layout import (

@@ -17,9 +17,17 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from lambda_once.core.checks import checked_flag
 from lambda_once.core.clock import Clock, epoch_seconds
-from lambda_once.dynamodb.items import Item, Values, plain_item, typed_item
-from lambda_once.dynamodb.retry import TRIES, batch_get
-from lambda_once.dynamodb.sender import ConditionFailed, Sender, without_item
+from lambda_once.dynamodb import (
+    TRIES,
+    ConditionFailed,
+    Item,
+    Sender,
+    Values,
+    batch_get,
+    plain_item,
+    typed_item,
+    without_item,
+)
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.ratchet import requests
@@ -77,7 +85,7 @@ class Ratchet:
         self._indexes = indexes or {}
         self._tombstone_ttl = tombstone_ttl
         self._ahead = ahead
-        self._transport = Sender(client, clock)
+        self._sender = Sender(client, clock)
         self._last_revision = 0
         self._lock = threading.Lock()
         self._observer = Observer(self, table, metrics, logger, key=self._table.key_of)
@@ -119,7 +127,7 @@ class Ratchet:
         self, key: Mapping[str, object], ts: datetime | Stamp | Revision, *, expected: Expected = ANYTHING
     ) -> Applied | Stale:
         """Replace the item at *key* with a tombstone unless the item is newer. Otherwise as `put`."""
-        ttl = epoch_seconds(self._transport.clock.now() + self._tombstone_ttl)
+        ttl = epoch_seconds(self._sender.clock.now() + self._tombstone_ttl)
         revision = self._revision(ts)
         return self._write(requests.tombstone(self._table, key, revision.stamp, expected, ttl), revision)
 
@@ -137,7 +145,7 @@ class Ratchet:
             raise Misconfigured("with ahead=None timestamps are not times: give revision() the token")
         if not isinstance(after, int | Decimal | None):
             raise Misconfigured(f"after is a {type(after).__name__}: give the timestamp of what was read")
-        now = milliseconds(self._transport.clock.now())
+        now = milliseconds(self._sender.clock.now())
         with self._lock:
             self._last_revision = max(int(now), self._last_revision + 1, int(after or 0) + 1)
             return Revision(self, self._last_revision)
@@ -155,7 +163,7 @@ class Ratchet:
         sent, this = revision.sent(write), object()
         sent.open.add(this)
         try:
-            self._transport.send("put_item", request)
+            self._sender.send("put_item", request)
         except ConditionFailed as failed:
             if not failed.unanswered:
                 sent.open.remove(this)
@@ -164,7 +172,7 @@ class Ratchet:
         return Applied({self._table.own[STAMP]: write.stamp})
 
     def _check_ahead(self, stamp: Stamp, where: str) -> None:
-        check_ahead(stamp, self._transport.clock.now(), self._ahead, where=where)
+        check_ahead(stamp, self._sender.clock.now(), self._ahead, where=where)
 
     def _not_written(
         self, write: RatchetWrite, found: Mapping[str, Mapping[str, Any]], sent: InFlight
@@ -197,7 +205,7 @@ class Ratchet:
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
         """Return the item with its timestamp; None if there is no item or only a tombstone."""
         request = {"TableName": self._table.name, "Key": self._table.key_item(key)}
-        answer = self._transport.send(
+        answer = self._sender.send(
             "get_item", {**request, "ConsistentRead": checked_flag("consistent", consistent)}
         )
         return self._live(answer.get("Item"))
@@ -209,7 +217,7 @@ class Ratchet:
         checked_flag("consistent", consistent)
         wanted = [self._table.just_key(key) for key in keys]
         keys = {tuple(key.values()): typed_item(key) for key in wanted}.values()
-        send, deadline = self._transport.send, self._transport.deadline
+        send, deadline = self._sender.send, self._sender.deadline
         items = batch_get(send, self._table.name, keys, deadline, TRIES, ConsistentRead=consistent)
         keyed = ((self._table.key_of(plain_item(item)), item) for item in items)
         found = {tuple(key.values()): self._live(item) for key, item in keyed}
@@ -254,7 +262,7 @@ class Ratchet:
         items: list[Item] = []
         while len(items) < limit:  # DynamoDB counts rows before it leaves out tombstones
             after = {} if start is None else {"ExclusiveStartKey": start}
-            answer = self._transport.send("query", {**request, **after, "Limit": limit})
+            answer = self._sender.send("query", {**request, **after, "Limit": limit})
             items += answer["Items"]
             start = answer.get("LastEvaluatedKey")
             if start is None:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import digest
-from lambda_once.dynamodb.items import Item, Values, plain_item, typed, typed_item
+from lambda_once.dynamodb import Item, Values, plain_item, typed, typed_item
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.table import PatternTable, own_names
 

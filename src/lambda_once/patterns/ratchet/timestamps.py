@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import stamp
-from lambda_once.dynamodb.items import plain_item, typed_item
+from lambda_once.dynamodb import plain_item, typed_item
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.results import TooFarAhead
 
