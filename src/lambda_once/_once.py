@@ -216,7 +216,7 @@ class Once:
         """
         Make a handler of HTTP requests take effect once per request, and replay its response.
 
-        For API Gateway (v1, v2), Function URLs, load balancers and VPC Lattice. The key is the header
+        For API Gateway (v1, v2), Function URLs and load balancers. The key is the header
         ``Idempotency-Key``, scoped to method, path and caller.
 
         * ``without_key``: for a request without that header, "hash" it, "reject" it or "run" it unprotected.

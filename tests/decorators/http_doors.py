@@ -10,7 +10,6 @@ from aws_lambda_powertools.event_handler import (
     ALBResolver,
     APIGatewayHttpResolver,
     APIGatewayRestResolver,
-    VPCLatticeResolver,
 )
 
 from tests.decorators.rig import Rig
@@ -47,16 +46,9 @@ def handled_async(rig: Rig, options: Any, ran: list[int] | None = None) -> Ask:
 
 
 def _resolver(event: Json) -> Any:
-    if "raw_path" in event:
-        return VPCLatticeResolver()
     if "elb" in event["requestContext"]:
         return ALBResolver()
     return APIGatewayRestResolver() if "resource" in event else APIGatewayHttpResolver()
-
-
-def _as_powertools_reads_it(event: Json) -> Json:
-    """Powertools 3.29 takes the query for a part of Lattice's path."""
-    return {**event, "raw_path": event["raw_path"].partition("?")[0]} if "raw_path" in event else event
 
 
 def routed(rig: Rig, options: Any, ran: list[int] | None = None) -> Ask:
@@ -70,7 +62,7 @@ def routed(rig: Rig, options: Any, ran: list[int] | None = None) -> Ask:
             _note(ran)
             return {}
 
-        return app.resolve(_as_powertools_reads_it(event), rig.context())
+        return app.resolve(event, rig.context())
 
     return ask
 
@@ -86,6 +78,6 @@ def routed_async(rig: Rig, options: Any, ran: list[int] | None = None) -> Ask:
             _note(ran)
             return {}
 
-        return asyncio.run(app.resolve_async(_as_powertools_reads_it(event), rig.context()))
+        return asyncio.run(app.resolve_async(event, rig.context()))
 
     return ask

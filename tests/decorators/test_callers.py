@@ -17,14 +17,13 @@ from lambda_once.core.lifecycle import Presented, State
 from lambda_once.core.results import Inline
 from tests.decorators.http_doors import handled, routed
 from tests.decorators.rig import Rig, in_memory
-from tests.sources.samples import AUTHORIZERS, Json, alb, http, lattice, lattice_v2, rest
+from tests.sources.samples import AUTHORIZERS, Json, alb, http, rest
 from tests.sources.test_caller import (
     ALICE,
     ARN,
     BOB,
     URL,
     basic,
-    by_lattice,
     jwt,
     oidc,
     rest_by,
@@ -647,7 +646,6 @@ def test_caller_verifies_the_user_of_a_load_balancer(rig: Rig) -> None:
         (sent(f"Bearer {jwt(ALICE)}"), {}, True),
         (http(authorizer={"jwt": {"claims": ALICE}}), {}, True),
         (rest_by({"principalId": "cust_7"}), {}, True),
-        (by_lattice(f"Principal={ARN}; Type=AWS_IAM"), {}, True),
         (with_certificate(sent("Bearer a")), {}, True),
         (http(), {"caller": "cookies.session", "cookies": ["session=a"]}, True),
         (http(), {}, False),
@@ -839,38 +837,7 @@ def test_other_caller_names_the_token_and_no_credential(rig: Rig) -> None:
     assert "bob" not in repr(error)
 
 
-# ------------------------------------------------------------------ VPC Lattice, authorizers
-
-
-@pytest.mark.parametrize(
-    ("event", "other"),
-    [
-        (lattice(headers={KEY: "k"}), lattice(headers={KEY: "k2"})),
-        (lattice_v2(headers={KEY: ["k"]}), lattice_v2(headers={KEY: ["k2"]})),
-        (
-            lattice_v2(headers={KEY: ["k"]}, type="AWS_IAM", principal="arn:a"),
-            lattice_v2(headers={KEY: ["k"]}, type="AWS_IAM", principal="arn:b"),
-        ),
-    ],
-    ids=["v1", "v2", "v2 by principal"],
-)
-def test_vpc_lattice_is_answered_once(rig: Rig, event: Json, other: Json) -> None:
-    """What differs between two tries of one request does not count; the answer is marked as it wants it."""
-    runs: list[int] = []
-
-    @rig.once.api_gateway
-    def handler(_event: Json) -> Json:
-        runs.append(1)
-        return {"statusCode": 200, "headers": {"content-type": "text/plain"}, "body": str(len(runs))}
-
-    again = json.loads(json.dumps(event))
-    again["headers"]["x-forwarded-for"] = "10.0.0.8"
-    if "requestContext" in again:
-        again["requestContext"]["timeEpoch"] = "1795169599000000"
-    handler(event, rig.context("one"))
-    second = handler(again, rig.context("two"))
-    assert second["headers"] == {"content-type": "text/plain", "Idempotent-Replayed": "true"}
-    assert handler(other, rig.context("three"))["body"] == "2"
+# ------------------------------------------------------------------ authorizers
 
 
 @in_memory

@@ -10,7 +10,7 @@ import pytest
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 
 from tests.decorators.rig import Rig, in_memory
-from tests.sources.samples import Json, alb, http, lattice, lattice_v2, rest
+from tests.sources.samples import Json, alb, http, rest
 
 pytestmark = in_memory
 Told = Callable[[], list[str]]
@@ -53,8 +53,6 @@ KEYED: list[tuple[str, Json, str]] = [
     ("Function URL", http(headers={KEY: "k"}, domain=URL, routeKey="$default"), "$default"),
     ("load balancer", alb(idempotency_key="k"), "(any path)"),
     ("load balancer, several", alb(multi=True, idempotency_key="k"), "(any path)"),
-    ("VPC Lattice", lattice(headers={KEY: "k"}), "(any path)"),
-    ("VPC Lattice 2", lattice_v2(headers={KEY: ["k"]}), "(any path)"),
     ("malformed", http(headers={KEY: "k" * 300}), "/orders/{id}/pay"),
 ]
 

@@ -25,7 +25,7 @@ from lambda_once.sources.http import MOST_PATHS
 from lambda_once.stores.contract import Unanswered, WriteAnswer
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.kit.frail import FrailStore
-from tests.sources.samples import Json, alb, http, lattice, rest
+from tests.sources.samples import Json, alb, http, rest
 from tests.sources.test_caller import ALICE, URL, jwt, rest_by, sent, with_certificate
 
 SECRET = "s3cret"
@@ -402,7 +402,6 @@ PLACES: list[tuple[Json, str]] = [
     (rest() | {"path": "/" + "x" * 10_000} | PROXY, "POST /" + "x" * 63),
     (alb() | {"path": "/c", "httpMethod": "PUT"}, "PUT /c"),
     (alb(multi=True) | {"path": "/d"}, "POST /d"),
-    (lattice() | {"raw_path": "/e?code=1"}, "POST /e"),
 ]
 
 

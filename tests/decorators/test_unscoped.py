@@ -16,9 +16,7 @@ from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import Json, alb, http, rest
 from tests.sources.test_caller import (
     ALICE,
-    ARN,
     basic,
-    by_lattice,
     jwt,
     oidc,
     rest_by,
@@ -67,7 +65,6 @@ SOMEBODY: list[tuple[str, Json]] = [
     ("API key id", keyed(rest_by(apiKeyId="app"))),
     ("certificate", keyed(with_certificate(http()))),
     ("cookies", http(cookies=["session=a"])),
-    ("VPC Lattice", keyed(by_lattice(f"Principal={ARN}; Type=AWS_IAM"))),
     ("load balancer's user", keyed(alb(x_amzn_oidc_data=oidc()))),
 ]
 

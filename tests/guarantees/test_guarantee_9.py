@@ -24,7 +24,7 @@ from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, api_event, lambda_context
 from tests.kit import tables
 from tests.sources.samples import alb, http, rest
-from tests.sources.test_caller import ALICE, by_lattice, jwt, oidc
+from tests.sources.test_caller import ALICE, jwt, oidc
 
 Json = dict[str, Any]
 Ask = Callable[..., Any]
@@ -181,19 +181,6 @@ def _unnamed(store: Any) -> None:
         assert ["secret" in body for _, body in answers] == [True, False, False]
 
 
-def _lattice(store: Any) -> None:
-    """Two principals of VPC Lattice, event structure 1."""
-    till = Till(store)
-    alice, bob = (
-        by_lattice(f"Principal=arn:aws:iam::1:role/{who}; Type=AWS_IAM") for who in ("alice", "bob")
-    )
-    assert [till.ask(each) for each in (alice, alice, bob)] == [
-        (200, "secret 1"),
-        (200, "secret 1"),
-        (200, "secret 2"),
-    ]
-
-
 def _keys(store: Any) -> None:
     """Two applications whose API keys API Gateway has checked; the first has rotated its key."""
     till = Till(store)
@@ -257,7 +244,6 @@ SCENARIOS = [
     _declared,
     _balanced,
     _unnamed,
-    _lattice,
     _keys,
     _one_time,
     _cookies,
@@ -368,7 +354,7 @@ def test_twin_that_compares_no_credential(
         scenario(MemoryStore())
 
 
-@pytest.mark.parametrize("scenario", [_hashed, _verified, _lattice, _keys])
+@pytest.mark.parametrize("scenario", [_hashed, _verified, _keys])
 def test_twin_whose_token_has_no_caller(
     monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
 ) -> None:

@@ -234,45 +234,6 @@ def alb(body: str = '{"orderId": 5}', *, multi: bool = False, **headers: str) ->
     }
 
 
-LATTICE = "arn:aws:vpc-lattice:eu-central-1:123456789012"
-
-
-def lattice(body: str = '{"orderId": 5}', headers: dict[str, str] | None = None, **changes: object) -> Json:
-    """A request through VPC Lattice, event structure version 1."""
-    return {
-        "raw_path": "/orders/5/pay?a=1&a=2",
-        "method": "POST",
-        "headers": {"content-type": "application/json", "x-forwarded-for": "10.0.0.7", **(headers or {})},
-        "query_string_parameters": {"a": "2"},
-        "body": body,
-        "is_base64_encoded": False,
-        **changes,
-    }
-
-
-def lattice_v2(
-    body: str = '{"orderId": 5}', headers: dict[str, list[str]] | None = None, **identity: object
-) -> Json:
-    """A request through VPC Lattice, event structure version 2."""
-    return {
-        "version": "2.0",
-        "path": "/orders/5/pay",
-        "method": "POST",
-        "headers": {"content-type": ["application/json"], "x-forwarded-for": ["10.0.0.7"], **(headers or {})},
-        "queryStringParameters": {"a": ["1", "2"]},
-        "body": body,
-        "isBase64Encoded": False,
-        "requestContext": {
-            "serviceNetworkArn": f"{LATTICE}:servicenetwork/sn-0bf3f2882e9cc805a",
-            "serviceArn": f"{LATTICE}:service/svc-0a40eebed65f8d69c",
-            "targetGroupArn": f"{LATTICE}:targetgroup/tg-6d0ecf831eec9f09",
-            "identity": {"sourceVpcArn": "arn:aws:ec2:eu-central-1:123456789012:vpc/vpc-1", **identity},
-            "region": "eu-central-1",
-            "timeEpoch": "1795169520000000",
-        },
-    }
-
-
 def base64_of(raw: bytes) -> str:
     """*raw* as gateways send binary bodies."""
     return base64.b64encode(raw).decode()

@@ -13,7 +13,7 @@ from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.caller import LONGEST_JWT, NO_CALLER, Caller, Origin, caller_of, cookies_of, given
 from lambda_once.sources.http import request_of
-from tests.sources.samples import Json, alb, base64_of, http, lattice, lattice_v2, rest
+from tests.sources.samples import Json, alb, base64_of, http, rest
 
 ARN = "arn:aws:sts::123456789012:assumed-role/shop/session"
 URL = "abc123.lambda-url.eu-central-1.on.aws"
@@ -60,11 +60,6 @@ def rest_by(
 BEARER = {"authorization": f"Bearer {jwt(ALICE)}"}
 
 
-def by_lattice(identity: str) -> Json:
-    """A request through VPC Lattice, event structure 1, whose caller Lattice has identified."""
-    return lattice(headers={"x-amzn-lattice-identity": identity})
-
-
 JWT, IAM, LAMBDA = Origin.JWT_AUTHORIZER, Origin.IAM, Origin.LAMBDA_AUTHORIZER
 CERTIFICATE, CLAIMS = Origin.CERTIFICATE, Origin.CLAIMS
 HTTP_CERTIFICATE = {"clientCert": {"issuerDN": "CN=ca", "subjectDN": "CN=shop", "serialNumber": "1"}}
@@ -88,14 +83,6 @@ VERIFIED: list[tuple[str, Json, list[Origin]]] = [
     ("REST API, Cognito", rest_by({"claims": ALICE}), [JWT]),
     ("REST API, IAM", rest_by(userArn=ARN), [IAM]),
     ("REST API, identity pool", rest_by(cognitoIdentityId="eu-central-1:c"), [IAM]),
-    ("VPC Lattice 2, IAM", lattice_v2(type="AWS_IAM", principal=ARN, sessionName="s"), [IAM]),
-    ("VPC Lattice 1, IAM", by_lattice(f"Principal={ARN}; SessionName=s; Type=AWS_IAM"), [IAM]),
-    ("VPC Lattice 1, no type", by_lattice(f"PrincipalOrgID=o;Principal={ARN}"), [IAM]),
-    (
-        "VPC Lattice 1, an escaped semicolon",
-        by_lattice(rf"X509Subject/CN=a\; Principal=arn:b; Principal={ARN}"),
-        [IAM],
-    ),
     (
         "REST API, IAM and an API key",
         rest_by(userArn=ARN, apiKeyId="k1"),
@@ -298,22 +285,6 @@ def test_other_authorizers_are_no_lambda_authorizer(authorizer: object) -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        lattice(),
-        by_lattice(f"Principal={ARN}; Type=NONE"),
-        by_lattice(f"Principal={ARN}; Type="),
-        by_lattice(f"Principal={ARN}; Type=AWS_IAM; Type=NONE"),
-        by_lattice(f"Principal={ARN}; Principal={ARN}"),
-        by_lattice(f"X509Subject/CN=a; Principal=arn:evil; Principal={ARN}; Type=AWS_IAM"),
-        by_lattice("Principal=; PrincipalOrgID=o; Type=AWS_IAM"),
-        by_lattice("Principal=alice; Type=AWS_IAM"),
-        by_lattice(f"principal={ARN}; Type=AWS_IAM"),
-        lattice_v2(headers={"x-amzn-lattice-identity": [f"Principal={ARN}; Type=AWS_IAM"]}),
-        alb(x_amzn_lattice_identity=f"Principal={ARN}; Type=AWS_IAM"),
-        rest(headers={"x-amzn-lattice-identity": [f"Principal={ARN}; Type=AWS_IAM"]}),
-        lattice_v2(),
-        lattice_v2(type="NONE", principal=ARN),
-        lattice_v2(principal=ARN),
-        lattice_v2(type="AWS_IAM", principal=""),
         rest(headers={"x-amzn-oidc-identity": ["forged"]}),
         rest(headers={"x-amzn-oidc-data": [jwt(ALICE)]}),
         rest(headers={"x-amzn-mtls-clientcert-subject": ["CN=forged"]}),
@@ -526,7 +497,6 @@ def test_an_api_key_is_compared_and_names_an_application() -> None:
         rest(headers={"Authorization": ["Bearer a", "Basic a"]}),
         sent("Bearer a, Bearer b"),
         sent("Bearer a,b"),
-        lattice_v2(headers={"authorization": ["Bearer a", "Bearer b"]}),
         http(headers={"authorization": "Bearer a,Bearer b"}, authorizer={"jwt": {"claims": ALICE}}),
     ],
 )
@@ -545,8 +515,6 @@ def test_two_credentials_are_refused(event: Json) -> None:
         rest(headers={"Authorization": ["Bearer a"], "AUTHORIZATION": ["Bearer a"]}),
         sent("Bearer a, Bearer a"),
         sent("  BEARER   a "),
-        lattice(headers={"Authorization": "Bearer a"}),
-        lattice_v2(headers={"Authorization": ["Bearer a"]}),
         alb(Authorization="Bearer a"),
     ],
 )
@@ -592,7 +560,7 @@ COOKIES: list[tuple[str, Json]] = [
     ("payload 1.0", rest(headers={"Cookie": ["session=abc; theme=dark"]})),
     ("load balancer", alb(cookie="theme=dark;session=abc")),
     ("two headers", rest(headers={"Cookie": ["session=abc", "theme=dark"]})),
-    ("VPC Lattice 2", lattice_v2(headers={"cookie": ["theme=dark; session=abc; AWSALB=x; AWSALBTG=y"]})),
+    ("load balancer, its own", alb(cookie="theme=dark; session=abc; AWSALB=x; AWSALBTG=y")),
 ]
 
 

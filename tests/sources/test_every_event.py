@@ -45,7 +45,6 @@ from lambda_once.testing import (
     kafka_event,
     kinesis_event,
     lambda_context,
-    lattice_event,
     pipes_event,
     rabbitmq_event,
     rest_api_event,
@@ -84,7 +83,6 @@ EVENTS: dict[str, Any] = {
     "function url": function_url_event("POST", "/orders", ORDER, HEADERS),
     "alb": alb_event("POST", "/orders", ORDER, HEADERS),
     "alb, multi-value": alb_event("POST", "/orders", ORDER, HEADERS, multi_value=True),
-    "lattice": lattice_event("POST", "/orders", ORDER, HEADERS, principal="arn:aws:iam::1:role/shop"),
 }
 
 _OF_SQS = r"messageAttributes\.\w+\.(dataType|stringValue)"
@@ -98,10 +96,10 @@ COUNTS: dict[Source, str] = {
     Source.S3: _S3,
     Source.EVENTBRIDGE: _EVENTBRIDGE,
     Source.HTTP: (
-        r"httpMethod|method|requestContext\.http\.method|path|rawPath|raw_path|rawQueryString|body(\..*)?"
-        r"|multiValueQueryStringParameters\..*|is_?[bB]ase64_?[eE]ncoded|headers\.idempotency-key(\.0)?"
+        r"httpMethod|requestContext\.http\.method|path|rawPath|rawQueryString|body(\..*)?"
+        r"|multiValueQueryStringParameters\..*|isBase64Encoded|headers\.idempotency-key(\.0)?"
         r"|multiValueHeaders\.[iI]dempotency-[kK]ey\.0"
-        r"|requestContext\.(authorizer\.principalId|identity\.(type|principal|apiKeyId))"
+        r"|requestContext\.(authorizer\.principalId|identity\.apiKeyId)"
     ),
     Source.KINESIS: _FIELD + r"(eventSource|eventID|eventSourceARN|(kinesis\.)?data)",
     Source.DYNAMODB: _FIELD

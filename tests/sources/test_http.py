@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-import json
 import re
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import jmespath
 import pytest
-from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLatticeEventV2
 
 from lambda_once.core.canonical import fingerprint
 from lambda_once.core.unit import NOTHING, MalformedRequest
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.headers import Headers, header_key
+from lambda_once.sources.headers import Headers
 from lambda_once.sources.http import HttpRequest, Kind, kind_of, method_of, request_of
 from tests.sources import samples
 from tests.sources.samples import Json, request_unit
@@ -28,19 +25,12 @@ EVENTS: dict[Kind, Json] = {
     Kind.FUNCTION_URL: samples.http(domain=URL),
     Kind.ALB: samples.alb(),
     Kind.ALB_MULTI: samples.alb(multi=True),
-    Kind.LATTICE: samples.lattice(),
-    Kind.LATTICE_V2: samples.lattice_v2(),
 }
 
 
 def _hashed(event: Json) -> object:
     found = request_unit(event, "r-1")
     return found.scope, found.content(found.payload)
-
-
-def test_a_context_that_is_no_object_tells_nothing() -> None:
-    """VPC Lattice's first structure has none, so what is there is the sender's."""
-    assert kind_of({**EVENTS[Kind.LATTICE], "requestContext": "r-1"}) is Kind.LATTICE
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -110,10 +100,6 @@ def test_a_request_without_path_has_an_empty_one() -> None:
         (samples.http(rawQueryString="a=1%2C2", queryStringParameters={"a": "1,2"}), {"a": ["1,2"]}),
         (samples.alb(), {"a": ["1"]}),
         (samples.alb(multi=True), {"a": ["1"]}),
-        (samples.lattice(), {"a": ["1", "2"]}),
-        (samples.lattice(raw_path="/orders", query_string_parameters={"a": "2"}), {"a": ["2"]}),
-        (samples.lattice(raw_path="/orders", query_string_parameters=None), {}),
-        (samples.lattice_v2(), {"a": ["1", "2"]}),
     ],
 )
 def test_every_value_of_the_query_is_kept(event: Json, query: object) -> None:
@@ -163,44 +149,14 @@ def test_a_body_that_cannot_be_decoded_is_refused(body: str, encoded: object, wh
     assert body not in str(raised.value)
 
 
-@pytest.mark.parametrize("event", [samples.http, samples.lattice])
-def test_bytes_of_a_query_that_are_no_text_are_kept(event: Any) -> None:
+def test_bytes_of_a_query_that_are_no_text_are_kept() -> None:
     """%ff and %fe are two values, so two pieces of work; U+FFFD is a third."""
 
     def hashed(query: str) -> object:
-        sent = event(raw_path=f"/orders?{query}") if event is samples.lattice else event(rawQueryString=query)
-        unit = request_unit(sent)
+        unit = request_unit(samples.http(rawQueryString=query))
         return fingerprint(unit.content(unit.payload))
 
     assert len({hashed(f"id={each}") for each in ("%ff", "%fe", "%EF%BF%BD", "%ED%B3%BF")}) == 4
-
-
-def test_bodies_of_lattice_are_decoded() -> None:
-    """Version 1 spells it is_base64_encoded."""
-    event = samples.lattice(samples.base64_of(b'{"orderId": 5}'), is_base64_encoded=True)
-    assert request_of(event).body == {"orderId": 5}
-
-
-def test_every_value_of_a_header_of_lattice_is_read() -> None:
-    """Version 2 has a list for each header: its texts are the values, not the list's own text."""
-    headers = request_of(samples.lattice_v2(headers={"Idempotency-Key": ["k"], "x-a": ["1", "2"]})).headers
-    assert headers["idempotency-key"] == ("k",)
-    assert headers["x-a"] == ("1", "2")
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "callers"),
-    [("vpc-lattice-order", Kind.LATTICE, 0), ("vpc-lattice-v2-order", Kind.LATTICE_V2, 1)],
-)
-def test_the_recorded_requests_of_lattice_are_read(name: str, kind: Kind, callers: int) -> None:
-    """As the files of events/ have them, and as Powertools' own data classes read them."""
-    event = json.loads((ROOT / "events" / f"{name}.json").read_text())
-    request = request_of(event)
-    theirs = {Kind.LATTICE: VPCLatticeEvent, Kind.LATTICE_V2: VPCLatticeEventV2}[kind](event)
-    assert request.kind is kind
-    assert (request.method, request.path, request.body) == (theirs.method, theirs.path, theirs.json_body)
-    assert header_key(request.headers) == "8e03978e-40d5-43dd-bc93-6894a57f9324"
-    assert len(request_unit(event, "r-1").scope[2:]) == callers
 
 
 def test_the_caller_is_part_of_the_scope() -> None:
@@ -218,7 +174,6 @@ def test_the_caller_is_part_of_the_scope() -> None:
         samples.http(headers={"x-tenant": "acme"}),
         samples.alb(x_tenant="acme"),
         samples.alb(multi=True, x_tenant="acme"),
-        samples.lattice(headers={"x-tenant": "acme"}),
     ],
 )
 def test_headers_are_selected_in_any_case(event: Json, name: str) -> None:

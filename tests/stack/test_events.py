@@ -90,8 +90,6 @@ def test_there_is_a_file_for_every_source() -> None:
         "sqs-s3-notification",
         "sqs-sns-envelope",
         "stream-contracts",
-        "vpc-lattice-order",
-        "vpc-lattice-v2-order",
         "watchdog",
     }
     assert wanted <= set(FILES)

@@ -10,7 +10,6 @@ from aws_lambda_powertools.utilities.data_classes import (
     APIGatewayProxyEvent,
     LambdaFunctionUrlEvent,
     S3Event,
-    VPCLatticeEventV2,
 )
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQEvent
 from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMQEvent
@@ -27,7 +26,6 @@ from lambda_once.testing import (
     kafka_event,
     kinesis_event,
     lambda_context,
-    lattice_event,
     rabbitmq_event,
     rest_api_event,
     s3_event,
@@ -43,7 +41,6 @@ REQUESTS: list[tuple[Any, Kind]] = [
     (lambda **more: function_url_event("post", "/orders", **more), Kind.FUNCTION_URL),
     (lambda **more: alb_event("post", "/orders", **more), Kind.ALB),
     (lambda **more: alb_event("post", "/orders", multi_value=True, **more), Kind.ALB_MULTI),
-    (lambda **more: lattice_event("post", "/orders", **more), Kind.LATTICE_V2),
 ]
 
 
@@ -84,7 +81,6 @@ def test_a_request_is_of_its_kind(build: Any, kind: Kind) -> None:
         ("alb-order-multi-value", alb_event(multi_value=True)),
         ("function-url-order", function_url_event()),
         ("kinesis-orders", kinesis_event("a", "b", "c")),
-        ("vpc-lattice-v2-order", lattice_event(principal="arn:aws:sts::1:assumed-role/checkout/checkout-1")),
     ],
 )
 def test_events_have_the_names_of_those_that_were_captured(name: str, event: Any) -> None:
@@ -118,11 +114,6 @@ def test_powertools_reads_them() -> None:
     assert rest.resolved_query_string_parameters == {"dry": ["yes"]}
     assert ALBEvent(alb_event(body=BODY)).json_body == BODY
     assert LambdaFunctionUrlEvent(function_url_event(body=BODY)).json_body == BODY
-    lattice = VPCLatticeEventV2(lattice_event(body=BODY, principal="arn:aws:iam::1:role/till"))
-    assert (lattice.json_body, lattice.request_context.identity.principal) == (
-        BODY,
-        "arn:aws:iam::1:role/till",
-    )
     (record,) = S3Event(s3_event("orders/a b+c.pdf", bucket="documents")).records
     assert (record.s3.bucket.name, record.s3.get_object.key) == ("documents", "orders/a+b%2Bc.pdf")
 

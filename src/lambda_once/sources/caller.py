@@ -220,7 +220,7 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
     authorizer = context_of(context) if _member(context, "authorizer") else None
     if authorizer is not None and authorizer.principal is not None:
         return _of_authorizer(authorizer, beside, authorization or (None if key_id else _api_key(headers)))
-    verified = _verified(context) or _of_lattice(event, headers)
+    verified = _verified(context)
     if verified is not None:
         return _caller([*beside, verified], [*beside, verified], None)
     user = _of_load_balancer(context, headers)
@@ -295,10 +295,6 @@ _IAM: Final = (
     ("identity", "userArn"),
 )
 _VERIFIED: Final = (*_JWT, *_IAM)
-_LATTICE_IAM: Final = "AWS_IAM"
-"""The one type of identity whose principal VPC Lattice has verified."""
-_SEMICOLON: Final = r"(?<!\\);"
-"""Lattice escapes those in a value by a backslash."""
 
 
 def _verified(context: object) -> Name | None:
@@ -313,32 +309,7 @@ def _verified(context: object) -> Name | None:
     for principal in found[len(_JWT) :]:
         if isinstance(principal, str) and principal:
             return Name(Origin.IAM, (principal,))
-    identity = _member(context, "identity")
-    principal = _member(identity, "principal")
-    if _member(identity, "type") == _LATTICE_IAM and isinstance(principal, str) and principal:
-        return Name(Origin.IAM, (principal,))
     return None
-
-
-def _of_lattice(event: Mapping[str, object], headers: Values) -> Name | None:
-    """
-    Return the principal that VPC Lattice verified for event structure 1, which has it in a header.
-
-    Lattice strips a client's own (user guide, "HTTP targets": caller identity headers). The fields of a
-    certificate are in it, too: a second Principal may be a part of one of these, and neither counts.
-    """
-    if "raw_path" not in event:
-        return None
-    fields = [
-        (name.strip(), content.strip())
-        for header in headers.get("x-amzn-lattice-identity", ())
-        for name, _, content in (part.partition("=") for part in re.split(_SEMICOLON, header))
-    ]
-    principals = [content for name, content in fields if name == "Principal"]
-    types = {content for name, content in fields if name == "Type"}
-    if len(principals) != 1 or not principals[0].startswith("arn:") or types - {_LATTICE_IAM}:
-        return None
-    return Name(Origin.IAM, (principals[0],))
 
 
 def _api_key_id(context: object) -> list[Name]:

@@ -114,8 +114,7 @@ def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
     Return every value of every header of *event*, an HTTP request, by lower-case name.
 
     `multiValueHeaders` (v1, load balancers) has all of them and takes precedence; `headers` has the last one
-    only, or in v2 all joined by commas, like one value with commas. In VPC Lattice v2, `headers` has lists.
-    Names that differ in case are one header.
+    only, or in v2 all joined by commas, like one value with commas. Names that differ in case are one header.
     """
     multi, single = event.get("multiValueHeaders"), event.get("headers")
     values: dict[str, tuple[str, ...]] = {}
@@ -126,8 +125,7 @@ def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
     for name, value in single.items() if isinstance(single, Mapping) else ():
         lower = str(name).lower()
         if lower not in known and value is not None:
-            several = value if isinstance(value, list) else [value]
-            values[lower] = (*values.get(lower, ()), *map(str, several))
+            values[lower] = (*values.get(lower, ()), str(value))
     return values
 
 

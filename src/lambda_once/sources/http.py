@@ -1,5 +1,5 @@
 """
-`once.api_gateway`: what happens to a request of API Gateway, VPC Lattice, a Function URL or a load balancer.
+`once.api_gateway`: what happens to a request of API Gateway, a Function URL or a load balancer.
 
 The event is the unit, its scope method, path and caller. The key and all other headers are read by `headers`,
 the caller by `caller` (which names join the token, and what a duplicate must present again), errors become
@@ -7,7 +7,7 @@ the documents of `problems`. A duplicate is answered before any check that the h
 response goes only to the caller that it was made for. `once.route` (integrations/event_handler.py) identifies
 its requests by `HttpIdentifier`, too.
 
-What we're not happy with: seven kinds of event, told apart by their fields, and three forms of response.
+What we're not happy with: five kinds of event, told apart by their fields, and three forms of response.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API
 from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, cookies_of, given
-from lambda_once.sources.envelopes import MAPPINGS, TooDeep, at, parse, parse_bytes, text_at
+from lambda_once.sources.envelopes import TooDeep, at, parse, parse_bytes, text_at
 from lambda_once.sources.headers import (
     HEADER_FIELDS,
     envelope_of,
@@ -71,8 +71,6 @@ class Kind(Enum):
     FUNCTION_URL = "Function URL"
     ALB = "load balancer"
     ALB_MULTI = "load balancer with multi-value headers"
-    LATTICE = "VPC Lattice, event structure 1"
-    LATTICE_V2 = "VPC Lattice, event structure 2"
 
     @property
     def shorthand(self) -> bool:
@@ -100,14 +98,9 @@ def kind_of(event: object) -> Kind:
     if source is not Source.HTTP:
         raise misplaced("once.api_gateway", source, event)
     fields: Any = event
-    context: Any = fields.get("requestContext")
-    context = context if isinstance(context, MAPPINGS) else {}
+    context = fields["requestContext"]
     if context.get("elb") is not None:
         return Kind.ALB if fields.get("multiValueHeaders") is None else Kind.ALB_MULTI
-    if fields.get("raw_path") is not None:
-        return Kind.LATTICE
-    if context.get("serviceArn") is not None:
-        return Kind.LATTICE_V2
     if context.get("http") is not None:
         return Kind.FUNCTION_URL if ".lambda-url." in str(context.get("domainName")) else Kind.HTTP
     return Kind.REST
@@ -115,7 +108,7 @@ def kind_of(event: object) -> Kind:
 
 def method_of(event: Mapping[str, Any]) -> str:
     """Return the method of *event*, an HTTP request, in upper case."""
-    found = event.get("httpMethod") or at(event, "requestContext", "http", "method") or event.get("method")
+    found = event.get("httpMethod") or at(event, "requestContext", "http", "method")
     return str(found or "").upper()
 
 
@@ -129,11 +122,9 @@ def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str |
     method = method_of(event) if method is None else method
     # Not requestContext.path of v1: whether it begins with the stage depends on the endpoint, and a client
     # that retries through the custom domain means the same work.
-    found = event.get("rawPath") or event.get("path") or event.get("raw_path")
-    path, query = found if isinstance(found, str) else "", ""
-    if kind in (Kind.LATTICE, Kind.LATTICE_V2):
-        path, _, query = path.partition("?")
-    values, body = _query(event, query), _body(event)
+    found = event.get("rawPath") or event.get("path")
+    path = found if isinstance(found, str) else ""
+    values, body = _query(event), _body(event)
     return HttpRequest(kind, method, path, header_values(event), values, body)
 
 
@@ -155,7 +146,7 @@ def unit_of(
     Return *event*, read as *request* of *caller*, as a unit, whose Idempotency-Key is *key*.
 
     Query and body are hashed; method, path and the caller, if one is named, are its scope. *request_id* is
-    Lambda's, for load balancers and VPC Lattice, which give a request none. *envelope*: see `envelope_of`.
+    Lambda's, for load balancers, which give a request none. *envelope*: see `envelope_of`.
     """
     delivery = None if key is not None else text_at(event, "requestContext", "requestId") or request_id
     return Unit(
@@ -174,13 +165,9 @@ def _content(query: Mapping[str, list[str]], body: object) -> object:
     return {"query": query, "body": body}
 
 
-def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]:
-    """
-    Return every value of every parameter: v2 joins them by commas, so there the raw string is read.
-
-    VPC Lattice's is a part of its path, and *of_path*.
-    """
-    raw = of_path or event.get("rawQueryString")
+def _query(event: Mapping[str, object]) -> Mapping[str, list[str]]:
+    """Return every value of every parameter: v2 joins them by commas, so there the raw string is read."""
+    raw = event.get("rawQueryString")
     if isinstance(raw, str):
         found: dict[str, list[str]] = {}
         if not raw:
@@ -189,13 +176,8 @@ def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]
         for name, value in parse_qsl(raw, keep_blank_values=True, errors="surrogateescape"):
             found.setdefault(name, []).append(value)
         return found
-    single = event.get("queryStringParameters") or event.get("query_string_parameters")
-    multi = event.get("multiValueQueryStringParameters")
-    merged = {
-        name: [str(each) for each in (value if isinstance(value, list) else [value])]
-        for name, value in items_of(single)
-    }
-    return merged | {
+    single, multi = event.get("queryStringParameters"), event.get("multiValueQueryStringParameters")
+    return {name: [str(value)] for name, value in items_of(single)} | {
         name: [str(value) for value in values] for name, values in items_of(multi) if isinstance(values, list)
     }
 
@@ -204,7 +186,7 @@ def _body(event: Mapping[str, object]) -> object:
     body = event.get("body")
     if not isinstance(body, str):
         return body
-    is_base64 = True in (event.get("isBase64Encoded"), event.get("is_base64_encoded"))
+    is_base64 = event.get("isBase64Encoded") is True
     try:
         return parse_bytes(base64.b64decode(body, validate=True)) if is_base64 else parse(body)
     except TooDeep as error:

@@ -315,6 +315,12 @@ SERVICES: Final[tuple[Service, ...]] = (
         "a WebSocket API", ("requestContext",), _under("requestContext", "connectionId"), counts=("body",)
     ),
     Service(
+        "VPC Lattice",
+        ("raw_path", "requestContext"),  # event structure 1, 2
+        _all(_has("method"), _any(_has("raw_path"), _under("requestContext", "serviceArn"))),
+        refused="Its requests are not supported",
+    ),
+    Service(
         "an IoT custom authorizer",
         ("protocolData",),
         _all(

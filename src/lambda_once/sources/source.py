@@ -31,7 +31,7 @@ class Source(Enum):
     SNS = "Amazon SNS", "once.sns", ("aws:sns",)
     S3 = "Amazon S3", "once.event", ("aws:s3",)
     EVENTBRIDGE = "Amazon EventBridge", "once.event"
-    HTTP = "API Gateway, a Function URL, a load balancer or VPC Lattice", "once.api_gateway"
+    HTTP = "API Gateway, a Function URL or a load balancer", "once.api_gateway"
     AUTHORIZER = "a Lambda authorizer", None
     WEBSOCKET = "a WebSocket API", None
     KINESIS = "Kinesis Data Streams", "once.kinesis", ("aws:kinesis",)
@@ -58,8 +58,8 @@ class Source(Enum):
 
 
 MARKS: Final = (NAMES - {"source"}) | {
-    *("Records", "records", "eventSource", "EventSource", "redelivered", "requestContext", "raw_path"),
-    *("detail-type", "methodArn", "routeArn"),
+    *("Records", "records", "eventSource", "EventSource", "redelivered", "detail-type"),
+    *("methodArn", "routeArn"),
 }
 """
 Each record and event of AWS has one of these fields: what has none is not looked at more closely.
@@ -125,21 +125,15 @@ def source_of(event: object) -> Source:
 
 
 def _is_request(event: Mapping[str, Any], context: object) -> bool:
-    if isinstance(context, MAPPINGS):
-        if "http" in context or "elb" in context or "httpMethod" in event:
-            return True
-        if isinstance(context.get("serviceArn"), str) and "method" in event:
-            return True  # VPC Lattice, event structure 2
-    # VPC Lattice, event structure 1
-    return isinstance(event.get("raw_path"), str) and isinstance(event.get("method"), str)
+    return isinstance(context, MAPPINGS) and ("http" in context or "elb" in context or "httpMethod" in event)
 
 
 def _is_authorizer(event: Mapping[str, Any]) -> bool:
     kind = event.get("type")
     if kind not in ("REQUEST", "TOKEN"):
         return False
-    is_of_lattice = kind == "REQUEST" and isinstance(event.get("routeArn"), str)
-    return is_of_lattice or isinstance(event.get("methodArn"), str)
+    is_of_http_api = kind == "REQUEST" and isinstance(event.get("routeArn"), str)  # payload format 2.0
+    return is_of_http_api or isinstance(event.get("methodArn"), str)
 
 
 def named_source(record: object) -> Source:

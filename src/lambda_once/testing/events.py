@@ -275,47 +275,6 @@ def alb_event(
     }
 
 
-def lattice_event(
-    method: str = "POST",
-    path: str = "/orders",
-    body: object = None,
-    headers: Mapping[str, str] | None = None,
-    *,
-    query: Mapping[str, str] | None = None,
-    principal: str | None = None,
-) -> Event:
-    """
-    Return a request as VPC Lattice sends it to a function, in event structure version 2.
-
-    *body* is sent as JSON unless it is text. *principal*: the role that IAM authorised.
-
-        lattice_event("POST", "/orders", {"item": "tea"}, {"Idempotency-Key": "5f2b"})
-    """
-    arn = f"arn:aws:vpc-lattice:{REGION}:{ACCOUNT}"
-    network = f"arn:aws:ec2:{REGION}:{ACCOUNT}:vpc/vpc-0b8276c84697e7339"
-    signed = {
-        "type": "AWS_IAM",
-        "principal": principal,
-        "sessionName": (principal or "").rpartition("/")[2],
-    }
-    return {
-        "version": "2.0",
-        "path": path,
-        "method": method.upper(),
-        "headers": {name.lower(): [value] for name, value in _sent(headers).items()},
-        "queryStringParameters": {name: [value] for name, value in (query or {}).items()},
-        **_body(body),
-        "requestContext": {
-            "serviceNetworkArn": f"{arn}:servicenetwork/sn-0bf3f2882e9cc805a",
-            "serviceArn": f"{arn}:service/svc-0a40eebed65f8d69c",
-            "targetGroupArn": f"{arn}:targetgroup/tg-6d0ecf831eec9f09",
-            "identity": {"sourceVpcArn": network, **({} if principal is None else signed)},
-            "region": REGION,
-            "timeEpoch": f"{AT_MS}000",
-        },
-    }
-
-
 def _sent(headers: Mapping[str, str] | None) -> dict[str, str]:
     return {"Content-Type": "application/json", **(headers or {})}
 
