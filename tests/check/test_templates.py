@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from moto import mock_aws
 
 from lambda_once_tools.check.deployment import UNKNOWN, CannotCheck, Deployment, Severity
-from lambda_once_tools.check.documents import LARGEST, MOST_NODES, document
+from lambda_once_tools.check.documents import LARGEST, MOST_NODES, document, expanded
 from lambda_once_tools.check.packages import has_package
 from lambda_once_tools.check.rules import findings
 from lambda_once_tools.check.templates import read
@@ -173,6 +177,71 @@ def test_yaml_and_json_are_one_template(tmp_path: Path) -> None:
     as_json = read(written(folder, json.dumps(document(SHOP)), "template.json"), {})
     assert as_yaml == as_json
     assert findings(as_yaml) == ()
+
+
+STAGES = ["Original", "Processed"]
+
+
+def in_yaml(text: str) -> str:
+    """The same template in YAML; *text* is JSON."""
+    return str(yaml.safe_dump(json.loads(text), sort_keys=False))
+
+
+PRINTED: dict[str, Callable[[str], str]] = {
+    "of JSON": lambda text: json.dumps({"TemplateBody": json.loads(text), "StagesAvailable": STAGES}),
+    "of YAML": lambda text: json.dumps({"TemplateBody": in_yaml(text)}),
+    "--output yaml": lambda text: yaml.safe_dump({"StagesAvailable": STAGES, "TemplateBody": text}),
+    "of JSON, --query TemplateBody": lambda text: json.dumps(json.loads(text)),
+    "of YAML, --query TemplateBody": lambda text: json.dumps(in_yaml(text)),
+}
+"""What ``aws cloudformation get-template`` prints of a template, given in JSON (AWS CLI 1.46)."""
+
+
+@pytest.mark.parametrize("printed", PRINTED.values(), ids=PRINTED)
+def test_what_get_template_prints_is_the_template(tmp_path: Path, printed: Callable[[str], str]) -> None:
+    """Its rules find the same: nothing, or the one mistake."""
+    folder, sound = folder_of(tmp_path), json.dumps(document(SHOP))
+    wrong = sound.replace('"FunctionResponseTypes": ["ReportBatchItemFailures"]', '"BatchSize": 10', 1)
+    for text, wanted in ((sound, set()), (wrong, {("Q1", "PaymentsFunction")})):
+        seen = read(written(folder, printed(text), "deployed.json"), {})
+        assert seen == read(written(folder, text, "template.json"), {})
+        assert found(seen) == wanted
+
+
+@pytest.mark.parametrize("form", [json.dumps, yaml.safe_dump], ids=["JSON", "YAML"])
+def test_what_cloudformation_returns_is_read(tmp_path: Path, form: Callable[[Any], str]) -> None:
+    """As botocore reads it, whose answer the AWS CLI prints: it decodes a template of JSON."""
+    table = {
+        "Type": "AWS::DynamoDB::Table",
+        "Properties": {
+            "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions": [{"AttributeName": "lockToken", "AttributeType": "S"}],
+            "KeySchema": [{"AttributeName": "lockToken", "KeyType": "HASH"}],
+        },
+    }
+    template = form({"Resources": {"Tokens": table}})
+    with mock_aws():
+        client = boto3.client("cloudformation", region_name="eu-central-1")
+        client.create_stack(StackName="tokens", TemplateBody=template)
+        answer = client.get_template(StackName="tokens")
+    assert isinstance(answer["TemplateBody"], dict if form is json.dumps else str)
+    deployed = written(tmp_path, json.dumps({**answer, "ResponseMetadata": None}), "deployed.json")
+    assert read(deployed, {}) == read(written(tmp_path, template), {})
+
+
+def test_a_processed_template_does_not_say_what_came_from_globals(tmp_path: Path) -> None:
+    """So a function that has no more than that variable is taken for one that uses lambda-once."""
+    original = document(SHOP)
+    original["Globals"]["Function"]["Environment"] = {
+        "Variables": {"POWERTOOLS_SERVICE_NAME": "shop", "LAMBDA_ONCE_TABLE": {"Ref": "TokenTable"}}
+    }
+    other = {"Handler": "app.handler", "InlineCode": "", "Layers": [LAYER]}
+    original["Resources"]["Other"] = {"Type": "AWS::Serverless::Function", "Properties": other}
+    path = written(folder_of(tmp_path), json.dumps(original))
+    processed = expanded(original, {"AWS::Region": "eu-central-1"}, path)
+    seen = read(written(tmp_path, json.dumps({"TemplateBody": processed}), "deployed.json"), {})
+    assert "Other" not in {each.resource for each in read(path, {}).functions}
+    assert ("P1", "Other") in found(seen)
 
 
 def test_a_built_template_is_the_same(tmp_path: Path) -> None:
@@ -481,6 +550,11 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "\n".join(
         ("Resources: &r {a: *r}", "alias"),
         ("[" * 20_000, "nested too deeply"),
         ('{"a":' * 20_000, "nested too deeply"),
+        ('{"TemplateBody": "text"}', "no Resources"),
+        ('{"TemplateBody": []}', "no Resources"),
+        ('{"TemplateBody": "a: ["}', "is not YAML"),
+        ('{"TemplateBody": "{"}', "is not JSON"),
+        ('{"TemplateBody": "' + "[" * 20_000 + '"}', "nested too deeply"),
         ("Resources: {}", "nothing here uses lambda-once"),
         ("Resources: {T: {Type: 'AWS::SNS::Topic'}}", "nothing here uses lambda-once"),
         (
@@ -502,12 +576,12 @@ def test_what_is_no_template_cannot_be_checked(tmp_path: Path, text: str, messag
 @pytest.mark.parametrize(
     ("file", "instead"),
     [
-        ("terraform/main.tf", "check what is deployed: --function or --table"),
+        ("terraform/main.tf", "is Terraform, which is not read"),
         ("serverless.yml", "check .serverless/cloudformation-template-update-stack.json"),
     ],
 )
-def test_the_source_of_another_tool_leads_to_what_can_be_checked(file: str, instead: str) -> None:
-    """Terraform is deployed first; the Serverless Framework packages a template."""
+def test_the_source_of_another_tool_is_named(file: str, instead: str) -> None:
+    """Terraform makes no template; the Serverless Framework packages one."""
     with pytest.raises(CannotCheck, match=instead):
         read(ROOT / "examples" / "infrastructure" / file, {})
 

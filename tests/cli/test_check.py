@@ -6,9 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -17,8 +15,6 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from lambda_once.core.clock import SystemClock
-from lambda_once.operations.times import CorrectedClock
 from lambda_once_tools.check import rules, templates
 from lambda_once_tools.check.deployment import (
     UNKNOWN,
@@ -29,12 +25,10 @@ from lambda_once_tools.check.deployment import (
     NotChecked,
     Severity,
 )
-from lambda_once_tools.cli import check, options
+from lambda_once_tools.cli import check
 from lambda_once_tools.cli.app import app
-from tests.check.deployed import DEAD, FUNCTION, QUEUE, REGION, TABLE, Account, account
 from tests.cli.shop import complaint
 from tests.docs.pages import ROOT, blocks
-from tests.kit import elasticmq
 
 FINDINGS = (
     Finding(
@@ -133,15 +127,9 @@ def test_nothing_at_all_is_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_command_of_a_finding_is_marked_as_one() -> None:
-    """Of every rule that gives a command, and not a line of a template."""
-    typed = Deployment(
-        functions=(replace(function(), environment={"LAMBDA_ONCE_TABLE": "t"}),),
-        missing_tables=("t",),
-        skew=9.0,
-    )
-    assert {
-        each.fix.startswith(check.COMMANDS) for each in rules.findings(typed) if each.code in ("T7", "C1")
-    } == {True}
+    """Of the rule that gives a command, and not a line of a template."""
+    (finding,) = rules.findings(Deployment(loops=("Fn::ForEach::Topics",)))
+    assert finding.fix.startswith(check.COMMAND)
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])
@@ -253,9 +241,9 @@ def test_an_acceptance_of_nothing_is_said(found: list[Finding], other: str) -> N
 
 
 def test_a_name_with_colons_is_accepted(found: list[Finding]) -> None:
-    """An alias, or a loop."""
-    found.append(FINDINGS[0]._replace(resource="payments:live"))
-    assert run(*FILE, "--accept", "Q1:payments:live").exit_code == 0
+    """A loop."""
+    found.append(FINDINGS[0]._replace(resource="Fn::ForEach::Queues"))
+    assert run(*FILE, "--accept", "Q1:Fn::ForEach::Queues").exit_code == 0
 
 
 # -- docs/check.md
@@ -342,16 +330,13 @@ def test_without_the_extra_a_template_needs_one_command(
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((), "pass --template FILE, --function NAME or --table NAME"),
-        (("--parameter", "A=1"), "--parameter requires --template"),
+        ((), "Missing option '--template'"),
         ((*FILE, "--parameter", "A"), "'A': give NAME=VALUE"),
         ((*FILE, "--accept", "Q1"), "'Q1': give CODE:RESOURCE, such as Q1:PaymentsFunction"),
         ((*FILE, "--accept", ":x"), "':x': give CODE:RESOURCE"),
-        ((*FILE, "--function", "f"), "--function and --template exclude each other"),
-        ((*FILE, "--table", "t"), "--table and --template exclude each other"),
     ],
 )
-def test_options_that_do_not_belong_together_are_refused(args: tuple[str, ...], message: str) -> None:
+def test_malformed_options_are_refused(args: tuple[str, ...], message: str) -> None:
     """In one line, with where to read on."""
     assert message in complaint(run(*args))
 
@@ -369,163 +354,3 @@ def test_parameters_reach_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run(*FILE, "--parameter", "A=1", "--parameter", "B=x=y", LAMBDA_ONCE_TABLE="tokens")
     assert ran.exit_code == 0
     assert seen == [(Path("template.yaml"), {"A": "1", "B": "x=y"})]
-
-
-# -- an account
-
-
-@pytest.fixture(name="shop")
-def _shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    with account() as shop:
-        monkeypatch.setattr(options, "client_for", lambda _, service, *__, **___: shop.client(service))
-        yield shop
-
-
-@pytest.fixture
-def deployments(monkeypatch: pytest.MonkeyPatch) -> list[Deployment]:
-    """What rules are asked about."""
-    seen: list[Deployment] = []
-
-    def findings(deployment: Deployment) -> tuple[Finding, ...]:
-        seen.append(deployment)
-        return ()
-
-    monkeypatch.setattr(rules, "findings", findings)
-    return seen
-
-
-def test_functions_are_checked_with_all_that_they_use(shop: Account, deployments: list[Deployment]) -> None:
-    """The table comes from the function's variable; the counts name what was seen."""
-    shop.whole()
-    ran = run("--function", FUNCTION)
-    assert ran.exit_code == 0, ran.output
-    (deployment,) = deployments
-    assert [each.resource for each in deployment.functions] == [FUNCTION]
-    assert [each.resource for each in deployment.queues] == [QUEUE, DEAD]
-    assert [each.resource for each in deployment.tables] == [TABLE]
-    assert ran.stderr.endswith(
-        "checked 1 function, 1 event source mapping, 2 queues, 1 table: nothing wrong; 3 not checked\n"
-    )
-
-
-@pytest.mark.parametrize("args", [("--table", TABLE), ()])
-def test_a_table_is_checked_alone(
-    shop: Account, deployments: list[Deployment], args: tuple[str, ...]
-) -> None:
-    """By its option, or by the variable of the other commands."""
-    shop.table()
-    assert run(*args, LAMBDA_ONCE_TABLE=TABLE).exit_code == 0
-    assert [(each.functions, len(each.tables)) for each in deployments] == [((), 1)]
-
-
-def test_denials_are_lines_and_no_errors(shop: Account, deployments: list[Deployment]) -> None:
-    """The exit code is that of the findings."""
-    shop.whole()
-    shop.may_not("iam:GetRolePolicy")
-    ran = run("--function", FUNCTION)
-    assert ran.exit_code == 0
-    assert "not checked: payments (iam:GetRolePolicy is denied)\n" in ran.stdout
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--function", "paymnets"), "there is no function paymnets: check the name, --region and --profile"),
-        (("--table", "tokns"), "there is no table tokns: check the name, --region and --profile"),
-    ],
-)
-def test_a_name_that_does_not_exist_is_bad_input(shop: Account, args: tuple[str, ...], message: str) -> None:
-    """One line, exit code 2."""
-    shop.whole()
-    assert complaint(run(*args)) == f"lambda-once: {message}"
-
-
-def test_nothing_answered_is_one_line(shop: Account) -> None:
-    """With AWS' own sentence."""
-    shop.whole()
-    shop.may()
-    assert "is not authorized to perform: lambda:GetFunctionConfiguration" in complaint(
-        run("--function", FUNCTION)
-    )
-
-
-def test_without_credentials_the_line_is_that_of_all_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `list` says it."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name)
-    assert "no AWS credentials" in complaint(run("--function", FUNCTION))
-
-
-def test_an_unknown_profile_is_one_line() -> None:
-    """As for all commands."""
-    assert "nobody" in complaint(run("--function", FUNCTION, "--profile", "nobody"))
-
-
-def test_the_skew_of_this_clock_is_known_after_a_response(
-    shop: Account, deployments: list[Deployment], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Positive if this machine is ahead of DynamoDB; unknown where DynamoDB was not asked."""
-
-    class Ahead(SystemClock):
-        def now(self) -> datetime:
-            return super().now() + timedelta(minutes=10)
-
-    shop.whole()
-    for clock in (SystemClock(), Ahead()):
-        monkeypatch.setattr(options, "clock", lambda clock=clock: CorrectedClock(clock))
-        run("--function", FUNCTION)
-    shop.may_not("dynamodb:*")
-    run("--function", FUNCTION)
-    monkeypatch.setattr(options, "clock", SystemClock)
-    run("--function", FUNCTION)
-    exact, ahead, unknown, uncorrected = (each.skew for each in deployments)
-    assert exact == 0
-    assert ahead is not None
-    assert 595 < ahead < 605
-    assert unknown is None
-    assert uncorrected is None
-
-
-def test_only_the_table_is_at_another_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--endpoint-url is DynamoDB's: functions are in the account."""
-    made: list[tuple[str, str | None, int]] = []
-
-    def client_for(session: Any, service: str, endpoint_url: str | None = None, tries: int = 1) -> Any:
-        made.append((service, endpoint_url, tries))
-        return shop.client(service)
-
-    monkeypatch.setattr(options, "client_for", client_for)
-    with account() as shop:
-        shop.whole()
-        run("--function", FUNCTION, "--endpoint-url", "http://127.0.0.1:1", "--region", REGION)
-    assert {service: url for service, url, _ in made} == {
-        "lambda": None,
-        "iam": None,
-        "sqs": None,
-        "dynamodb": "http://127.0.0.1:1",
-    }
-    assert {tries for _, _, tries in made} == {check.TRIES}
-
-
-@pytest.mark.engine
-def test_real_engines_are_checked(engine_endpoint: str) -> None:
-    """Dynoxide at --endpoint-url, ElasticMQ by its variable, moto for Lambda and IAM."""
-    with elasticmq.running() as queues, account({"dynamodb": engine_endpoint, "sqs": queues}) as shop:
-        shop.whole()
-        here = {"AWS_ENDPOINT_URL_SQS": queues, "AWS_REGION": REGION}
-        try:
-            ran = run("--function", FUNCTION, "--endpoint-url", engine_endpoint, "--output", "json", **here)
-        finally:
-            shop.own("dynamodb", engine_endpoint).delete_table(TableName=TABLE)
-    value = json.loads(ran.stdout)
-    assert [(each["code"], each["resource"]) for each in value["findings"]] == [("T6", TABLE)]
-    assert (ran.exit_code, ran.stderr[-16:]) == (0, "; 6 not checked\n"), ran.output
-    assert {each["resource"] for each in value["notChecked"]} >= {TABLE, FUNCTION}
-
-
-def test_no_template_is_read_for_an_account(shop: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra is not needed."""
-    monkeypatch.setattr(rules, "findings", lambda _: ())
-    monkeypatch.setitem(sys.modules, "samtranslator", None)
-    shop.whole()
-    assert run("--function", FUNCTION).exit_code == 0

@@ -52,7 +52,7 @@ REACHES = {
     "operations": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
     "explain": {"core", "decorators", "errors", "integrations", "sources"},
     "search": {"core", "errors", "operations", "stores"},
-    "check": {"core", "dynamodb", "errors", "stores"},
+    "check": {"core", "errors", "stores"},
     "cli": {
         "check",
         "core",

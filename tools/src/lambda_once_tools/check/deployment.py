@@ -1,8 +1,8 @@
 """
-A deployment as `rules` see it: made by `templates` of a template, by `account` of what is deployed.
+A deployment as `rules` see it, made by `templates`.
 
 Plain values. What a reader could not learn is `UNKNOWN`, never a default: a rule skips it, and the reader
-lists it in `Deployment.not_checked`. Names are those of the resources in a template, or deployed names.
+lists it in `Deployment.not_checked`. Names are those of the resources in a template.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Unknown(Enum):
 
 
 UNKNOWN: Final = Unknown.UNKNOWN
-"""A value that the reader could not learn: an import, another stack's output, a denied request."""
+"""A value that the reader could not learn: an import, another stack's output."""
 
 
 class Index(NamedTuple):
@@ -48,7 +48,7 @@ class Table:
     recovery: bool | Unknown
     """Point-in-time recovery."""
     deletion_protection: bool | Unknown
-    resource_policy: bool | Unknown = False
+    resource_policy: bool = False
     """It has a policy of its own, which may allow what the roles of functions do not."""
 
 
@@ -81,13 +81,13 @@ class Function:
     """Seconds."""
     environment: Mapping[str, str | Unknown] | Unknown
     statements: tuple[Statement, ...] | Unknown
-    """Of its role: inline and managed policies. UNKNOWN if one of them could not be read."""
+    """Of its role: inline and managed policies. UNKNOWN if the role is not in the template."""
     layers: tuple[str | Unknown, ...] = ()
     """Resources of the template, or ARNs."""
     has_package: bool | Unknown = UNKNOWN
     """Whether ``lambda_once`` is in its own code."""
     handler: str | Unknown = UNKNOWN
-    callers: tuple[str, ...] | Unknown = ()
+    callers: tuple[str, ...] = ()
     """What invokes it without a mapping: services of HTTP and of asynchronous events."""
     idle: Idle | Unknown | None = None
     """Why it never runs; None: it does, or that was not looked at."""
@@ -134,7 +134,7 @@ class Queue:
     """`Queue.resource` or an ARN; None: it has no dead-letter queue."""
     receives: int | Unknown | None
     """maxReceiveCount; None without a dead-letter queue."""
-    is_dead_letter: bool | Unknown = False
+    is_dead_letter: bool = False
     """Whether another queue moves messages here."""
 
 
@@ -166,14 +166,8 @@ class Deployment:
     sources: tuple[EventSource, ...] = ()
     queues: tuple[Queue, ...] = ()
     layers: tuple[Layer, ...] = ()
-    missing_tables: tuple[str, ...] = ()
-    """Tables that LAMBDA_ONCE_TABLE of deployed functions names but that do not exist."""
-    skew: float | None = None
-    """Seconds by which the clock here is ahead of DynamoDB's; None for a template."""
     loops: tuple[str, ...] = ()
     """The keys ``Fn::ForEach::…`` of a template, which only CloudFormation expands."""
-    deployed: bool = False
-    """Whether it is of an account, of which only what was named is seen."""
     not_checked: tuple[NotChecked, ...] = ()
 
 

@@ -22,6 +22,8 @@ LARGEST: Final = 5_000_000
 """Bytes of a file: CloudFormation takes 1 MB (CloudFormation user guide, quotas); comments may add to it."""
 MOST_NODES: Final = 500_000
 """Values of a template, with what its aliases stand for."""
+_BODY: Final = "TemplateBody"
+"""Where get-template has the template: an object if it is JSON, which botocore decodes, else text."""
 SERVERLESS: Final = "AWS::Serverless::"
 _TRANSLATED: Final = {f"{SERVERLESS}{kind}" for kind in ("Function", "SimpleTable", "Connector")}
 POLLED: Final = {"SQS", "Kinesis", "DynamoDB", "MSK", "MQ", "SelfManagedKafka", "DocumentDB", "SNS"}
@@ -34,12 +36,19 @@ _NOT_INSTALLED: Final = "{} is missing: pip install lambda-once-tools"
 
 
 def document(path: Path) -> Template:
-    """Return the template in the file at *path*. Raises `CannotCheck`."""
+    """
+    Return the template in the file at *path*, or in what ``aws cloudformation get-template`` printed there.
+
+    Raises `CannotCheck`.
+    """
     if path.suffix == ".tf":
-        raise CannotCheck(f"{path} is Terraform; check what is deployed: --function or --table")
-    text = _text(path)
+        raise CannotCheck(f"{path} is Terraform, which is not read; give a SAM or CloudFormation template")
     try:
-        found = json.loads(text) if text.lstrip().startswith("{") else _yaml(text, path)
+        found = _parsed(_text(path), path)
+        if isinstance(found, dict) and "Resources" not in found and _BODY in found:
+            found = found[_BODY]
+        if isinstance(found, str):
+            found = _parsed(found, path)
     except RecursionError:
         raise CannotCheck(f"{path} is nested too deeply to be read") from None
     except json.JSONDecodeError as error:
@@ -54,6 +63,10 @@ def document(path: Path) -> Template:
             f"{path} is not a template: it has no Resources; give a SAM or CloudFormation template"
         )
     return found
+
+
+def _parsed(text: str, path: Path) -> Any:
+    return json.loads(text) if text.lstrip().startswith("{") else _yaml(text, path)
 
 
 def _text(path: Path) -> str:

@@ -54,8 +54,6 @@ LONGEST_RETENTION: Final = 1_209_600
 """Seconds: 14 days, the most that SQS takes."""
 MOST_UNBATCHED: Final = 10
 """Records of a batch of SQS without a batching window."""
-SKEW: Final = 2.0
-"""Seconds that a lease is longer than the work (docs/deploying.md, clocks)."""
 
 
 class Fault(NamedTuple):
@@ -192,7 +190,7 @@ def unwatched(deployment: Deployment) -> Iterator[Fault]:
     for table, index in _indexes(deployment):
         using = [function for function, its in _pairs(deployment) if its is table and index is None]
         for function in using:
-            if function.callers and not isinstance(function.callers, Unknown) and not is_watchdog(function):
+            if function.callers and not is_watchdog(function):
                 yield Fault(
                     function.resource,
                     f"is invoked by {', '.join(function.callers)}, and {table.resource} has no index {INDEX}",
@@ -281,15 +279,6 @@ def no_protection(deployment: Deployment) -> Iterator[Fault]:
             yield Fault(table.resource, "deletion protection is off", "DeletionProtectionEnabled: true")
 
 
-def missing_table(deployment: Deployment) -> Iterator[Fault]:
-    for function in deployment.functions:
-        named = variable(function, "LAMBDA_ONCE_TABLE")
-        if named in deployment.missing_tables:
-            yield Fault(
-                function.resource, f"there is no table {named} in its region", "aws dynamodb list-tables"
-            )
-
-
 # -- queues
 
 
@@ -305,7 +294,7 @@ def no_report(deployment: Deployment) -> Iterator[Fault]:
 
 def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
     for queue in _feeding(deployment):
-        if queue.dead_letter is None and queue.is_dead_letter is False:
+        if queue.dead_letter is None and not queue.is_dead_letter:
             yield Fault(
                 queue.resource,
                 "no dead-letter queue",
@@ -343,7 +332,7 @@ def visible_at_work(deployment: Deployment) -> Iterator[Fault]:
 
 def visible_soon(deployment: Deployment) -> Iterator[Fault]:
     for queue, visibility, timeout, wanted in _visibilities(deployment):
-        if timeout <= visibility < wanted and queue.is_dead_letter is False:
+        if timeout <= visibility < wanted and not queue.is_dead_letter:
             yield Fault(
                 queue.resource,
                 f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
@@ -476,7 +465,7 @@ def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
             continue
         resource = f"{table.arn}/index/{INDEX}" if need.on_index else table.arn
         answer = _permitted(need, function.statements, f"dynamodb:{verb}", resource)
-        yield verb, answer if answer is not False or table.resource_policy is False else UNKNOWN
+        yield verb, answer if answer is not False or not table.resource_policy else UNKNOWN
 
 
 def _permitted(need: Need, statements: tuple[Statement, ...], action: str, resource: str) -> bool | Unknown:
@@ -803,8 +792,8 @@ def no_watchdog(deployment: Deployment) -> Iterator[Fault]:
     for table, index in _indexes(deployment):
         using = [each for each, its in _pairs(deployment) if its is table]
         watched = any(is_watchdog(each) or _may_list(Need(each, table, ())) for each in using)
-        alone = [each.resource for each in using if each.callers not in ((), UNKNOWN)]
-        if index is not None and alone and not watched and not deployment.deployed:
+        alone = [each.resource for each in using if each.callers]
+        if index is not None and alone and not watched:
             yield Fault(
                 table.resource,
                 f"no watchdog lists its overdue tokens, such as those of {alone[0]}",
@@ -812,7 +801,7 @@ def no_watchdog(deployment: Deployment) -> Iterator[Fault]:
             )
 
 
-# -- layers, clocks, templates
+# -- layers, templates
 
 
 def loops(deployment: Deployment) -> Iterator[Fault]:
@@ -820,8 +809,8 @@ def loops(deployment: Deployment) -> Iterator[Fault]:
         yield Fault(
             each,
             "is not supported: check the template that CloudFormation made of it",
-            "aws cloudformation get-template --stack-name STACK --template-stage Processed "
-            "--query TemplateBody --output json > processed.json",
+            "aws cloudformation get-template --stack-name STACK --template-stage Processed --output json "
+            "> deployed.json",
         )
 
 
@@ -838,13 +827,3 @@ def no_package(deployment: Deployment) -> Iterator[Fault]:
                 f"cannot import lambda_once: it is not in {' or '.join(places)}",
                 "Layers: [a layer with python/lambda_once]",
             )
-
-
-def skewed(deployment: Deployment) -> Iterator[Fault]:
-    if deployment.skew is not None and abs(deployment.skew) > SKEW:
-        direction = "ahead of" if deployment.skew > 0 else "behind"
-        yield Fault(
-            "this machine",
-            f"its clock is {abs(deployment.skew):.0f} s {direction} DynamoDB's",
-            "timedatectl set-ntp true",
-        )

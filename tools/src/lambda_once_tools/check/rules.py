@@ -90,13 +90,6 @@ RULES: Final = (
         faults.no_protection,
     ),
     Rule(
-        "T7",
-        _ERROR,
-        "a deployed function names a table that does not exist",
-        "Every request is refused, and nothing runs.",
-        faults.missing_table,
-    ),
-    Rule(
         "T8",
         _WARNING,
         "lost work would tell nobody: the token table has no index, and no queue or stream delivers again",
@@ -332,13 +325,6 @@ RULES: Final = (
         "neither a function's code nor its layers have `lambda_once`",
         "Its import fails. `sam build` makes an empty layer of a wrong folder.",
         faults.no_package,
-    ),
-    Rule(
-        "C1",
-        _ADVICE,
-        "the clock here is more than two seconds off DynamoDB's",
-        "A machine that runs work with such a clock takes live attempts for lapsed; run NTP.",
-        faults.skewed,
     ),
     Rule(
         "F1",

@@ -1,32 +1,27 @@
-"""``lambda-once check``: what is wrong with a deployment, of a template or in an account."""
+"""``lambda-once check``: what is wrong with the deployment that a template describes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lambda_once.operations.times import CorrectedClock
 from lambda_once_tools.check.deployment import CannotCheck, Deployment, Finding, NothingToCheck, Severity
-from lambda_once_tools.cli import options
-from lambda_once_tools.cli.options import with_account, with_output
+from lambda_once_tools.cli.options import with_output
 from lambda_once_tools.cli.render import Output, Paragraph, line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
-TRIES: Final = 3
-"""Of each request: IAM throttles."""
 _HEADS: Final = {Severity.ERROR: "ERROR ", Severity.WARNING: "WARN  ", Severity.ADVICE: "ADVICE"}
 _COLOURS: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 INDENT: Final = 7
-COMMANDS: Final = ("aws ", "lambda-once ", "timedatectl ")
-"""Beginnings of a `Finding.fix` that is typed, not written into a template."""
+COMMAND: Final = "aws "
+"""Beginning of a `Finding.fix` that is typed, not written into a template."""
 
 
 def parameter(text: str) -> tuple[str, str]:
@@ -48,7 +43,9 @@ def accepted(text: str) -> tuple[str, str]:
     "--template",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A SAM or CloudFormation template in YAML or JSON, such as those in cdk.out/ and .serverless/.",
+    required=True,
+    help="A SAM or CloudFormation template in YAML or JSON, such as those in cdk.out/ and .serverless/, "
+    "or the output of aws cloudformation get-template.",
 )
 @click.option(
     "--parameter",
@@ -59,55 +56,33 @@ def accepted(text: str) -> tuple[str, str]:
     help="A parameter of the template; may be repeated.  [default: that of the template]",
 )
 @click.option(
-    "--function",
-    "functions",
-    multiple=True,
-    metavar="NAME",
-    help="A deployed function; may be repeated. Its table, queues and policies are checked, too.",
-)
-@click.option(
     "--accept",
     type=accepted,
     multiple=True,
     metavar="CODE:RESOURCE",
     help="A finding that is as it should be, such as Q1:PaymentsFunction; may be repeated.",
 )
-@with_account
 @with_output
 def check_command(
     output: Output,
-    template: Path | None,
+    template: Path,
     parameters: tuple[tuple[str, str], ...],
-    functions: tuple[str, ...],
     accept: tuple[tuple[str, str], ...],
-    table_name: str | None,
-    **session: str | None,
 ) -> None:
     """
     Check a deployment: its table, event source mappings, queues, permissions and variables.
 
-    Checks either a template, offline, or an account: --function, --table or both. Writes nothing.
-
-    What cannot be seen is listed as "not checked". docs/check.md explains the letters of the codes.
+    Reads a template, offline. What cannot be seen is listed as "not checked". docs/check.md explains the
+    letters of the codes.
 
     Exit code: 0 nothing but advice or accepted findings, 1 an error or a warning, or a template in which
     nothing uses lambda-once, 2 it could not be checked.
     """
+    from lambda_once_tools.check import templates
     from lambda_once_tools.check.rules import findings
 
-    tables = (table_name,) if table_name else ()
-    if template is not None:
-        _alone()
-    elif parameters:
-        raise click.UsageError("--parameter requires --template")
-    elif not (functions or tables):
-        raise click.UsageError("pass --template FILE, --function NAME or --table NAME")
     try:
-        deployment = (
-            _of_account(functions, tables, **session)
-            if template is None
-            else _of_template(template, dict(parameters))
-        )
+        deployment = templates.read(template, dict(parameters))
     except NothingToCheck as error:
         output.say(f"lambda-once: {error}")
         raise click.exceptions.Exit(1) from error
@@ -124,49 +99,6 @@ def check_command(
     output.say(summary(found, agreed, deployment))
     if any(each.severity is not Severity.ADVICE for each in found):
         raise click.exceptions.Exit(1)
-
-
-def _alone() -> None:
-    """Refuse what is of an account beside --template; a variable of the shell is ignored."""
-    for name, option in (("functions", "--function"), ("table_name", "--table")):
-        if click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{option} and --template exclude each other")
-
-
-# -- readers
-
-
-def _of_template(path: Path, parameters: Mapping[str, str]) -> Deployment:
-    from lambda_once_tools.check import templates
-
-    return templates.read(path, parameters)
-
-
-def _of_account(
-    functions: Sequence[str],
-    tables: Sequence[str],
-    *,
-    endpoint_url: str | None,
-    profile: str | None,
-    region: str | None,
-) -> Deployment:
-    from lambda_once.dynamodb.errors import only_dynamodb
-    from lambda_once_tools.check.account import read_account
-
-    session = options.session_for(profile or None, region or None)
-    clock = options.clock()
-    corrected = clock if isinstance(clock, CorrectedClock) else None
-
-    def client(service: str) -> Any:
-        if service != "dynamodb":
-            return options.client_for(session, service, tries=TRIES)
-        return only_dynamodb(options.client_for(session, service, endpoint_url or None, tries=TRIES))
-
-    if corrected is None:
-        return read_account(client, functions, tables, clock)
-    deployment = read_account(client, functions, tables, corrected.local, corrected.observe)
-    skew = -corrected.skew.total_seconds() if corrected.synchronised else None
-    return replace(deployment, skew=skew)
 
 
 # -- output
@@ -196,7 +128,7 @@ def _parts(finding: Finding) -> Iterator[RenderableType]:
     head = (_HEADS[finding.severity], _COLOURS[finding.severity])
     yield line(head, f" {finding.code} {finding.resource}: {finding.what}")
     yield Paragraph(finding.why, indent=INDENT)
-    sign = "$" if finding.fix.startswith(COMMANDS) else "+"
+    sign = "$" if finding.fix.startswith(COMMAND) else "+"
     for each in finding.fix.splitlines():
         yield line(" " * INDENT, (f"{sign} {each}", "green"))
 

@@ -147,12 +147,7 @@ def with_output(command: AnyCommand) -> AnyCommand:
     return wrapped
 
 
-_ACCOUNT: Final = ("--table", "--endpoint-url", "--profile", "--region")
-
-
-def with_account(command: AnyCommand) -> AnyCommand:
-    """Add the options that select a table and an account; the command gets their values."""
-    return _with([_after_command(flag) for flag in _ACCOUNT], command)
+_OF_TABLE: Final = ("--table", "--endpoint-url", "--profile", "--region", "--shards")
 
 
 def with_table(command: AnyCommand) -> AnyCommand:
@@ -189,7 +184,7 @@ def with_table(command: AnyCommand) -> AnyCommand:
         found = Access(table, output, table_shards is not None, caller, why, client)
         return command(found, *args, **options)
 
-    return _with([_after_command(flag) for flag in (*_ACCOUNT, "--shards")], wrapped)
+    return _with([_after_command(flag) for flag in _OF_TABLE], wrapped)
 
 
 def session_for(profile: str | None, region: str | None) -> Any:
@@ -200,12 +195,12 @@ def session_for(profile: str | None, region: str | None) -> Any:
         return boto3.Session(profile_name=profile, region_name=region)
 
 
-def client_for(session: Any, service: str, endpoint_url: str | None = None, tries: int = 1) -> Any:
-    """Return a client that sends each request *tries* times. Raises `Misconfigured` for an unknown region."""
+def client_for(session: Any, service: str, endpoint_url: str | None = None) -> Any:
+    """Return a client that sends each request once. Raises `Misconfigured` for an unknown region."""
     from botocore.config import Config
 
     settings = Config(
-        connect_timeout=3, read_timeout=20, retries={"total_max_attempts": tries}, max_pool_connections=16
+        connect_timeout=3, read_timeout=20, retries={"total_max_attempts": 1}, max_pool_connections=16
     )
     with _configured():
         return session.client(service, endpoint_url=endpoint_url, config=settings)
