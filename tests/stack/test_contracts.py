@@ -39,15 +39,6 @@ class Office:
     def ask(self, event: dict[str, Any]) -> dict[str, Any]:
         return contracts.handler(event, lambda_context())
 
-    def versions(self) -> set[str]:
-        items = self.client.query(
-            TableName=self.table,
-            KeyConditionExpression="pk = :id",
-            ExpressionAttributeValues={":id": {"S": "contract_7"}},
-            ProjectionExpression="sk",
-        )["Items"]
-        return {item["sk"]["S"].partition("#")[0] for item in items} - {"head"}
-
 
 @pytest.fixture
 def office(aws: boto3.Session, translated: Template, monkeypatch: pytest.MonkeyPatch) -> Office:
@@ -84,17 +75,6 @@ def test_a_contract_is_written_amended_read_and_deleted(office: Office) -> None:
     assert office.ask(load("direct-contract-read"))["version"] is None
     with pytest.raises(ValueError, match="write, read or delete"):
         office.ask({"action": "sign", "contractId": "contract_7"})
-
-
-def test_the_stream_removes_what_was_superseded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function on the stream, set up as in the template, leaves the current version."""
-    written = office.ask(load("direct-contract"))
-    standing = office.ask(amended(written["version"]))["version"]
-    assert office.versions() == {written["version"], standing}
-    monkeypatch.setattr(document_stream, "_by_environment", lambda: document_stream.cleaner(office.documents))
-    assert document_stream.handler(load("stream-contracts"), lambda_context()) == {"batchItemFailures": []}
-    assert office.clock.slept == [10.0]
-    assert office.versions() == {standing}
 
 
 def test_functions_may_do_what_they_do(office: Office, translated: Template) -> None:

@@ -48,32 +48,6 @@ def test_points_count_once(points: Ledger, clock: FakeClock) -> None:
         clock.advance(timedelta(days=6).total_seconds())
 
 
-def overtaken(receives: int) -> dict[str, Any]:
-    """Return a batch of a spending that is delivered for the time *receives*, before its earning."""
-    orders = [
-        {"orderId": f"order_{n}", "customer": CUSTOMER, "kind": kind, "points": amount}
-        for n, kind, amount in ((6, "spent", -10), (5, "earned", 10))
-    ]
-    batch: dict[str, Any] = sqs_event(*orders)
-    batch["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(receives)
-    return batch
-
-
-def test_a_spending_that_overtakes_its_earning_is_counted_later(points: Ledger) -> None:
-    """It comes back, and is counted by its next delivery."""
-    first = loyalty.count(overtaken(receives=1), lambda_context())
-    assert len(first["batchItemFailures"]) == 1
-    assert loyalty.count(overtaken(receives=2), lambda_context()) == ALL_DONE
-    assert points.get(CUSTOMER) == {"balance": 0, "entries": 2, "lastOrder": "order_6"}
-
-
-def test_acknowledged_at_once_a_spending_is_lost(points: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative twin: the first refusal is the last."""
-    monkeypatch.setattr(loyalty, "LAST_DELIVERY", 1)
-    assert loyalty.count(overtaken(receives=1), lambda_context()) == ALL_DONE
-    assert points.get(CUSTOMER) == {"balance": 10, "entries": 1, "lastOrder": "order_5"}
-
-
 def test_what_was_never_earned_is_refused_at_the_last_delivery(points: Ledger, translated: Template) -> None:
     """Points that a customer does not have make no dead letter."""
     redrive = of_type(translated, "AWS::SQS::Queue")["LoyaltyQueue"]["RedrivePolicy"]
@@ -83,25 +57,6 @@ def test_what_was_never_earned_is_refused_at_the_last_delivery(points: Ledger, t
     batch["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(loyalty.LAST_DELIVERY)
     assert loyalty.count(batch, lambda_context()) == ALL_DONE
     assert points.get(CUSTOMER) is None
-
-
-def test_an_order_sent_again_by_its_sender_counts_once(points: Ledger) -> None:
-    """Another message, the same order: the id is the order's, not the message's."""
-    order = {"orderId": "order_5", "customer": CUSTOMER, "kind": "earned", "points": 10}
-    for _ in range(2):
-        assert loyalty.count(sqs_event(order), lambda_context()) == ALL_DONE
-    balance = points.get(CUSTOMER)
-    assert balance is not None
-    assert balance["balance"] == 10
-
-
-def test_a_bad_message_comes_back_alone(points: Ledger) -> None:
-    """Points that are no number fail their own message, and the rest is counted."""
-    good = {"orderId": "order_5", "customer": CUSTOMER, "kind": "earned", "points": 10}
-    batch = sqs_event(good, {**good, "orderId": "order_6", "points": "ten"})
-    failed = batch["Records"][1]["messageId"]
-    assert loyalty.count(batch, lambda_context()) == {"batchItemFailures": [{"itemIdentifier": failed}]}
-    assert points.get(CUSTOMER) == {"balance": 10, "entries": 1, "lastOrder": "order_5"}
 
 
 def test_the_function_may_do_what_it_does(deployed: Deployed, translated: Template, points: Ledger) -> None:

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from examples.orders import prices
-from lambda_once import Once, RetryLater, StoredError
-from lambda_once.patterns.fifo import Publisher
+from lambda_once import StoredError
 from lambda_once.patterns.ratchet import Ratchet
-from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.testing import FakeClock, lambda_context
+from lambda_once.testing import lambda_context
 from tests.kit.recorded import load
 
 from .conftest import Deployed, Template
@@ -124,16 +122,6 @@ def test_a_run_is_published_once(shop: Shop) -> None:
     assert shop.requests == []
 
 
-def test_a_late_run_of_the_same_day_publishes_nothing(shop: Shop) -> None:
-    """Started by hand at noon, with products that were not there in the morning."""
-    run()
-    shop.requests.clear()
-    shop.put("shelf-pine")
-    by_hand = {"shop": "north", "scheduledTime": "2026-11-20T12:00:00+00:00"}
-    assert prices.publish(by_hand, lambda_context()) == {"published": 3}
-    assert shop.requests == []
-
-
 def test_the_next_day_publishes_anew(shop: Shop) -> None:
     """The same prices under other ids: neither topic nor token takes them for those of the day before."""
     run()
@@ -143,27 +131,6 @@ def test_the_next_day_publishes_anew(shop: Shop) -> None:
         (day, product) for day in ("2026-11-20", "2026-11-21") for product in PRODUCTS
     ]
     assert not set(before) & set(shop.ids())
-
-
-@pytest.mark.parametrize(
-    ("time", "day"),
-    [
-        ("2026-11-20T00:00:00Z", "2026-11-20"),
-        ("2026-11-20T23:59:59Z", "2026-11-20"),
-        ("2026-11-21T00:59:59+01:00", "2026-11-20"),
-        ("2026-11-20T19:00:00-05:00", "2026-11-21"),
-    ],
-)
-def test_the_day_ends_at_midnight_of_utc(time: str, day: str) -> None:
-    """Whatever zone the time is written in."""
-    assert prices.day_of({"scheduledTime": time}) == day
-
-
-def test_another_shop_is_another_run(shop: Shop) -> None:
-    """Two schedules of one time."""
-    run()
-    assert prices.publish(event() | {"shop": "south"}, lambda_context()) == {"published": 0}
-    assert len(shop.delivered()) == 3
 
 
 def test_a_bad_product_fails_alone_and_is_reported(
@@ -184,51 +151,6 @@ def test_a_bad_product_fails_alone_and_is_reported(
     with pytest.raises(prices.PricesRefused):
         run("-next")
     assert len(shop.delivered()) == 2
-
-
-def test_a_run_that_got_no_answer_is_tried_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under the same ids, a price that has changed since included: the topic drops what it took."""
-
-    class Lossy:
-        def publish_batch(self, **request: Any) -> Any:
-            shop.sns.publish_batch(**request)
-            return {"Successful": [], "Failed": []}  # names none of them
-
-    with monkeypatch.context() as patch:
-        patch.setattr(prices.prices(), "_client", Lossy())
-        patch.setattr(prices.prices(), "_clock", FakeClock(prices.prices()._clock.now()))
-        with pytest.raises(RetryLater, match="3 of 3 prices were not published"):
-            run()
-    first = set(shop.ids())
-    shop.put("desk-oak", price=19_900)
-    assert run("-again") == {"published": 3}
-    assert set(shop.ids()) == first
-    assert len(shop.delivered()) == 3
-
-
-# -- twins
-
-
-def test_twin_by_the_hash_of_the_event_each_try_is_a_run() -> None:
-    """The execution id is part of the event: without a key of its own each try is a run of its own."""
-    once = Once(service="orders", store=MemoryStore())
-    ran = []
-
-    @once.event
-    def by_hash(event: dict[str, Any]) -> None:
-        ran.append(event["executionId"])
-
-    for name in ("", "", "-again"):
-        by_hash(event(name), lambda_context())
-    assert len(ran) == 2
-
-
-def test_twin_without_the_day_the_next_day_is_dropped(shop: Shop) -> None:
-    """A day later the topic knows no id any more; a run that is a day late would not be seen."""
-    dayless = Publisher(shop.topic, shop.sns, name="prices", key="[shop, productId]", group="productId")
-    days = [{"shop": "north", "productId": "desk-oak", "day": f"2026-11-{day}"} for day in (20, 21)]
-    assert len({dayless.format.prepared(each).deduplication_id for each in days}) == 1
-    assert len({prices.prices().format.prepared(each).deduplication_id for each in days}) == 2
 
 
 # -- the template

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import moto.sqs.models
 import pytest
 
 from examples.orders import publishing, receipts
-from lambda_once import KeyReused, RetryLater
+from lambda_once import KeyReused
 from lambda_once.dynamodb.items import plain_item
 from lambda_once.patterns.fifo import Publisher, Sent
 from lambda_once.patterns.unique import Unique
@@ -185,24 +184,6 @@ def test_a_duplicate_after_the_window_is_caught_by_the_key(post: Post, hands: Ha
     assert post.dead() == 0
 
 
-def test_twin_without_the_condition_the_late_duplicate_overwrites(
-    post: Post, hands: Hands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The window alone is not enough: with the key's condition gone, a receipt gets another number."""
-    monkeypatch.setattr(
-        "lambda_once.patterns.unique.ABSENT", "attribute_not_exists(#key) OR attribute_exists(#key)"
-    )
-    publishing.publish(load("direct-receipts"), lambda_context())
-    post.deliver()
-    first = post.filed()
-    hands.advance(WINDOW_SECONDS + 1)
-    publishing.publish(load("direct-receipts"), lambda_context())
-    post.deliver()
-    assert {key: row["receiptId"] for key, row in post.filed().items()} != {
-        key: row["receiptId"] for key, row in first.items()
-    }
-
-
 def test_an_amended_receipt_reaches_a_person(post: Post, hands: Hands) -> None:
     """Within the window too: it is not filed, and not dropped; after five deliveries it is a dead letter."""
     batch = load("direct-receipts")
@@ -220,41 +201,6 @@ def test_an_amended_receipt_reaches_a_person(post: Post, hands: Hands) -> None:
 
 
 # -- the files of events/
-
-
-@pytest.fixture
-def _table(aws: boto3.Session, translated: Template, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The receipts table of the template, and nothing else of the stack."""
-    properties = of_type(translated, "AWS::DynamoDB::Table")["ReceiptsTable"]
-    client: Any = aws.client("dynamodb")
-    wanted = ("BillingMode", "AttributeDefinitions", "KeySchema")
-    client.create_table(TableName="receipts", **{name: properties[name] for name in wanted})
-    monkeypatch.setattr(receipts, "RECEIPTS", _unique("receipts", client))
-
-
-@pytest.mark.usefixtures("_table")
-@pytest.mark.parametrize("again", ["sqs-fifo-receipts-redelivery", "sqs-fifo-receipts-republished"])
-def test_receipts_that_come_again_are_acknowledged(again: str) -> None:
-    """Redelivered by the queue, or published again after the window."""
-    assert receipts.file(load("sqs-fifo-receipts"), lambda_context()) == ALL_DONE
-    assert receipts.file(load(again), lambda_context()) == ALL_DONE
-
-
-@pytest.mark.usefixtures("_table")
-def test_an_amended_receipt_is_not_acknowledged() -> None:
-    """The error names the stored receipt, and nothing of its content."""
-    receipts.file(load("sqs-fifo-receipts"), lambda_context())
-    with pytest.raises(KeyReused, match="was filed with other content"):
-        receipts.file(load("sqs-fifo-receipt-amended"), lambda_context())
-
-
-@pytest.mark.usefixtures("_table")
-def test_a_bad_receipt_holds_its_customer_alone() -> None:
-    """The other receipts of its group wait behind it; those of other customers are filed."""
-    batch = load("sqs-fifo-receipts")
-    batch["Records"][0]["body"] = "{"
-    failed = [{"itemIdentifier": record["messageId"]} for record in batch["Records"][:2]]
-    assert receipts.file(batch, lambda_context()) == {"batchItemFailures": failed}
 
 
 def test_the_files_have_the_ids_that_the_publisher_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,20 +228,6 @@ def test_published_again_a_receipt_differs_in_its_time_alone() -> None:
         assert ids[0] == ids[1]
         passed = int(after["attributes"]["SentTimestamp"]) - int(before["attributes"]["SentTimestamp"])
         assert passed > WINDOW_SECONDS * 1000
-
-
-def test_what_was_not_sent_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The publishing function fails where one receipt was not taken, and can be invoked again."""
-
-    class Silent:
-        def publish_batch(self, **request: Any) -> dict[str, Any]:
-            taken, *rest = request["PublishBatchRequestEntries"]
-            failed = [{"Id": each["Id"], "Code": "InvalidParameter", "SenderFault": True} for each in rest]
-            return {"Successful": [{"Id": taken["Id"], "MessageId": "m1"}], "Failed": failed}
-
-    monkeypatch.setattr(publishing.receipts(), "_client", Silent())
-    with pytest.raises(RetryLater, match="1 of 3 receipts were not sent: first Failed"):
-        publishing.publish(load("direct-receipts"), lambda_context())
 
 
 # -- the template
