@@ -73,14 +73,6 @@ def test_an_order_that_may_be_corrected_is_not_kept(
     assert status(handler(order(key="k-3"), lambda_context())) == 201
 
 
-def test_a_refusal_that_stays_is_kept(once_store: RecordingStore, lambda_context: InvocationContext) -> None:
-    """A customer without credit has none a second later: 409, and the same again."""
-    answers = [handler(order("cust_blocked"), lambda_context()) for _ in range(2)]
-    assert [status(answer) for answer in answers] == [CONFLICT, CONFLICT]
-    assert answers[1]["headers"][REPLAYED] == "true"
-    assert_completed(once_store, "k-1")
-
-
 def test_a_payment_needs_a_key(lambda_context: InvocationContext) -> None:
     """400, and no money moves."""
     assert status(handler(pay(headers={}), lambda_context())) == 400
@@ -110,16 +102,3 @@ def test_a_crash_while_paying_never_pays_twice(
     fake_clock.advance(60)
     assert status(handler(pay(), lambda_context())) == then
     assert EFFECTS.count("charged", "order_5") == (0 if step == "acquire" else 1)
-
-
-def test_a_crash_while_ordering_is_made_good(
-    once_store: RecordingStore, fake_clock: FakeClock, lambda_context: InvocationContext
-) -> None:
-    """While the first request may be alive the second gets 409 and Retry-After; then it creates the order."""
-    with crash_at("acquire"):
-        handler(order(), lambda_context())
-    early = handler(order(), lambda_context())
-    assert (status(early), early["headers"]["Retry-After"]) == (CONFLICT, "5")
-    fake_clock.advance(60)
-    assert status(handler(order(), lambda_context())) == 201
-    assert_completed(once_store, "k-1")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lambda_once import Misconfigured, Once
 from lambda_once.testing import InvocationContext, api_event
 
 from .. import api, authorizer
@@ -51,14 +50,3 @@ def test_who_is_not_known_gets_no_stored_answer(
     event = cancelling("session-77")
     event["headers"]["authorization"] = authorization
     assert through(event, lambda_context) == {"statusCode": 403}
-
-
-def test_the_authorizer_cannot_be_protected(lambda_context: InvocationContext) -> None:
-    """A replayed verdict would let callers pass: no key helps."""
-    event = cancelling("session-77") | {
-        "type": "REQUEST",
-        "routeArn": "arn:aws:execute-api:eu-central-1:123456789012:a",
-    }
-    protected = Once(service="orders").event(key="type")(authorizer.handler)
-    with pytest.raises(Misconfigured, match="a Lambda authorizer"):
-        protected(event, lambda_context())

@@ -12,7 +12,6 @@ from lambda_once.testing import (
     assert_held,
     assert_ran_once,
     assert_released,
-    assert_stored_error,
     sqs_event,
 )
 
@@ -55,15 +54,6 @@ def test_a_failed_mail_repeats_no_charge(
     assert checkout(delivery, lambda_context()) == SETTLED
     assert_ran_once(once_store, CHARGE)
     assert EFFECTS.count("charged", "o-1") == EFFECTS.count("mailed", "ann@shop.example") == 1
-
-
-def test_a_declined_card_is_final(once_store: RecordingStore, lambda_context: InvocationContext) -> None:
-    """The message is acknowledged, and a second delivery does not ask the provider again."""
-    delivery = message("tok_declined")
-    assert checkout(delivery, lambda_context()) == SETTLED
-    assert checkout(delivery, lambda_context()) == SETTLED
-    assert_ran_once(once_store, CHARGE)
-    assert_stored_error(once_store, CHARGE, error="CardDeclined")
 
 
 def test_a_charge_in_doubt_is_held_and_its_message_is_not(

@@ -88,30 +88,3 @@ def test_a_crash_delays_an_order_by_its_lease(
     assert ship(message, lambda_context()) == SETTLED
     assert shipped() == 1
     assert_completed(once_store, "order_5")
-
-
-def test_a_crash_after_the_outcome_costs_nothing(
-    once_store: RecordingStore, lambda_context: InvocationContext
-) -> None:
-    """The redelivery need not wait: the outcome is there."""
-    message = sqs_event(order())
-    with crash_at("complete"):
-        ship(message, lambda_context())
-    assert ship(message, lambda_context()) == SETTLED
-    assert shipped() == 1
-    assert_ran_once(once_store, "order_5")
-
-
-def test_a_batch_that_died_is_worked_to_its_end(
-    once_store: RecordingStore, fake_clock: FakeClock, lambda_context: InvocationContext
-) -> None:
-    """Its orders were acquired together; each is shipped once, by whichever function lives."""
-    batch = sqs_event(order("order_1"), order("order_2"), order("order_3"))
-    with crash_at("complete") as killed:
-        ship(batch, lambda_context())
-    assert_completed(once_store, killed.token)
-    assert_in_progress(once_store, "order_2")
-    assert_in_progress(once_store, "order_3")
-    fake_clock.advance(60)
-    assert ship(batch, lambda_context()) == SETTLED
-    assert [shipped(f"order_{n}") for n in (1, 2, 3)] == [1, 1, 1]

@@ -7,7 +7,6 @@ from lambda_once.testing import (
     InvocationContext,
     RecordingStore,
     assert_completed,
-    assert_ran_once,
     crash_at,
     sns_event,
 )
@@ -43,20 +42,3 @@ def test_a_retry_after_a_crash_waits_for_the_lease(
     assert mailed() == 1
     assert sum(fake_clock.slept) > 10
     assert_completed(once_store, result=None)
-
-
-def test_a_mail_that_was_sent_may_be_sent_again_after_a_crash(
-    once_store: RecordingStore, fake_clock: FakeClock, lambda_context: InvocationContext
-) -> None:
-    """Mail has no idempotency key: a crash between the mail and its record costs a second one. It is said."""
-    event = sns_event("your order is on its way")
-    with crash_at("work"):
-        notify(event, lambda_context())
-    fake_clock.advance(60)
-    notify(event, lambda_context())
-    assert mailed() == 2
-    with crash_at("complete"):
-        notify(sns_event("your order has arrived"), lambda_context())
-    notify(sns_event("your order has arrived"), lambda_context())
-    assert mailed() == 3
-    assert_ran_once(once_store, next(token for token, n in once_store.acquisitions.items() if n == 1))
