@@ -221,7 +221,8 @@ dist: $(RELEASE_VENV)/.installed ## Build them, and use the wheel on every Pytho
 	@$(RELEASE_VENV)/bin/python -m release.dist $(if $(TAG),--tag "$(TAG)")
 
 .PHONY: surface
-surface: $(VENV)/.dev ## Accept a change of the public surface (docs/versioning.md): write tests/golden/surface.txt
+surface: $(VENV)/.dev ## Accept a change of the public surface (docs/versioning.md): write the parameters of options, and tests/golden/surface.txt
+	@$(BIN)/python -m tests.signatures
 	@$(BIN)/python -m tests.surface
 
 .PHONY: layer

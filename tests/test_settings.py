@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import pydoc
 import re
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any, get_overloads
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lambda_once import Misconfigured, Once, _signatures
-from lambda_once.settings import Where, options_of, signature_of_options
+from lambda_once import Misconfigured, Once
+from lambda_once.settings import Where, signature_of_options
+from tests import signatures
 from tests.decorators.rig import Rig
 from tests.sources.samples import rest
 
@@ -118,81 +117,35 @@ def test_options_of_streams_are_checked(options: dict[str, Any], words: str) -> 
         refused(face, options, words)
 
 
-DECORATORS: list[tuple[str, Where, Any, set[str]]] = [
-    ("sqs", Where.QUEUE, _signatures.QueueDecorator, set()),
-    ("sns", Where.MESSAGES, _signatures.MessageDecorator, set()),
-    ("mq", Where.MESSAGES, _signatures.MessageDecorator, set()),
-    ("kinesis", Where.STREAM, _signatures.StreamDecorator, set()),
-    ("dynamodb_stream", Where.STREAM, _signatures.StreamDecorator, set()),
-    ("kafka", Where.STREAM, _signatures.KafkaDecorator, {"schema"}),
-    ("event", Where.CALL, _signatures.EventDecorator, set()),
-    ("api_gateway", Where.API, _signatures.ApiDecorator, set()),
-    ("function", Where.CALL, _signatures.FunctionDecorator, set()),
-]
-"""Each with its protocol, and with its own parameters."""
-METHODS = [
-    (Once.__init__, Where.ONCE, set(inspect.signature(Once).parameters) - options_of(Where.ONCE)),
-    (Once.route, Where.API, {"misplaced", "async_resolver", "unknown"}),
-    (Once.begin, Where.BLOCK, {"key", "scope", "payload", "unknown"}),
-    (Once.execution, Where.EXECUTION, {"context", "key", "scope", "payload", "unknown"}),
-    (Once.outcome, Where.OUTCOME, {"key", "scope", "unknown"}),
-    (Once.aoutcome, Where.OUTCOME, {"key", "scope", "unknown"}),
-]
-CLOSER = {"key", "scope", "caller", "model", "on_give_up", "on_replay", "problem", "without_key"}
-"""Options typed more closely than in the table: callables by what they get, values by the decorator."""
-REQUIRED = {"name", "lease"}
-"""Options without a default where work is no function."""
+@pytest.mark.parametrize("file", signatures.FILES, ids=lambda file: str(file.name))
+def test_parameters_are_those_of_the_table(file: Path) -> None:
+    """Editors, type checkers and ``help`` show each option with its type and default: `make surface`."""
+    source = file.read_text(encoding="utf-8")
+    written = signatures.written(source)
+    assert written == source, "options in settings.py have changed: run `make surface`"
 
 
-def shown(parameters: Iterable[inspect.Parameter], apart: AbstractSet[str]) -> dict[str, tuple[str, object]]:
-    """Return type and default of *parameters*, but for those *apart*."""
-    return {each.name: (each.annotation, each.default) for each in parameters if each.name not in apart}
+@pytest.mark.parametrize(("row", "before", "after"), [("concurrency", 5, 0), ("label", 0, 2)])
+def test_an_option_that_comes_or_goes_is_written(
+    monkeypatch: pytest.MonkeyPatch, row: str, before: int, after: int
+) -> None:
+    """Where it's accepted, nowhere else: as a parameter, and in the TypedDict."""
+    label = Parameter("label", Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
+
+    def changed(where: Where) -> Signature:
+        rows = [each for each in signature_of_options(where).parameters.values() if each.name != row]
+        return Signature([*rows, label] if where is Where.QUEUE and after else rows)
+
+    source = signatures.FILES[0].read_text(encoding="utf-8")
+    monkeypatch.setattr(signatures, "signature_of_options", changed)
+    assert [text.count(f" {row}: ") for text in (source, signatures.written(source))] == [before, after]
 
 
-def expected(where: Where, apart: AbstractSet[str]) -> dict[str, tuple[str, object]]:
-    """Return type and default of each option of *where* by the table, but for those *apart*."""
-    return shown(signature_of_options(where).parameters.values(), {"f", *apart})
-
-
-def _call_of(protocol: Any) -> Any:
-    """Return the name under which `overload` has kept the forms: a protocol's method is none of them."""
-    return SimpleNamespace(__module__=protocol.__module__, __qualname__=f"{protocol.__qualname__}.__call__")
-
-
-@pytest.mark.parametrize(("name", "where", "protocol", "own"), DECORATORS, ids=str)
-def test_help_and_editors_show_each_option(name: str, where: Where, protocol: Any, own: set[str]) -> None:
-    """With its type and its default: the same in both, and in the table."""
-    decorator = getattr(Once(table="tokens"), name)
-    parameters = inspect.signature(decorator).parameters
-    assert set(parameters) == options_of(where) | {"f"} | own
-    assert "keep: 'timedelta | None' = <as Once>" in pydoc.plain(pydoc.render_doc(decorator))
-    forms = [inspect.signature(form).parameters for form in get_overloads(_call_of(protocol))]
-    (listed,) = [form for form in forms if {"keep"} <= form.keys()]
-    assert set(listed) - {"self", "f"} == options_of(where) | own
-    assert shown(listed.values(), {"self", "f", *CLOSER, *own}) == expected(where, CLOSER)
-    assert all(listed[each].default is parameters[each].default for each in CLOSER & set(listed))
-
-
-@pytest.mark.parametrize(("method", "where", "own"), METHODS, ids=lambda each: getattr(each, "__name__", ""))
-def test_methods_show_each_option(method: Any, where: Where, own: set[str]) -> None:
+@pytest.mark.parametrize("name", ["sqs", "sns", "kinesis", "kafka", "event", "api_gateway"])
+def test_help_shows_each_option(name: str) -> None:
     """With its type and its default, as the table has them."""
-    parameters = inspect.signature(method).parameters
-    assert set(parameters) - {"self"} == options_of(where) | own - {"self"}
-    apart = {"self", *own, *CLOSER, *REQUIRED}
-    assert shown(parameters.values(), apart) == expected(where, {*CLOSER, *REQUIRED, *own})
-
-
-@pytest.mark.parametrize(
-    ("where", "typed", "apart"),
-    [
-        (Where.MESSAGES, _signatures.MessageOptions, {"key", "model"}),
-        (Where.QUEUE, _signatures.QueueOptions, {"key", "model"}),
-        (Where.STREAM, _signatures.StreamOptions, {"key", "model", "on_give_up"}),
-    ],
-)
-def test_a_decorator_with_a_model_has_the_same_options(where: Where, typed: Any, apart: set[str]) -> None:
-    """The TypedDicts have the rows of the table; those *apart* are typed parameters of the overloads."""
-    assert typed.__annotations__.keys() | apart == options_of(where)
+    decorator = getattr(Once(table="tokens"), name)
+    assert "keep: 'timedelta | None' = <as Once>" in pydoc.plain(pydoc.render_doc(decorator))
 
 
 @pytest.mark.parametrize("concurrency", [0, -1, 1.5])

@@ -196,9 +196,9 @@ class QueueDecorator(Protocol[M_co]):
         seal: Seal | None = AS_ONCE,
         seal_required: bool = AS_ONCE,
         model: None = None,
-        without_key: Literal["run"] | None = None,
         concurrency: int = 10,
         raise_on_entire_batch_failure: bool = True,
+        without_key: Literal["run"] | None = None,
     ) -> OfRecords[M_co, PartialItemFailureResponse]: ...
     @overload
     def __call__(

@@ -3,11 +3,8 @@ The options of `Once` and its decorators.
 
 Each field of `Settings` has the type of an option, its default, the check of its values, and where it is
 accepted. What a decorator accepts and `help` shows, and the messages, derive from these fields; tests compare
-docs/reference.md with them, and the parameters in `_signatures.py` and `_once.py`, which editors and type
-checkers read.
-
-What we are not happy with: an option is written twice, here and as a parameter. No type checker makes the
-parameters of a function out of a table.
+docs/reference.md with them. `make surface` writes them into `_signatures.py` and `_once.py` as parameters,
+for editors and type checkers.
 """
 
 from __future__ import annotations
@@ -386,7 +383,9 @@ def _parameters(where: Where) -> dict[str, Any]:
 def given_in(arguments: Mapping[str, Any], where: Where) -> dict[str, Any]:
     """Return the options among *arguments*, those of a method of `Once`, with all that it doesn't know."""
     defaults = _parameters(where).items()
-    options = {name: arguments[name] for name, default in defaults if arguments[name] is not default}
+    options = {
+        name: arguments[name] for name, default in defaults if arguments.get(name, default) is not default
+    }
     return {**options, **arguments["unknown"]}
 
 
