@@ -54,6 +54,7 @@ DYNAMODB_STREAM: Final = RecordSource(
     _filled,
     "eventName, Keys, NewImage and OldImage in plain values",
     "the eventID, within the stream's ARN",
+    repeats=True,
     piped_id="eventID",
 )
 

@@ -16,7 +16,6 @@ import functools
 import inspect
 import sys
 from dataclasses import replace
-from importlib import import_module
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -33,7 +32,8 @@ from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.sources.envelopes import s3_record_content
 from lambda_once.sources.event import unit_of
-from lambda_once.sources.source import Source, as_sent, named_source
+from lambda_once.sources.records import record_source
+from lambda_once.sources.source import Source, as_sent, named_source, source_of_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,13 +44,6 @@ if TYPE_CHECKING:
 # ------------------------------------------------------------------ reading
 
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
-_RECORDS: Final = {
-    Source.SQS: ("sqs", "SQS", "receiptHandle"),
-    Source.SNS: ("sns", "SNS", "Sns"),
-    Source.KINESIS: ("kinesis", "KINESIS", "kinesis"),
-    Source.DYNAMODB: ("dynamodb_stream", "DYNAMODB_STREAM", "dynamodb"),
-}
-"""Where the source of a record is, read at the first one, and a field that each of its records has."""
 
 
 def argument_of(value: object) -> Unit | None:
@@ -63,19 +56,17 @@ def argument_of(value: object) -> Unit | None:
     if sent is None:
         return None
     is_data_class = not isinstance(value, dict) and sent is getattr(value, "raw_event", None)
-    unit = _record(sent, is_data_class=is_data_class)
-    if unit is not None and unit.bad is not None:
-        is_of_stream = named_source(sent) in (Source.KINESIS, Source.DYNAMODB)  # every delivery is equal
-        return Unit(sent, unread=unit.bad, is_malformed=not is_of_stream)
-    if unit is not None:
+    of_records = source_of_record(sent, is_data_class=is_data_class)
+    if of_records is not None:
+        source = record_source(of_records)
+        unit = source.read(sent)
+        if unit.bad is not None:
+            return Unit(sent, unread=unit.bad, is_malformed=not source.repeats)
         key = unit.key if NOTHING in (unit.key, unit.within) else [unit.within, unit.key]
         return unit._replace(key=key, view=NOTHING if is_data_class else value)
     view = NOTHING if is_data_class or sent is value else value
-    match named_source(sent):
-        case Source.S3 if "s3" in sent:
-            return Unit(s3_record_content(sent), view=sent if view is NOTHING else view)
-        case Source.KAFKA if "offset" in sent:  # its position is that of every delivery
-            return Unit(sent, view=view)
+    if "s3" in sent and named_source(sent) is Source.S3:
+        return Unit(s3_record_content(sent), view=sent if view is NOTHING else view)
     try:
         return unit_of(sent, None, "once.function")._replace(view=view)
     except Misconfigured as error:
@@ -86,7 +77,7 @@ def argument_of(value: object) -> Unit | None:
 def _batch(value: Any) -> Unit | None:
     """Return the error for *value* if it is a list of records, as a loop over a batch would group them."""
     first = as_sent(next(iter(value), None))
-    if first is None or _record(first, is_data_class=False) is None:
+    if first is None or source_of_record(first) is None:
         return None
     return Unit(
         value,
@@ -95,20 +86,6 @@ def _batch(value: Any) -> Unit | None:
             "Nothing ran. Call it with one record at a time, or pass key= and fingerprint=."
         ),
     )
-
-
-def _record(sent: dict[str, Any], *, is_data_class: bool) -> Unit | None:
-    """Return *sent*, a record, as a unit; None if it is none."""
-    if "redelivered" in sent and "data" in sent:  # a message of Amazon MQ: the event names source and queue
-        broker = "aws:rmq" if "basicProperties" in sent else "aws:amq"
-        module, name = "mq", "MQ"
-        sent = {"eventSource": broker, "eventSourceKey": "?", **sent}
-    else:
-        module, name, field = _RECORDS.get(named_source(sent), ("", "", ""))
-        if not module or not (is_data_class or field in sent):
-            return None
-    found: Unit = getattr(import_module(f"lambda_once.sources.{module}"), name).read(sent)
-    return found
 
 
 def _unit_of(named: Mapping[str, object], arguments: object, *, guarded: bool) -> Unit:

@@ -55,7 +55,7 @@ def _filled(unit: Unit, raw: Raw, *, has_schema: bool = False) -> Unit:
     if unit.delivery is None:
         raise BadData("has no topic, partition or offset")
     cluster, servers = text_at(raw, "eventSourceArn"), text_at(raw, "bootstrapServers")
-    if cluster is None and servers is None:
+    if cluster is None and servers is None and "eventSource" in raw:
         raise BadData("has no eventSourceArn and no bootstrapServers")
     payload, value = None, raw.get("value")
     if value is not None:  # None: a tombstone, the key's value is deleted
@@ -89,6 +89,9 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
         return RecordSource(Source.KAFKA, placed, _filled, "the value", identity, _partitions)
     placed, filled = partial(_placed, _record_class(schema)), partial(_filled, has_schema=True)
     return RecordSource(Source.KAFKA, placed, filled, "the value, by its schema", identity, _partitions)
+
+
+KAFKA: Final = kafka_source()
 
 
 def kafka_handler(

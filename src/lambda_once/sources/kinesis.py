@@ -78,6 +78,7 @@ KINESIS: Final = RecordSource(
     "the data",
     "the eventID, within the stream's ARN",
     _shard,
+    repeats=True,
     piped_id="eventID",
 )
 

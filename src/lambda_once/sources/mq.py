@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 
+_ALONE: Final = "?"
+"""In place of the queue of a message that came alone, to a function: its event names source and queue."""
+
+
 def _is_rabbit(value: object) -> bool:
-    return at(value, "eventSource") == "aws:rmq"
+    return at(value, "eventSource") == "aws:rmq" or at(value, "basicProperties") is not None
 
 
 def _messages(event: object) -> list[list[object]]:
@@ -46,7 +50,7 @@ def _placed(raw: Raw) -> Unit:
 def _filled(unit: Unit, raw: Raw) -> Unit:
     queue: object = NOTHING  # what a sender's id counts in
     if _is_rabbit(raw):
-        queue = text_at(raw, "eventSourceKey")
+        queue = text_at(raw, "eventSourceKey") if "eventSource" in raw else _ALONE
         if queue is None:
             raise BadData("has no queue")
     elif unit.delivery is None:

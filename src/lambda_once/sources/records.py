@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
@@ -33,7 +34,7 @@ from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.envelopes import BadData, at, text_at
 from lambda_once.sources.services import is_tumbling_window
-from lambda_once.sources.source import PIPED, Source, misplaced, named_source, source_of
+from lambda_once.sources.source import Source, misplaced, named_source, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +73,8 @@ class RecordSource(NamedTuple):
 
     Raises `Misconfigured` for an event of another source.
     """
+    repeats: bool = False
+    """Whether all deliveries of a record are equal, field by field."""
     piped_id: str | None = None
     """
     The field of a record by which EventBridge Pipes learns that it failed; None: only the whole batch can.
@@ -107,6 +110,12 @@ class RecordSource(NamedTuple):
             return _bad(unit, str(error))
 
 
+def record_source(source: Source) -> RecordSource:
+    """Return the reader of *source*, a source of records; its file is loaded."""
+    found: RecordSource = getattr(import_module(source.module), source.module.rpartition(".")[2].upper())
+    return found
+
+
 def _bad(unit: Unit, lacks: str) -> Unit:
     named = "A record of the batch" if unit.delivery is None else f"Record {unit.delivery}"
     return unit._replace(bad=f"{named} {lacks}; not processed. Fix the producer.")
@@ -119,7 +128,7 @@ def records_of(event: object, source: Source) -> list[object]:
     Raises `Misconfigured` if one names another source than *source*, and for a tumbling window, whose
     response is its state.
     """
-    if isinstance(event, list) and source in PIPED:
+    if isinstance(event, list) and source.is_piped:
         return _piped(event, source)
     decorator = str(source.decorator)
     given = event if isinstance(event, Mapping) else {}

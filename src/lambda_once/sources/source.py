@@ -22,22 +22,31 @@ from lambda_once.sources.services import NAMES, service_of
 
 class Source(Enum):
     """
-    A source of events. Its row: a title, its decorator, and the names that its records or events give it.
+    A source of events: all that's known of it before its own file is loaded.
 
-    Records of some also come through EventBridge Pipes, as a list.
+    Its row: a title, its decorator, the names that its records or its events have, and for a source of
+    records, whose file has the decorator's name, the fields that each record has, and whether EventBridge
+    Pipes sends them, too.
     """
 
-    SQS = "Amazon SQS", "once.sqs", ("aws:sqs",)
-    SNS = "Amazon SNS", "once.sns", ("aws:sns",)
+    SQS = "Amazon SQS", "once.sqs", ("aws:sqs",), (), ("receiptHandle",), True
+    SNS = "Amazon SNS", "once.sns", ("aws:sns",), (), ("Sns",)
     S3 = "Amazon S3", "once.event", ("aws:s3",)
     EVENTBRIDGE = "Amazon EventBridge", "once.event"
     HTTP = "API Gateway, a Function URL or a load balancer", "once.api_gateway"
     AUTHORIZER = "a Lambda authorizer", None
     WEBSOCKET = "a WebSocket API", None
-    KINESIS = "Kinesis Data Streams", "once.kinesis", ("aws:kinesis",)
-    DYNAMODB = "DynamoDB Streams", "once.dynamodb_stream", ("aws:dynamodb",)
-    KAFKA = "Kafka", "once.kafka", (), ("aws:kafka", "aws:SelfManagedKafka", "SelfManagedKafka")
-    MQ = "Amazon MQ", "once.mq", (), ("aws:amq", "aws:mq", "aws:rmq")
+    KINESIS = "Kinesis Data Streams", "once.kinesis", ("aws:kinesis",), (), ("kinesis",), True
+    DYNAMODB = "DynamoDB Streams", "once.dynamodb_stream", ("aws:dynamodb",), (), ("dynamodb",), True
+    KAFKA = (
+        "Kafka",
+        "once.kafka",
+        (),
+        ("aws:kafka", "aws:SelfManagedKafka", "SelfManagedKafka"),
+        ("topic", "partition", "offset"),
+        True,
+    )
+    MQ = "Amazon MQ", "once.mq", (), ("aws:amq", "aws:mq", "aws:rmq"), ("redelivered", "data"), True
     DIRECT = "a direct invocation", "once.event"
 
     def __init__(
@@ -46,6 +55,8 @@ class Source(Enum):
         decorator: str | None,
         of_record: tuple[str, ...] = (),
         of_event: tuple[str, ...] = (),
+        fields: tuple[str, ...] = (),
+        is_piped: bool = False,  # noqa: FBT001, FBT002  (a row of the table)
     ) -> None:
         self.title = title
         self.decorator = decorator
@@ -55,6 +66,15 @@ class Source(Enum):
         """``eventSource`` of the event as a whole."""
         self.names = of_record + of_event
         """``eventSource`` of each record where EventBridge Pipes sends it."""
+        self.fields = fields
+        """The fields that each of its records has; none: it has no records, or they're whole events."""
+        self.is_piped = is_piped
+        """Whether EventBridge Pipes has it (EventBridge user guide, "Amazon EventBridge Pipes sources")."""
+
+    @property
+    def module(self) -> str:
+        """The module of a source of records, whose `RecordSource` is named as its decorator is."""
+        return f"lambda_once.sources.{str(self.decorator).removeprefix('once.')}"
 
 
 MARKS: Final = (NAMES - {"source"}) | {
@@ -68,8 +88,6 @@ Alarms are left out: `source`, all that they have, is a field of too many others
 """
 _OF_RECORD: Final = {name: source for source in Source for name in source.of_record}
 _OF_EVENT: Final = {name: source for source in Source for name in source.of_event}
-PIPED: Final = frozenset({Source.SQS, Source.KINESIS, Source.DYNAMODB, Source.KAFKA, Source.MQ})
-"""The sources of EventBridge Pipes (EventBridge user guide, "Amazon EventBridge Pipes sources")."""
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 """Sources that a row of the table of services may name more precisely."""
 
@@ -106,7 +124,7 @@ def source_of(event: object) -> Source:
     """Return the source of *event*; a direct invocation if no other matches."""
     if isinstance(event, list | tuple):
         source = named_source(event[0]) if event else Source.DIRECT
-        return source if source in PIPED else Source.DIRECT
+        return source if source.is_piped else Source.DIRECT
     if not isinstance(event, MAPPINGS):
         return Source.DIRECT
     records, name = event.get("Records"), event.get("eventSource")
@@ -134,6 +152,21 @@ def _is_authorizer(event: Mapping[str, Any]) -> bool:
         return False
     is_of_http_api = kind == "REQUEST" and isinstance(event.get("routeArn"), str)  # payload format 2.0
     return is_of_http_api or isinstance(event.get("methodArn"), str)
+
+
+def source_of_record(record: Mapping[str, Any], *, is_data_class: bool = False) -> Source | None:
+    """
+    Return the source of *record*, of a kind that has a decorator for records; None if it's no such record.
+
+    It names its source, and has the fields of one, which Powertools' data class of it needs not have. A
+    record whose event names the source, not the record, is known by its fields alone.
+    """
+    named = named_source(record)
+    if named is not Source.DIRECT:
+        is_whole = is_data_class or record.keys() >= {*named.fields}
+        return named if named.fields and is_whole else None
+    nameless = (source for source in Source if source.of_event and record.keys() >= {*source.fields})
+    return next(nameless, None)
 
 
 def named_source(record: object) -> Source:
