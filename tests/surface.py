@@ -47,10 +47,7 @@ BESIDE: Final = (
     ("lambda_once.stores.contract", "*"),
 )
 """Public names of modules that have no ``__all__``; a star: all that are their own."""
-DECORATORS: Final = (
-    *("sqs", "sns", "kinesis", "dynamodb_stream", "kafka", "mq"),
-    *("event", "api_gateway", "function"),
-)
+DECORATORS: Final = tuple(name for name, value in vars(Once).items() if isinstance(value, property))
 """What names its options where it is given one that does not exist; its own signature has none."""
 REQUIRED: Final = " required"
 STARS: Final[Mapping[object, str]] = {

@@ -10,6 +10,7 @@ import pytest
 from lambda_once import InProgress, KeyMissing, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.observability.events import Event
+from lambda_once.sources.source import Source
 from lambda_once.testing import (
     activemq_event,
     api_event,
@@ -47,6 +48,35 @@ def _refused(handler: Any, rig: Rig, event: object) -> None:
         answer = str(error)
     assert answer not in SUCCESS
     assert "secret" not in str(answer)
+
+
+def as_data_classes(row: Row, event: Any) -> list[Any]:
+    """Return the records of *event* as the decorator hands them to its function."""
+    records: list[Any] = []
+    rig = Rig()
+    getattr(rig.once, row.decorator)(collecting(records))(event, rig.context())
+    return records
+
+
+def test_every_source_has_a_row() -> None:
+    """A source that's added is tested like the others."""
+    added = {str(source.decorator) for source in Source if source.fields}
+    assert {f"once.{row.decorator}" for row in SOURCES} == added
+
+
+@pytest.mark.parametrize("records_of", [Row.records, as_data_classes], ids=["as dict", "as data class"])
+@of_every_source
+def test_a_redelivered_record_is_one_call_of_a_function(
+    rig: Rig, row: Row, records_of: Callable[[Row, Any], list[Any]]
+) -> None:
+    """As an argument a record is what it is under its decorator: a redelivery is the same work."""
+    seen: list[Any] = []
+    work = rig.once.function(collecting(seen))
+    event = row.build("a", "b")
+    for delivery in (event, row.redelivered(event)):
+        for record in records_of(row, delivery):
+            work(record)
+    assert len(seen) == 2
 
 
 @of_every_source

@@ -11,6 +11,8 @@ from lambda_once import errors, testing
 from lambda_once.errors import OnceError, RetryLater
 from lambda_once.settings import Where, options_of
 from lambda_once.sources.problems import problem_for
+from lambda_once.sources.source import Source
+from tests import surface
 from tests.docs.pages import ROOT
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -31,19 +33,29 @@ def test_the_reference_has_every_option() -> None:
     assert set(_OPTION.findall(REFERENCE)) == options_of(Where.EVERY) | {"schema", "async_resolver"}
 
 
-@pytest.mark.parametrize(
-    ("decorator", "where"),
-    [
-        *(("sqs", Where.QUEUE), ("sns", Where.MESSAGES), ("kinesis", Where.STREAM), ("mq", Where.MESSAGES)),
-        *(("event", Where.CALL), ("api_gateway", Where.API), ("function", Where.CALL)),
-    ],
-)
-def test_the_reference_has_the_own_options_of_each_decorator(decorator: str, where: Where) -> None:
-    """Those that not every decorator takes are in its row."""
-    row = re.search(rf"^\| `once\.{decorator}` \|.*\| ([^|]*) \|$", REFERENCE, re.MULTILINE)
-    assert row is not None
-    every = {"name", "key", "scope", "fingerprint", "ignore"} | options_of(Where.ONCE)
-    assert set(_NAME.findall(row[1])) == options_of(where) - every
+@pytest.mark.parametrize("decorator", surface.DECORATORS)
+def test_the_reference_has_the_own_options_of_each_decorator(decorator: str) -> None:
+    """Those that not every decorator takes are in its row, or in the one above: "the same"."""
+    own, row = set[str](), None
+    for line in REFERENCE.splitlines():
+        if (row := re.match(r"\| `once\.(\w+)` \|.*\| ([^|]*) \|$", line)) is not None:
+            own = set(_NAME.findall(row[2])) | (own if row[2].startswith("the same") else set())
+            if row[1] == decorator:
+                break
+    assert row is not None, f"docs/reference.md has no row of once.{decorator}"
+    every = {"f", "name", "key", "scope", "fingerprint", "ignore"} | options_of(Where.ONCE)
+    assert own == signature(getattr(lambda_once.Once(table="t"), decorator)).parameters.keys() - every
+
+
+@pytest.mark.parametrize("source", [source for source in Source if source.fields], ids=lambda each: each.name)
+def test_the_pages_have_every_source_of_records(source: Source) -> None:
+    """In README's table and on a page of sources, with an event builder for tests."""
+    decorator = f"`@{source.decorator}`"
+    assert decorator in (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs" / name for name in ("sqs.md", "sns.md", "sources.md"))
+    assert any(f"@{source.decorator}" in page.read_text(encoding="utf-8") for page in pages if page.exists())
+    builder = f"{str(source.decorator).removeprefix('once.')}_event"
+    assert {builder, "rabbitmq_event" if source is Source.MQ else builder} & {*testing.__all__}
 
 
 def test_the_reference_shows_every_argument_of_once() -> None:

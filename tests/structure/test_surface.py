@@ -104,7 +104,7 @@ def test_a_decorator_names_its_options(name: str) -> None:
 
 
 def test_no_public_name_of_once_is_left_out() -> None:
-    """A new decorator has to be listed, or its options would not be pinned."""
+    """What's no decorator has a signature that pins its options."""
     public: set[Any] = {name for name in dir(Once) if not name.startswith("_")}
     with_signatures = {"begin", "execution", "run", "route", "invocation", "current"} | {
         "outcome",

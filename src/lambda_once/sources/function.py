@@ -32,8 +32,7 @@ from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.sources.envelopes import s3_record_content
 from lambda_once.sources.event import unit_of
-from lambda_once.sources.records import record_source
-from lambda_once.sources.source import Source, as_sent, named_source, source_of_record
+from lambda_once.sources.source import Source, as_sent, named_source, record_source, source_of_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

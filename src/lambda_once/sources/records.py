@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
@@ -108,12 +107,6 @@ class RecordSource(NamedTuple):
             return self.filled(unit, raw)
         except BadData as error:
             return _bad(unit, str(error))
-
-
-def record_source(source: Source) -> RecordSource:
-    """Return the reader of *source*, a source of records; its file is loaded."""
-    found: RecordSource = getattr(import_module(source.module), source.module.rpartition(".")[2].upper())
-    return found
 
 
 def _bad(unit: Unit, lacks: str) -> Unit:
