@@ -58,7 +58,7 @@ def argument_of(value: object) -> Unit | None:
     of_records = source_of_record(sent, is_data_class=is_data_class)
     if of_records is not None:
         source = record_source(of_records)
-        unit = source.read(sent)
+        unit: Unit = source.read(sent)
         if unit.bad is not None:
             return Unit(sent, unread=unit.bad, is_malformed=not source.repeats)
         key = unit.key if NOTHING in (unit.key, unit.within) else [unit.within, unit.key]

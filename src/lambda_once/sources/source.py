@@ -14,14 +14,11 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import MAPPINGS, Parsed, at, is_eventbridge
 from lambda_once.sources.services import NAMES, service_of
-
-if TYPE_CHECKING:
-    from lambda_once.sources.records import RecordSource
 
 
 class Source(Enum):
@@ -173,10 +170,9 @@ def source_of_record(record: Mapping[str, Any], *, is_data_class: bool = False) 
     return next(nameless, None)
 
 
-def record_source(source: Source) -> RecordSource:
-    """Return the reader of *source*, a source of records; its file is loaded for it."""
-    found: RecordSource = getattr(import_module(source.module), source.module.rpartition(".")[2].upper())
-    return found
+def record_source(source: Source) -> Any:
+    """Return the `RecordSource` of *source*, whose file is loaded for it."""
+    return getattr(import_module(source.module), source.module.rpartition(".")[2].upper())
 
 
 def named_source(record: object) -> Source:
