@@ -114,26 +114,6 @@ def test_what_runs_again(page: ModuleType, shop: Shop) -> None:
     assert len(ran) == len(given)
 
 
-def test_what_comes_back_different(page: ModuleType, shop: Shop) -> None:
-    """Powertools replays None for what is empty."""
-    results: list[Any] = [0, False, "", [], {}, None, "text"]
-    events = [{"id": key, "result": result} for key, result in enumerate(results)]
-    once = done(shop, *events, work=lambda event: event["result"])
-    leave(page, shop, once)
-    handler = back(shop, [])
-    assert [handler({"id": key}) for key in range(7)] == [*[None] * 6, "text"]
-
-
-def test_a_sealed_result(page: ModuleType, shop: Shop) -> None:
-    """It is opened, and stored in plain text."""
-    seal = (lambda data, _context: data[::-1], lambda data, _context: data[::-1])
-    once = done(shop, {"id": 1}, work=lambda _event: "s3cret", seal=seal)
-    assert "s3cret" not in str(shop.items(shop.tokens))
-    leave(page, shop, once)
-    assert back(shop, [])({"id": 1}) == "s3cret"
-    assert "s3cret" in str(shop.items(shop.records))
-
-
 def test_an_unavailable_result_stops_the_script(page: ModuleType, shop: Shop) -> None:
     """And leaves no record."""
     once = shop.once(history=None)
@@ -142,13 +122,6 @@ def test_an_unavailable_result_stops_the_script(page: ModuleType, shop: Shop) ->
     with pytest.raises(ResultUnavailable):
         leave(page, shop, once)
     assert shop.items(shop.records) == []
-
-
-def test_a_large_result_stops_the_script(page: ModuleType, shop: Shop) -> None:
-    """Powertools' table has no place for it."""
-    once = done(shop, {"id": 1}, work=lambda _event: "x" * 500_000)
-    with pytest.raises(Exception, match=r"(?i)size|large|400"):
-        leave(page, shop, once)
 
 
 def test_the_slow_way(shop: Shop) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from decimal import Decimal
-from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
 
-from lambda_once import Once
-from lambda_once.stores.store import DynamoDBStore
-from lambda_once.testing import api_event, crash_at, lambda_context
+from lambda_once.testing import crash_at
 from tests.docs.pages import ROOT
-from tests.history.pairs import DICTS, HTTP, KEPT, PAIRS, RECORDS, Pair, Side, rows
+from tests.history.pairs import DICTS, KEPT, PAIRS, RECORDS, Pair, rows
 from tests.kit.powertools import Shop
 
 PAGE = ROOT / "docs" / "from-powertools.md"
@@ -103,84 +97,3 @@ def test_the_page_has_the_pairs() -> None:
     """In their order."""
     text = PAGE.read_text(encoding="utf-8").partition("## Your decorator, and ours")[2].partition("\n## ")[0]
     assert [line for line in text.splitlines() if line.startswith("|")][2:] == rows()
-
-
-# ------------------------------------------------------------------ what changes
-
-
-def _asked(shop: Shop, **options: Any) -> tuple[Side, Side]:
-    """Return handlers of requests under both libraries."""
-    (pair,) = [each for each in PAIRS if each.key == "powertools_json(body).id" and each.door is HTTP]
-    given = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    return pair.old_side(shop), pair._replace(new=f"@once.api_gateway({given})").new_side(shop)
-
-
-def _request(authorization: str) -> dict[str, Any]:
-    return api_event("POST", "/orders", {"id": 1}, {"Authorization": authorization})
-
-
-@pytest.mark.parametrize(("options", "found"), [({}, "run 2"), ({"key": "id"}, "another payload")])
-def test_another_caller(shop: Shop, options: dict[str, Any], found: str) -> None:
-    """Powertools knows none; here it is another request, or one that has no right to the key."""
-    old, new = _asked(shop, **options)
-    assert [side.deliver(_request("Bearer a")) for side in (old, new)] == ["run 1", "run 1"]
-    assert [side.deliver(_request("Bearer b")) for side in (old, new)] == ["run 1", found]
-
-
-def test_all_callers_are_one(shop: Shop) -> None:
-    """By ``caller=False``, which says what Powertools does."""
-    old, new = _asked(shop, key="id", caller=False)
-    for side in (old, new):
-        assert [side.deliver(_request(each)) for each in ("Bearer a", "Bearer b")] == ["run 1", "run 1"]
-
-
-def test_another_path(shop: Shop) -> None:
-    """It counts here."""
-    old, new = _asked(shop, key="id")
-    events = [api_event("POST", path, {"id": 1}) for path in ("/orders", "/refunds")]
-    assert [[side.deliver(each) for each in events] for side in (old, new)] == [
-        ["run 1", "run 1"],
-        ["run 1", "run 2"],
-    ]
-
-
-@pytest.mark.parametrize("status", [404, 503])
-def test_an_error_response(shop: Shop, status: int) -> None:
-    """Powertools replays it; here a retry runs, unless it is stored."""
-    old, new = _asked(shop, key="id")
-    stored = _asked(shop, key="id", name="stored", store_status={404, 503})[1]
-    for side, runs in ((old, 1), (new, 2), (stored, 1)):
-        side.work.status = status
-        for _ in range(2):
-            side.deliver(_request("Bearer a"))
-        assert side.work.runs == runs
-
-
-def test_the_first_caller_of_a_function_gets_its_object(shop: Shop) -> None:
-    """With both libraries; a duplicate of ours an equal Decimal, one of Powertools text."""
-
-    def price(order: int) -> dict[str, Any]:
-        return {"price": Decimal("4.50"), "at": (order, 2)}
-
-    config = IdempotencyConfig(lambda_context=lambda_context("shop"))
-    old = idempotent_function(
-        price, data_keyword_argument="order", persistence_store=shop.layer(), config=config
-    )
-    new = shop.once(history=None).function(key="order", fingerprint=False)(price)
-    assert old(order=1) == new(order=1) == price(1)
-    assert old(order=1) != price(1)
-    assert new(order=1) == {"price": Decimal("4.50"), "at": [1, 2]}
-
-
-def _nothing(_event: object) -> None: ...
-
-
-def test_what_is_logged_at_warning(shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    """Each run, and equal content that comes again."""
-    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "WARNING")
-    once = Once(store=DynamoDBStore(shop.tokens, shop.client), service="warned")
-    handler = once.event(_nothing)
-    with caplog.at_level(logging.WARNING):
-        for request in ("r-1", "r-2"):
-            handler({"id": 1}, lambda_context("shop", request))
-    assert [each.message for each in caplog.records] == ["once.returned", "once.same_content"]

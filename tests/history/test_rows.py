@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 import warnings
 from collections.abc import Callable, Iterable
@@ -14,8 +13,6 @@ from typing import Any, NamedTuple
 import boto3
 import jmespath
 import pytest
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.idempotency import (
     DynamoDBPersistenceLayer,
     IdempotencyConfig,
@@ -34,11 +31,10 @@ from pydantic import BaseModel
 
 from lambda_once import Once, PowertoolsHistory, StoreUnavailable
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.testing import api_event, lambda_context
+from lambda_once.testing import lambda_context
 from tests.docs.pages import ROOT
 from tests.history.test_failures import Broken
 from tests.kit.powertools import ALIKE, Shop
-from tests.sources.samples import batch, sns_event, sqs_record
 
 PAGE = ROOT / "docs" / "from-powertools.md"
 CONTEXT = lambda_context("shop")
@@ -108,17 +104,6 @@ def _taking_one(work: Counted) -> Callable[[Any], Any]:
     return handler
 
 
-def charging() -> Callable[..., Any]:
-    """Return a function of an order and more, which counts its runs."""
-    runs: list[Any] = []
-
-    def charge(order: Any, customer: str = "bob", **_: Any) -> Any:
-        runs.append(order)
-        return {"run": len(runs)}
-
-    return charge
-
-
 def answers(side: Callable[..., Any], calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
     """Return what each of *calls* gets; what takes the place of one exception is one word."""
     found = []
@@ -149,7 +134,6 @@ def alike_by_name(sides: Sides, *calls: dict[str, Any]) -> list[Any]:
 
 Row = Callable[[Two], None]
 ROWS: dict[str, Row] = {}
-BESIDE: dict[str, Row] = {}
 
 
 def row(first_cell: str) -> Callable[[Row], Row]:
@@ -162,99 +146,7 @@ def row(first_cell: str) -> Callable[[Row], Row]:
     return add
 
 
-def beside(what: str) -> Callable[[Row], Row]:
-    """Let a function show *what* the pairs assume (`pairs.PAIRS`), without a row of the page."""
-
-    def add(show: Row) -> Row:
-        BESIDE[what] = show
-        return show
-
-    return add
-
-
-# ------------------------------------------------------------------------------------------- decorators
-
-
-@beside("a whole handler, of each source")
-def _(two: Two) -> None:
-    once = two.once
-    order = {"id": 1, "coupon": None}
-    assert alike(two.handlers(once.event), order, order, {"id": 2}) == ["run 1", "run 1", "run 2"]
-    request = api_event(body=order, headers={"Idempotency-Key": "k-1"})
-    assert alike(two.handlers(once.api_gateway), request, request) == ["run 1", "run 1"]
-    sources: Any = ((once.sqs, batch(sqs_record({"id": 1}))), (once.sns, sns_event('{"id": 1}')))
-    for source, event in sources:
-        runs: list[Any] = []
-        old, new = two.handlers(once.event).old, source(name=source.__name__)(runs.append)
-        for n in (1, 2):
-            assert old(event)["body"] == "run 1"
-            new(event, CONTEXT)
-            assert len(runs) == 1, n
-
-
-@beside("an argument of any type")
-def _(two: Two) -> None:
-    @dataclass
-    class Order:
-        id: int
-        coupon: str | None = None
-
-    class Model(BaseModel):
-        id: int
-        coupon: str | None = None
-
-    sides = two.functions(two.once.function(key="order", fingerprint=False, name="plain"), charging)
-    plain = (
-        {"id": 1, "coupon": None},
-        {"id": 1, "coupon": None},
-        {"id": 2},
-        {"id": 1, "coupon": "x"},
-        [1],
-        7,
-    )
-    calls: list[Any] = [*plain, Order(5), Order(5), Order(6), Model(id=8), Model(id=8)]
-    found = alike_by_name(sides, *({"order": order} for order in calls))
-    assert [each["run"] for each in found] == [1, 1, 2, 3, 4, 5, 6, 6, 7, 8, 8]
-
-
-@beside("other arguments")
-def _(two: Two) -> None:
-    sides = two.functions(two.once.function(key="order", fingerprint=False, name="others"), charging)
-    calls = ({"order": 1, "customer": "bob"}, {"order": 1, "customer": "eve"}, {"order": 1, "more": object()})
-    assert alike_by_name(sides, *calls) == [{"run": 1}] * 3
-
-
 # ------------------------------------------------------------------------------------------------- keys
-
-
-@beside("a field of the body, by each source")
-def _(two: Two) -> None:
-    key, once = "powertools_json(body).id", two.once
-    config = {"event_key_jmespath": key}
-    events = [{"body": json.dumps(body)} for body in ({"id": 1}, {"id": 1, "n": None}, {"id": 2})]
-    found = alike(two.handlers(once.event(key=key, fingerprint=False), **config), *events)
-    assert found == ["run 1", "run 1", "run 2"]
-    requests = [api_event(body={"id": n, "at": m}) for n, m in ((1, 1), (1, 2), (2, 1))]
-    sides = two.handlers(once.api_gateway(key="id", fingerprint=False, name="requests"), **config)
-    assert alike(sides, *requests) == ["run 1", "run 1", "run 2"]
-    worked: list[str] = []
-    new = once.sqs(key="id", fingerprint=False, name="records")(_noting(worked))
-    old = two.shop.old_records(lambda record: record.message_id, event_key_jmespath=key)
-    records = [sqs_record({"id": n}, id_=id_) for n, id_ in ((1, "m-1"), (1, "m-2"), (2, "m-3"))]
-    for each in records:
-        new(batch(each), CONTEXT)
-    assert worked == ["m-1", "m-3"]
-    assert [old(SQSRecord(each)) for each in records] == ["m-1", "m-1", "m-3"]
-
-
-def _noting(worked: list[str]) -> Callable[[SQSRecord], None]:
-    return lambda record: worked.append(record.message_id)
-
-
-@beside("no expression")
-def _(two: Two) -> None:
-    found = alike(two.handlers(two.once.event), {"a": 1, "b": None}, {"b": None, "a": 1}, {"a": 2})
-    assert found == ["run 1", "run 1", "run 2"]
 
 
 @row("`jmespath_options` with functions of your own")
@@ -267,47 +159,6 @@ def _(two: Two) -> None:
     new = two.once.event(key=lambda event: event["id"].lower(), fingerprint=False)
     sides = two.handlers(new, event_key_jmespath="lower(id)", jmespath_options={"custom_functions": Own()})
     assert alike(sides, {"id": "A"}, {"id": "a"}, {"id": "b"}) == ["run 1", "run 1", "run 2"]
-
-
-@beside("another total")
-def _(two: Two) -> None:
-    config = {"event_key_jmespath": "id", "payload_validation_jmespath": "total"}
-    sides = two.handlers(two.once.event(key="id", fingerprint="total"), **config)
-    events = (
-        {"id": 1, "total": 5},
-        {"id": 1, "total": 5, "at": 2},
-        {"id": 1, "total": 6},
-        {"id": 2, "total": None},
-    )
-    assert alike(sides, *events, events[3]) == ["run 1", "run 1", "another payload", "run 2", "run 2"]
-    for side in _nested(two, {"id": 3, "total": 1}, {"id": 3, "total": 2}, **config):
-        assert side == "another payload"  # while the first attempt is in progress, too
-
-
-@beside("no payload validation")
-def _(two: Two) -> None:
-    sides = two.handlers(two.once.event(key="id", fingerprint=False), event_key_jmespath="id")
-    assert alike(sides, {"id": 1, "total": 5}, {"id": 1, "total": 6}) == ["run 1", "run 1"]
-
-
-@beside("a required key")
-def _(two: Two) -> None:
-    config = {"event_key_jmespath": "id", "raise_on_no_idempotency_key": True}
-    sides = two.handlers(two.once.event(key="id"), **config)
-    assert alike(sides, {}, {"id": None}, {"id": ""}, {"id": []}, {"id": 0}) == ["no key"] * 4 + ["run 1"]
-
-
-@beside("work without a key")
-def _(two: Two) -> None:
-    request = api_event(body={"a": 1})
-    over_http = two.handlers(
-        two.once.api_gateway(without_key="run", name="requests"), event_key_jmespath="headers.key"
-    )
-    of_events = two.handlers(two.once.event(key="id", without_key="run"), event_key_jmespath="id")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "No idempotency key")
-        assert alike(over_http, request, request) == ["run 1", "run 2"]
-        assert alike(of_events, {}, {}, {"id": 1}, {"id": 1}) == ["run 1", "run 2", "run 3", "run 3"]
 
 
 @row(
@@ -520,64 +371,6 @@ def _(two: Two) -> None:
     assert alike_by_name(sides, {"order": 1}, {"order": 1}) == [Receipt(1)] * 2
 
 
-# ---------------------------------------------------------------------------------------- what is around
-
-
-@beside("a batch of two records")
-def _(two: Two) -> None:
-    def handler(runs: list[str]) -> Callable[..., Any]:
-        def record_handler(record: Any, lambda_context: Any = None) -> None:
-            runs.append(record.message_id)
-
-        return record_handler
-
-    config = IdempotencyConfig(event_key_jmespath="messageId", lambda_context=CONTEXT)
-    runs: list[list[str]] = [[], [], []]
-    old: Any = idempotent_function(
-        handler(runs[0]), data_keyword_argument="record", persistence_store=two.shop.layer(), config=config
-    )
-
-    def named(record: Any, lambda_context: Any = None) -> Any:
-        return old(record=record)
-
-    new = two.once.function(key=lambda record: record.message_id, fingerprint=False)(handler(runs[1]))
-    event = batch(sqs_record("a", id_="m-1"), sqs_record("a", id_="m-2"))
-    sqs = two.once.sqs(key=lambda record: record.message_id, name="records")(handler(runs[2]))
-    for _ in range(2):
-        for each in (named, new):
-            answer = process_partial_response(event, each, BatchProcessor(EventType.SQS), CONTEXT)
-            assert answer == {"batchItemFailures": []}
-        assert sqs(event, CONTEXT) == {"batchItemFailures": []}
-    assert [sorted(each) for each in runs] == [["m-1", "m-2"]] * 3
-
-
-@beside("the id of a message")
-def _(two: Two) -> None:
-    config = IdempotencyConfig(event_key_jmespath="messageId", lambda_context=CONTEXT)
-    records = [sqs_record("a", id_=id_) for id_ in ("m-1", "m-2", "m-1")]
-    for kind, key in ((SQSRecord, lambda record: record.message_id), (dict, "record.messageId")):
-
-        def work(record: Any) -> str:
-            return str(record["messageId"])
-
-        old = idempotent_function(
-            work, data_keyword_argument="record", persistence_store=two.shop.layer(), config=config
-        )
-        new = two.once.function(key=key, name=kind.__name__)(work)
-        calls = [{"record": kind(record)} for record in records]
-        assert alike_by_name(Sides(old, new), *calls) == ["m-1", "m-2", "m-1"]
-
-
-@beside("GET by default")
-def _(two: Two) -> None:
-    ask = api_event("GET", "/hello", None, {"Idempotency-Key": "k"})
-    key = 'headers."idempotency-key"'
-    protected = two.handlers(two.once.api_gateway(methods={"GET"}, name="get"), event_key_jmespath=key)
-    assert alike(protected, ask, ask) == ["run 1", "run 1"]
-    by_default = two.handlers(two.once.api_gateway(name="not protected"), event_key_jmespath=key)
-    assert answers(by_default.new, [((ask,), {})] * 2) == ["run 1", "run 2"]
-
-
 @row("`DynamoDBPersistenceLayer(table_name=…, key_attr=…)`")
 def _(two: Two) -> None:
     shop = two.shop
@@ -668,12 +461,6 @@ def cells() -> list[str]:
 def test_a_row_is_true(shop: Shop, cell: str) -> None:
     """Both libraries give the same events the same answers, by the options of the row."""
     ROWS[cell](Two(shop))
-
-
-@pytest.mark.parametrize("show", BESIDE.values(), ids=BESIDE)
-def test_what_the_pairs_assume(shop: Shop, show: Row) -> None:
-    """Both libraries give the same events the same answers."""
-    show(Two(shop))
 
 
 def test_every_row_is_on_the_page() -> None:
