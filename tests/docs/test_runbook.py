@@ -439,21 +439,6 @@ def test_results_are_not_stored(night: Night) -> None:
     assert (night.deliver(), night.charged) == (RECEIPT, ["12345"])
 
 
-def test_a_codec_that_cannot_read_the_last_ones_results(night: Night) -> None:
-    """Nothing runs again; a codec that reads both forms brings the result back."""
-
-    def old(text: Any) -> Any:
-        return {"version": 1, "receipt": text}
-
-    def new(stored: Any) -> Any:
-        return stored["data"]
-
-    night.deliver(codec=(old, lambda stored: stored["receipt"]))
-    assert isinstance(night.deliver(codec=(old, new)), ResultUnavailable)
-    both = (old, lambda stored: stored.get("data") or stored["receipt"])
-    assert (night.deliver(codec=both), night.charged) == (RECEIPT, ["12345"])
-
-
 def test_the_table_is_throttled(night: Night) -> None:
     """The list of what is in progress."""
     (line,) = SECTIONS["The table is throttled"]
@@ -568,16 +553,6 @@ def test_a_person_asks_for_erasure(night: Night) -> None:
             assert not re.search("Ann|ann%40", str(item))
         score({"customer": "ann@example.com"}, lambda_context())
     assert scored == ["cust_77", "ann@example.com", "ann@example.com"]
-
-
-def test_the_protection_is_off(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Duplicates run, and nothing is stored: a message of that time runs again when it is redriven."""
-    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
-    assert [night.deliver(), night.deliver()] == [RECEIPT, RECEIPT]
-    assert night.client.scan(TableName=night.table)["Items"] == []
-    monkeypatch.delenv("LAMBDA_ONCE_DISABLED")
-    assert [night.deliver(), night.deliver()] == [RECEIPT, RECEIPT]
-    assert night.charged == ["12345"] * 3
 
 
 def test_every_section_is_played() -> None:

@@ -151,44 +151,6 @@ def test_a_pair_differs_in_what_its_source_changes(first: str, second: str, chan
     assert differences(load(first), load(second)) == changed
 
 
-def test_clients_that_ask_again_send_a_key() -> None:
-    """Else their second request would be another."""
-    asking = [load(first)["headers"] for first, second, _ in PAIRS if "api-" in first and "retry" in second]
-    assert len(asking) > 1
-    assert all("idempotency-key" in {name.lower() for name in headers} for headers in asking)
-
-
-def test_twins_are_two_messages_with_one_body() -> None:
-    """The batch with twins holds two messages that say the same."""
-    first, second = load("sqs-batch-twins")["Records"]
-    assert first["body"] == second["body"]
-    assert first["messageId"] != second["messageId"]
-
-
-def test_one_body_of_the_malformed_batch_does_not_parse() -> None:
-    """One record of three is no JSON, between two that are."""
-    parses = []
-    for record in load("sqs-batch-malformed")["Records"]:
-        try:
-            json.loads(record["body"])
-        except ValueError:
-            parses.append(False)
-        else:
-            parses.append(True)
-    assert parses == [True, False, True]
-
-
-def test_amended_messages_name_the_same_work() -> None:
-    """An amended order or payment has the id of the first and another body."""
-    for first, second, key in (
-        ("sqs-order", "sqs-order-amended", "orderId"),
-        ("sqs-payment", "sqs-payment-amended", "paymentId"),
-    ):
-        before, after = (json.loads(load(name)["Records"][0]["body"]) for name in (first, second))
-        assert before[key] == after[key]
-        assert before != after
-
-
 def test_queues_send_what_sqs_sends() -> None:
     """Each message has the fields of SQS, strings for numbers, and the digest of its body."""
     records = of_source("aws:sqs")
