@@ -70,33 +70,29 @@ def done(ids: Collection[str], response: str | None, *, reports: bool) -> set[st
 
 @dataclass(slots=True)
 class EventSourceMapping:
-    """One queue and its function. ``deleted`` has the ids of the messages that were acknowledged."""
+    """One queue and its function, which reports failures; ``deleted`` has the ids that were acknowledged."""
 
     client: Any
     queue_url: str
     invoke: Invoke
-    reports: bool = True
-    batch_size: int = MOST_MESSAGES
     forgets: Callable[[], bool] = lambda: False
     """Whether a deletion is lost on the network: the message is delivered again."""
     deleted: set[str] = field(default_factory=set)
-    deliveries: int = 0
 
     def poll(self) -> int:
         """Receive once, without waiting, and invoke the function; return the number of messages."""
         received = self.client.receive_message(
             QueueUrl=self.queue_url,
-            MaxNumberOfMessages=min(self.batch_size, MOST_MESSAGES),
+            MaxNumberOfMessages=MOST_MESSAGES,
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
         messages = received.get("Messages", [])
         if not messages:
             return 0
-        self.deliveries += len(messages)
         handles = {message["MessageId"]: message["ReceiptHandle"] for message in messages}
         response = self.invoke(event_of(messages, self._arn))
-        for id_ in done(handles, response, reports=self.reports):
+        for id_ in done(handles, response, reports=True):
             self.deleted.add(id_)
             if not self.forgets():
                 self.client.delete_message(QueueUrl=self.queue_url, ReceiptHandle=handles[id_])
