@@ -261,10 +261,27 @@ lint-workflows: $(ACTIONLINT) $(RELEASE_VENV)/.installed ## Lint .github/workflo
 
 # ------------------------------------------------------------------ the site
 
+MERMAID_VERSION := 12.3.0
+MERMAID := .cache/mermaid-$(MERMAID_VERSION).min.js
+MERMAID_SHA256 := 336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3
+MODULES := lambda_once lambda_once.patterns lambda_once.patterns.fifo lambda_once.testing
+
+$(MERMAID):
+	@command -v npm >/dev/null || { echo "npm fetches mermaid: install Node.js." >&2; exit 1; }
+	@mkdir -p $(@D) && npm pack --silent --pack-destination=$(@D) mermaid@$(MERMAID_VERSION) >/dev/null
+	@tar -xzOf $(@D)/mermaid-$(MERMAID_VERSION).tgz package/dist/mermaid.min.js >$@
+	@rm $(@D)/mermaid-$(MERMAID_VERSION).tgz
+	@echo "$(MERMAID_SHA256)  $@" | sha256sum --check --quiet
+
 .PHONY: site
-site: $(SITE_VENV)/.installed ## Build docs/ and the docstrings as a site, into build/site (needs npm once, for mermaid)
-	@$(SITE_VENV)/bin/python -m release.site
-	@$(SITE_VENV)/bin/zensical build --strict --config-file build/zensical.toml
+site: $(SITE_VENV)/.installed $(MERMAID) ## Build the pages and the docstrings as a site, into build/site (needs npm once, for mermaid)
+	@rm -rf build/pages build/site && mkdir -p build/pages/reference
+	@git ls-files -z | tar --create --null --files-from=- | tar --extract --directory=build/pages
+	@for module in $(MODULES); do printf '# `%s`\n\n::: %s\n' $$module $$module >build/pages/reference/$$module.md; done
+	@cp $(MERMAID) build/pages/mermaid.min.js
+	@cp release/site/site.css build/pages
+	@cp release/site/zensical.toml build
+	@$(SITE_VENV)/bin/zensical build --clean --strict --config-file build/zensical.toml
 
 .PHONY: site-test
 site-test: site ## Open the site in a headless Chromium: links, search, diagrams, phones, dark mode, accessible names

@@ -24,16 +24,16 @@ class Policy(Enum):
     """What happens to the token when the work raises an exception."""
 
     RELEASE = "release"
-    """Not done, safe to retry: the token is released and the exception propagates."""
     STORE = "store"
-    """Failed for good: the error is stored, and duplicates get it."""
     HOLD = "hold"
-    """Needs manual review: the token is held (``status`` is ``error``) until it is resolved."""
 
 
 RELEASE = Policy.RELEASE
+"""Not done, safe to retry: the token is released and the exception propagates."""
 STORE = Policy.STORE
+"""Failed for good: the error is stored, and duplicates get it."""
 HOLD = Policy.HOLD
+"""Needs manual review: the token is held (``status`` is ``error``) until it is resolved."""
 
 
 class Done(NamedTuple, Generic[T]):
@@ -46,13 +46,13 @@ class Answer(Enum):
     """A probe's other answers."""
 
     NOT_DONE = "not done"
-    """The work was not done: it may run now."""
     UNKNOWN = "unknown"
-    """The outcome is unknown: the token is held for manual review."""
 
 
 NOT_DONE = Answer.NOT_DONE
+"""The work was not done: it may run now."""
 UNKNOWN = Answer.UNKNOWN
+"""The outcome is unknown: the token is held for manual review."""
 
 
 class Lapsed(NamedTuple):

@@ -57,7 +57,7 @@ class _Parser(HTMLParser):
 
     def handle_starttag(self, _tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
-            if name in {"href", "src"} and value:
+            if name in {"href", "src", "srcset"} and value:
                 self.links.add(value)
             elif name in {"id", "name"} and value:
                 self.anchors.add(value)

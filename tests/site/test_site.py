@@ -35,22 +35,6 @@ OVERFLOW = """
 """What sticks out of the page to the right and is in no box of its own that scrolls."""
 
 
-CLIPPED = """
-    [...document.querySelectorAll("article pre, article pre > code")]
-        .filter(block => block.scrollWidth > block.clientWidth + 1)
-        .map(block => block.textContent)
-"""
-"""Blocks of code with lines that the reader sees in part."""
-HIDDEN = """
-    [...document.querySelectorAll("article .mermaid, article .md-typeset__scrollwrap")]
-        .filter(box => box.scrollWidth > box.clientWidth + 1)
-        .filter(box => {
-            const { overflowX, backgroundAttachment } = getComputedStyle(box)
-            return overflowX !== "auto" || !backgroundAttachment.includes("local")
-        })
-        .map(box => box.outerHTML.slice(0, 200))
-"""
-"""Diagrams and tables that are wider than their place, and do not scroll or show no shadow at the edge."""
 WIDER = """
     [...document.querySelectorAll("article .mermaid")]
         .filter(box => box.scrollWidth > box.clientWidth + 1)
@@ -72,10 +56,7 @@ def _entries(nav: list[Any]) -> Iterator[str]:
 CONFIGURATION = tomllib.loads((ROOT / "release" / "site" / "zensical.toml").read_text(encoding="utf-8"))
 NAVIGATION = list(_entries(CONFIGURATION["project"]["nav"]))
 """The pages of the site, as files, in their order."""
-PATHS = [
-    f"/{page}".removesuffix("README.md").removesuffix("index.md").removesuffix(".md").rstrip("/") + "/"
-    for page in NAVIGATION
-]
+PATHS = [f"/{page.removesuffix('README.md').replace('.md', '.html')}" for page in NAVIGATION]
 
 
 def _diagrams(page: str) -> int:
@@ -88,13 +69,6 @@ def test_no_link_is_broken() -> None:
     pages = crawled(SITE)
     assert set(PATHS) <= set(pages)
     assert broken(SITE, pages) == []
-
-
-def test_a_folder_is_shown_whole() -> None:
-    """With the files of the folders inside it: the function and its test are what a reader looks for."""
-    links = crawled(SITE)["/examples/minimal/"].links
-    for name in ("template.yaml", "function/payments.py", "tests/test_payments.py", "events/order.json"):
-        assert any(link.rstrip("/").endswith(name) for link in links), name
 
 
 def test_twin_a_broken_link_is_found(tmp_path: Path) -> None:
@@ -112,10 +86,10 @@ def test_twin_a_broken_link_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "page"),
     [
-        ("held", "/docs/operations/"),
-        ("Common Runtime", "/docs/deploying/"),
-        ("idempotency key", "/docs/key-design/"),
-        ("InProgress", "/reference/lambda_once/"),
+        ("held", "/docs/operations.html"),
+        ("Common Runtime", "/docs/deploying.html"),
+        ("idempotency key", "/docs/key-design.html"),
+        ("InProgress", "/reference/lambda_once.html"),
     ],
 )
 def test_search_finds(visitor: Callable[..., Visitor], asked: str, page: str) -> None:
@@ -132,26 +106,26 @@ def test_search_finds(visitor: Callable[..., Visitor], asked: str, page: str) ->
 @pytest.mark.parametrize(
     ("asked", "page"),
     [
-        ("IAM", ("/docs/questions/#which-iam-policy", "/docs/deploying/#iam-permissions")),
-        ("IAM policy", ("/docs/questions/#which-iam-policy", "/docs/deploying/#iam-permissions")),
-        ("permissions", ("/docs/deploying/#permissions", "/docs/deploying/#iam-permissions")),
-        ("timeout", "/docs/questions/#timeout"),
-        ("lambda timeout", ("/docs/questions/#timeout", "/docs/deploying/#lambda-timeout")),
-        ("stuck", ("/docs/questions/#is-something-stuck", "/docs/operations/#stuck")),
-        ("unfinished", ("/docs/questions/#is-something-stuck", "/docs/operations/#stuck")),
-        ("DLQ", ("/docs/questions/#why-is-this-message", "/docs/operations/#dead-letter-queues")),
+        ("IAM", ("/docs/questions.html#which-iam-policy", "/docs/deploying.html#iam-permissions")),
+        ("IAM policy", ("/docs/questions.html#which-iam-policy", "/docs/deploying.html#iam-permissions")),
+        ("permissions", ("/docs/deploying.html#permissions", "/docs/deploying.html#iam-permissions")),
+        ("timeout", "/docs/questions.html#timeout"),
+        ("lambda timeout", ("/docs/questions.html#timeout", "/docs/deploying.html#lambda-timeout")),
+        ("stuck", ("/docs/questions.html#is-something-stuck", "/docs/operations.html#stuck")),
+        ("unfinished", ("/docs/questions.html#is-something-stuck", "/docs/operations.html#stuck")),
+        ("DLQ", ("/docs/questions.html#why-is-this-message", "/docs/operations.html#dead-letter-queues")),
         (
             "dead-letter queue",
-            ("/docs/operations/#a-dead-letter-queue", "/docs/operations/#dead-letter-queues"),
+            ("/docs/operations.html#a-dead-letter-queue", "/docs/operations.html#dead-letter-queues"),
         ),
-        ("cost", "/docs/costs/"),
-        ("test", "/docs/testing/"),
-        ("how do I test", "/docs/questions/#how-do-i-test"),
-        ("Terraform", "/docs/deploying/#terraform"),
-        ("key", "/docs/key-design/"),
-        ("crash", "/docs/questions/#crash"),
-        ("leave", ("/docs/leaving/", "/docs/questions/#how-do-i-leave")),
-        ("uninstall", ("/docs/leaving/", "/docs/questions/#how-do-i-leave")),
+        ("cost", "/docs/costs.html"),
+        ("test", "/docs/testing.html"),
+        ("how do I test", "/docs/questions.html#how-do-i-test"),
+        ("Terraform", "/docs/deploying.html#terraform"),
+        ("key", "/docs/key-design.html"),
+        ("crash", "/docs/questions.html#crash"),
+        ("leave", ("/docs/leaving.html", "/docs/questions.html#how-do-i-leave")),
+        ("uninstall", ("/docs/leaving.html", "/docs/questions.html#how-do-i-leave")),
     ],
 )
 def test_the_first_hit_answers_what_readers_ask(
@@ -172,15 +146,17 @@ def _found(reader: Any, asked: str) -> Any:
     return results
 
 
-def test_diagrams_are_drawn(visitor: Callable[..., Visitor]) -> None:
-    """Each diagram of each page is an SVG with a size."""
-    reader = visitor()
+@pytest.mark.parametrize("width", [PHONE, 1280])
+def test_diagrams_are_drawn(visitor: Callable[..., Visitor], width: int) -> None:
+    """Each diagram of each page is an SVG with a size, and seen whole."""
+    reader = visitor(width)
     expected = {
         path: _diagrams(page) for path, page in zip(PATHS, NAVIGATION, strict=True) if _diagrams(page)
     }
-    drawn = {path: reader.opens(path).evaluate(SIZES) for path in expected}
-    assert {path: len(sizes) for path, sizes in drawn.items()} == expected
-    assert all(width > 100 and height > 50 for sizes in drawn.values() for width, height in sizes), drawn
+    drawn = {path: (reader.opens(path).evaluate(SIZES), reader.page.evaluate(WIDER)) for path in expected}
+    assert {path: len(sizes) for path, (sizes, _) in drawn.items()} == expected
+    assert all(width > 100 and height > 50 for sizes, _ in drawn.values() for width, height in sizes), drawn
+    assert not any(wider for _, wider in drawn.values()), drawn
 
 
 def test_every_page_fits_a_phone(visitor: Callable[..., Visitor]) -> None:
@@ -197,60 +173,12 @@ def test_twin_what_sticks_out_is_seen(visitor: Callable[..., Visitor]) -> None:
     assert any(found.startswith("<p") for found in page.evaluate(OVERFLOW))
 
 
-@pytest.mark.parametrize("width", [PHONE, 1280])
-def test_the_first_page_shows_its_code_whole(visitor: Callable[..., Visitor], width: int) -> None:
-    """No line of a block has to be scrolled."""
-    page = visitor(width).opens("/")
-    assert page.locator("article pre").count() > 1
-    assert page.evaluate(CLIPPED) == []
-
-
-def test_twin_a_clipped_block_is_found(visitor: Callable[..., Visitor]) -> None:
-    """On a phone, a line that does not wrap."""
-    page = visitor(PHONE).opens("/")
-    page.add_style_tag(content="article pre > code { white-space: pre !important }")
-    assert any("take_money" in block for block in page.evaluate(CLIPPED))
-
-
-def test_no_diagram_is_clipped(visitor: Callable[..., Visitor]) -> None:
-    """On a desk each is seen whole; that of the guarantees on a phone, too."""
-    desk = visitor()
-    assert [path for path in PATHS if desk.opens(path).evaluate(WIDER)] == []
-    assert visitor(PHONE).opens("/docs/guarantees/").evaluate(WIDER) == 0
-
-
-def test_what_scrolls_shows_that_it_does(visitor: Callable[..., Visitor]) -> None:
-    """On a phone a wide table or diagram scrolls, and has a shadow where something is hidden."""
-    phone = visitor(PHONE)
-    hidden = {path: phone.opens(path).evaluate(HIDDEN) for path in PATHS}
-    assert {path: found for path, found in hidden.items() if found} == {}
-
-
-def test_twin_what_is_hidden_without_a_shadow_is_found(visitor: Callable[..., Visitor]) -> None:
-    """A table and a diagram, each without its background."""
-    page = visitor(PHONE).opens("/docs/lifecycle/")
-    page.add_style_tag(
-        content="article :is(.mermaid, .md-typeset__scrollwrap) { background: none !important }"
-    )
-    found = page.evaluate(HIDDEN)
-    assert any("mermaid" in box for box in found)
-    assert any("<table" in box for box in found)
-
-
 def test_an_alert_is_a_warning(visitor: Callable[..., Visitor]) -> None:
     """What GitHub shows as a warning has a title and a colour here, and no page shows its mark."""
-    page = visitor().opens("/docs/api/")
+    page = visitor().opens("/docs/api.html")
     assert page.locator("article .admonition.warning .admonition-title").count() == 1
     marked = [path for path in SITE.rglob("*.html") if "<p>[!" in path.read_text(encoding="utf-8")]
     assert marked == []
-
-
-def test_an_empty_header_row_is_not_seen(visitor: Callable[..., Visitor]) -> None:
-    """GitHub needs one; here it would be a bar without words."""
-    page = visitor().opens("/docs/deploying/")
-    seen = [head for head in page.locator("article thead").all() if head.is_visible()]
-    assert seen
-    assert all(head.inner_text().strip() for head in seen)
 
 
 def test_no_menu_has_one_entry() -> None:
@@ -258,23 +186,19 @@ def test_no_menu_has_one_entry() -> None:
     assert all(len(value) > 1 for group in CONFIGURATION["project"]["nav"] for value in group.values())
 
 
-def test_the_reference_is_in_the_order_of_use(visitor: Callable[..., Visitor]) -> None:
-    """`Once` and its options come first; what a program gets has no constructor there."""
-    reader = visitor().opens("/reference/lambda_once/")
-    names = [heading.split()[0] for heading in reader.locator("h2.doc-heading").all_inner_texts()]
-    assert names[:4] == ["Once", "Attempt", "Replayed", "Outcome"]
-    assert reader.locator("text=Attempt(").count() == 0
-
-
-def test_the_first_page_has_version_and_repository() -> None:
-    """Those of pyproject.toml; where that names no repository, no page has a link to one."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    first = (SITE / "index.html").read_text(encoding="utf-8")
-    assert f"Version {project['version']}" in first
-    assert f"lambda-once {project['version']}" in first
-    repository = project.get("urls", {}).get("Repository")
-    assert ("md-source" in first) == (repository is not None)
-    assert repository is None or repository in first
+def test_the_reference_has_what_the_modules_export() -> None:
+    """Also what is imported from inside, and constants."""
+    pages = crawled(SITE)
+    for name in (
+        "Once",
+        "Outcome",
+        "HOLD",
+        "patterns.Ledger",
+        "patterns.fifo.Publisher",
+        "testing.sqs_event",
+    ):
+        module, _, exported = f"lambda_once.{name}".rpartition(".")
+        assert f"{module}.{exported}" in pages[f"/reference/{module}.html"].anchors
 
 
 def test_dark_mode_switches(visitor: Callable[..., Visitor]) -> None:
@@ -284,16 +208,16 @@ def test_dark_mode_switches(visitor: Callable[..., Visitor]) -> None:
     assert backgrounds[0] != backgrounds[1]
     light.page.get_by_title("Switch to dark mode").click()
     assert light.page.evaluate(BACKGROUND) == backgrounds[1]
-    assert light.opens("/docs/guarantees/").evaluate(BACKGROUND) == backgrounds[1]
+    assert light.opens("/docs/guarantees.html").evaluate(BACKGROUND) == backgrounds[1]
 
 
 @pytest.mark.parametrize(
     ("path", "scheme"),
     [
         ("/", "light"),
-        ("/docs/guarantees/", "light"),
-        ("/docs/guarantees/", "dark"),
-        ("/reference/lambda_once.patterns.fifo/", "dark"),
+        ("/docs/guarantees.html", "light"),
+        ("/docs/guarantees.html", "dark"),
+        ("/reference/lambda_once.patterns.fifo.html", "dark"),
     ],
 )
 def test_pages_are_accessible(visitor: Callable[..., Visitor], path: str, scheme: str) -> None:

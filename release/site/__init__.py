@@ -1,1 +1,0 @@
-"""The documentation as a site, built by Zensical: ``make site``."""
