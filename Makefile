@@ -213,12 +213,8 @@ validate: $(SAM_VENV)/.installed ## Validate the sample's template and the shop'
 # ------------------------------------------------------------------ release it
 
 .PHONY: build
-build: $(RELEASE_VENV)/.installed ## Build sdist and wheel of the last commit into dist/, twice alike, and check them
-	@$(RELEASE_VENV)/bin/python -m release.dist --untried
-
-.PHONY: dist
-dist: $(RELEASE_VENV)/.installed ## Build them, and use the wheel on every Python there is (TAG=v1.2.3: as that release)
-	@$(RELEASE_VENV)/bin/python -m release.dist $(if $(TAG),--tag "$(TAG)")
+build: $(RELEASE_VENV)/.installed ## Build sdists and wheels of the last commit into dist/, twice alike, check and use them (TAG=v1.2.3: as that release)
+	@release/build "$(TAG)"
 
 .PHONY: surface
 surface: $(VENV)/.dev ## Accept a change of the public surface (docs/versioning.md): write the parameters of options, and tests/golden/surface.txt
@@ -226,12 +222,8 @@ surface: $(VENV)/.dev ## Accept a change of the public surface (docs/versioning.
 	@$(BIN)/python -m tests.surface
 
 .PHONY: layer
-layer: $(RELEASE_VENV)/.installed ## Pack the wheel that make dist built into layers, one a Python and architecture, with their SHA-256
-	@$(RELEASE_VENV)/bin/python -m release.layer
-
-.PHONY: sbom
-sbom: $(RELEASE_VENV)/.installed ## Write the bill of materials of the layers (CycloneDX) into dist/
-	@$(RELEASE_VENV)/bin/python -m release.sbom
+layer: $(RELEASE_VENV)/.installed ## Write dist/layer.zip and its bill of materials for this machine's Python, or for RUNTIME=python3.14 ARCHITECTURE=arm64
+	@release/layer
 
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT := .cache/actionlint/$(ACTIONLINT_VERSION)/actionlint

@@ -1,7 +1,7 @@
 """
 A CDK app with the token table: a queue's function, one of another service, and the groups of operators.
 
-Copy it beside token_table.py, tokens.yaml, function/ (examples/minimal) and layer.zip, a release's layer.
+Copy it beside token_table.py, tokens.yaml, function/ (examples/minimal) and layer.zip (make layer).
 """
 
 from aws_cdk import App, Duration, Stack

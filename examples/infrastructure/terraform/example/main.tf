@@ -1,5 +1,5 @@
 # A function that charges each order of a queue once. Copy this file beside function/ (examples/minimal) and layer.zip,
-# a release's layer for the Python and the architecture below.
+# made for the Python and the architecture below (make layer).
 
 variable "runtime" {
   type    = string
