@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from release import debian
+from tests import debian
 
 ROOT = Path(__file__).parents[1]
 PROJECTS = (ROOT, ROOT / "tools")
@@ -156,8 +156,8 @@ def install(environment: Environment) -> Path:
     wanted = hashlib.sha256("\n".join((environment.python, *environment.packages)).encode()).hexdigest()
     if not stamp.exists() or stamp.read_text(encoding="ascii") != wanted:
         shutil.rmtree(folder, ignore_errors=True)
-        python = debian.environment(environment.python, folder)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--prefer-binary"]
+        subprocess.run([environment.python, "-m", "venv", "--without-pip", str(folder)], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--prefer-binary"]
         subprocess.run([*pip, *environment.packages], check=True)
         for folder in PROJECTS:
             subprocess.run([*pip, "--no-deps", "--editable", str(folder)], check=True)
@@ -180,7 +180,7 @@ def main() -> int:
     projects = [tomllib.loads((each / "pyproject.toml").read_text(encoding="utf-8")) for each in PROJECTS]
     here = pythons(candidates())
     missing = [minor for minor in minors(projects[0]["project"]["classifiers"]) if (3, minor) not in here]
-    from_debian = {(3, minor): program for minor in missing if (program := debian.native(minor))}
+    from_debian = {(3, minor): program for minor in missing if (program := debian.python(minor))}
     absent = ", ".join(f"3.{minor}" for minor in missing if (3, minor) not in from_debian)
     if absent:
         print(f"Not tested, for it is not here: Python {absent}. Install it, or debootstrap, as root.")  # noqa: T201

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
-from release import debian
-from tests import versions
+from tests import debian, versions
 from tests.versions import FAST, OF_SDKS, ROOT, SDKS, at_least, candidates, environments, pythons, tools
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -89,33 +85,9 @@ def test_a_promised_python_that_is_missing_fails_ci_alone(
     monkeypatch.setattr(versions, "pythons", lambda _: {(3, minor): "/a/python" for minor in (11, 12, 13)})
     monkeypatch.setattr(versions, "install", lambda each: each.python)
     monkeypatch.setattr(versions, "run_tests", lambda *_: True)
-    monkeypatch.setattr(debian, "native", lambda _: None)
+    monkeypatch.setattr(debian, "python", lambda _: None)
     assert versions.main() == code
     assert "Not tested, for it is not here: Python 3.14." in capsys.readouterr().out
-
-
-def test_a_tree_may_be_in_a_folder_of_any_name(tmp_path: Path) -> None:
-    """Blanks and quotes in its path reach mount and chroot as they are, and so do the arguments."""
-    commands, tree = tmp_path / "bin", tmp_path / "a clone's" / "root"
-    commands.mkdir()
-    for name, does in (
-        ("unshare", 'shift; exec "$@"'),
-        ("mount", "exit 0"),
-        ("chroot", 'printf "%s\\n" "$@"'),
-    ):
-        (commands / name).write_text(f"#!/bin/sh\n{does}\n", encoding="ascii")
-        (commands / name).chmod(0o755)
-    entered = subprocess.run(
-        ["sh", "-c", debian.entering(tree), "enter", "python3.14", "-c", "print(' \"')"],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    program = ["/usr/bin/env", "-C", str(tmp_path), "python3.14", "-c", "print(' \"')"]
-    assert entered.splitlines() == [str(tree), *program]
-    assert all((tree / shared.lstrip("/")).is_dir() for shared in debian.SHARED)
 
 
 def test_a_python_of_debian_is_tested_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +96,7 @@ def test_a_python_of_debian_is_tested_like_the_others(monkeypatch: pytest.Monkey
     monkeypatch.setattr(versions, "pythons", lambda _: {(3, minor): "/a/python" for minor in (11, 12, 13)})
     monkeypatch.setattr(versions, "install", lambda each: each.python)
     monkeypatch.setattr(versions, "run_tests", lambda _, python: python != "/tree/python3.14")
-    monkeypatch.setattr(debian, "native", lambda minor: f"/tree/python3.{minor}")
+    monkeypatch.setattr(debian, "python", lambda minor: f"/tree/python3.{minor}")
     assert versions.main() == 1
     monkeypatch.setattr(versions, "run_tests", lambda *_: True)
     assert versions.main() == 0
