@@ -59,7 +59,7 @@ def every_line() -> frozenset[str]:
 
 def lines(*scenarios: Callable[[], None]) -> Iterator[str]:
     """Yield what alarms, dashboards and queries select: events, their levels and fields, metrics, units."""
-    for each in _written(scenarios):
+    for each in written(scenarios):
         if "_aws" in each:
             yield from _of_document(each)
         else:
@@ -69,7 +69,7 @@ def lines(*scenarios: Callable[[], None]) -> Iterator[str]:
             yield from (f"{event} has {field} ({_kind(each[field])})" for field in fields)
 
 
-def _written(scenarios: Iterable[Callable[[], None]]) -> list[dict[str, Any]]:
+def written(scenarios: Iterable[Callable[[], None]]) -> list[dict[str, Any]]:
     """Run *scenarios*; return the log lines and metrics documents that came to standard output."""
     output = io.StringIO()
     with _environment(), redirect_stdout(output):
@@ -205,6 +205,17 @@ def outages() -> None:
 
     shop.deliver(work)
     shop.deliver(work)
+
+
+def endings() -> None:
+    """A batch whose invocation ends before its last records start."""
+    shop = Shop()
+
+    @shop.once.sqs(name="ending", key="id")
+    def ending(_: object) -> None:
+        shop.rig.clock.sleep(29)
+
+    elsewhere(ending, sqs_event({"id": 1}, {"id": 2}, {"id": 3}), shop.rig.context())
 
 
 def mistakes() -> None:
@@ -375,6 +386,7 @@ SCENARIOS: Final = (
     failures,
     lapses,
     outages,
+    endings,
     mistakes,
     environments,
     names,

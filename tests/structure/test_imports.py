@@ -27,7 +27,7 @@ REACHES = {
     "dynamodb": {"core", "errors"},
     "stores": {"core", "dynamodb", "errors"},
     "patterns": {"core", "dynamodb", "errors", "observability"},
-    "observability": {"core", "errors"},
+    "observability": {"core", "errors", "settings"},  # of settings a type alone
     "engine": {"core", "dynamodb", "errors", "observability", "policies", "settings", "stores"},
     "decorators": {
         "core",

@@ -16,11 +16,18 @@ from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
-from lambda_once.engine.invocation import Call, Invocation, Receiver, Redelivery, never_an_error, unchanged
+from lambda_once.engine.invocation import (
+    Call,
+    Invocation,
+    Receiver,
+    Redelivery,
+    Tokenless,
+    never_an_error,
+    unchanged,
+)
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details
 from lambda_once.settings import FOR_QUEUES
 
 if TYPE_CHECKING:
@@ -99,6 +106,17 @@ class Identifier(NamedTuple):
             return f"{function}.{self.default_name}" if function else self.default_name
         return name if isinstance(name, str) else token_name(name)
 
+    @property
+    def token(self) -> None:
+        """A line about the function names no token, and no `delivery`."""
+
+    @property
+    def delivery(self) -> None: ...
+
+    def tokenless(self, invocation: Invocation, delivery: str | None) -> Tokenless:
+        """Return a unit of the function that has no token."""
+        return Tokenless(self.name, self.settings, invocation, delivery)
+
     def call(
         self,
         unit: Unit,
@@ -132,13 +150,11 @@ class Identifier(NamedTuple):
             found = Identification(token=f"disabled/{new_attempt_id()}")
         elif found.error is not None:
             return self._without_token(found.error, unit, invocation)
-        if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
-            self._not_compared(found.hashed.not_compared, invocation, unit.delivery)
         guard: Guard | None = Suspensions() if SDK in sys.modules else None
         if self.settings.history is not None and not environment.disabled:
             seen = unit.argument if seen is NOTHING else seen
             guard = self._guard(seen, given, invocation, unit.delivery)
-        return Call(
+        call = Call(
             name=name,
             token=found.token,
             settings=self.settings,
@@ -158,6 +174,9 @@ class Identifier(NamedTuple):
             separate=separate,
             stored_of=stored_of,
         )
+        if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
+            self._not_compared(found.hashed.not_compared, call)
+        return call
 
     def _without_token(self, error: Exception, unit: Unit, invocation: Invocation) -> None:
         """Let *unit*, which has no token because of *error*, run all the same, or raise the error."""
@@ -173,25 +192,21 @@ class Identifier(NamedTuple):
 
     def _runs_unprotected(self, error: Exception, invocation: Invocation) -> None:
         """Count a unit that runs without a key, because of *error*, and log the first one."""
-        name, reporter = self.name, self.runtime.reporter
+        reporter = self.runtime.reporter
         reporter.count(Event.UNPROTECTED, invocation.tally)
         reason = f'it ran unprotected (without_key="run"), and so will its duplicates: {error}'
-        reporter.warn_once(Event.UNPROTECTED, reason, name, of=name)
+        reporter.warn_once(Event.UNPROTECTED, reason, self, of=self.name)
 
-    def _not_compared(
-        self, parts: tuple[tuple[str, str], ...], invocation: Invocation, delivery: str | None
-    ) -> None:
+    def _not_compared(self, parts: tuple[tuple[str, str], ...], call: Call) -> None:
         """Report each of *parts*, which count as null, once; of a function `MOST_NOT_COMPARED` at most."""
-        name, reporter = self.name, self.runtime.reporter
-        among = (Event.NOT_COMPARED, name)
+        among = (Event.NOT_COMPARED, call.name)
         for path, why in parts:
-            if reporter.is_first((*among, path), among, MOST_NOT_COMPARED):
+            if self.runtime.reporter.is_first((*among, path), among, MOST_NOT_COMPARED):
                 reason = (
                     f"{path or 'the payload'}: {why}; it counts as null, and payloads that differ only there "
                     "as equal: leave it out with ignore=, or select what counts with fingerprint="
                 )
-                details = Details(Event.NOT_COMPARED, name=name, delivery=delivery, reason=reason)
-                reporter.report(details, invocation.tally)
+                call.report(Event.NOT_COMPARED, reason=reason)
 
     def _guard(
         self, seen: object, given: BoundArguments | None, invocation: Invocation, delivery: str | None
@@ -212,8 +227,8 @@ class Identifier(NamedTuple):
         """Report *event* with *error*; log the class of a developer's mistake."""
         cause = error.__cause__ if isinstance(error, Misconfigured) and error.__cause__ else error
         reason = str(error) if isinstance(error, OnceError) else "model, key or scope raised"
-        details = Details(event, name=self.name, delivery=delivery, error=type(cause).__name__, reason=reason)
-        self.runtime.reporter.report(details, invocation.tally)
+        unit = self.tokenless(invocation, delivery)
+        unit.report(event, error=type(cause).__name__, reason=reason)
 
     def identify(
         self,

@@ -219,7 +219,7 @@ class Runtime:
                 )
             return make(self._real_store(), self.clock)
         reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
-        self.reporter.log(Details(Event.DISABLED, reason=reason))
+        self.reporter.warn(Event.DISABLED, reason)
         return make(ForgetfulStore(self._real_store), self.clock)
 
     def _warn_of_powertools(self) -> None:
@@ -264,10 +264,7 @@ class Runtime:
             checked_table(table, "LAMBDA_ONCE_TABLE="),
             self._client,
             configured_shards(),
-            warn=partial(self._log, Event.BATCHES_OFF),
-            declined=partial(self._log, Event.CRT_DECLINED),
-            parts_denied=partial(self._log, Event.PARTS_DENIED),
+            warn=partial(self.reporter.warn, Event.BATCHES_OFF),
+            declined=partial(self.reporter.warn, Event.CRT_DECLINED),
+            parts_denied=partial(self.reporter.warn, Event.PARTS_DENIED),
         )
-
-    def _log(self, event: Event, reason: str) -> None:
-        self.reporter.log(Details(event, reason=reason))

@@ -23,7 +23,7 @@ from lambda_once.core.clock import Waits, has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import Acquisition, Engine, done
 from lambda_once.engine.finish import PreparedFinish
-from lambda_once.engine.invocation import Call, Redelivery, Unprotected
+from lambda_once.engine.invocation import Call, Redelivery, Tokenless
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
@@ -61,7 +61,7 @@ class Job:
 
     bad: Exception | None = None
     """Why the record is bad; its error in its turn."""
-    unprotected: Unprotected | None = None
+    unprotected: Tokenless | None = None
     """How it runs, in its turn, without a token; None: it doesn't."""
     follows = False
     """Whether an earlier job has its token with another payload; it waits for that job's finish."""
@@ -390,14 +390,14 @@ class Batch:
         else:
             through(self._returned(job, ownership, value), self._clock)
 
-    def _work_unprotected(self, job: Job, unprotected: Unprotected) -> None:
+    def _work_unprotected(self, job: Job, unprotected: Tokenless) -> None:
         try:
             unprotected.invocation.tally.raise_interruption()
             done(self._function(job.argument, self._context), unprotected)
         except BaseException as error:
             if not isinstance(error, Exception) and not _is_cancellation(error):
                 raise
-            unprotected.raised(error)
+            unprotected.report(Event.RAISED, error=type(error).__name__, exception=error)
             job.fail(_failure(error))
 
     async def _run_async(self, job: Job, *, may_wait: bool) -> None:
@@ -424,7 +424,7 @@ class Batch:
         else:
             await self._finish_async(ownership, self._returned(job, ownership, value))
 
-    async def _work_unprotected_async(self, job: Job, unprotected: Unprotected) -> None:
+    async def _work_unprotected_async(self, job: Job, unprotected: Tokenless) -> None:
         try:
             unprotected.invocation.tally.raise_interruption()
             done(await self._function(job.argument, self._context), unprotected)
@@ -433,7 +433,7 @@ class Batch:
         except BaseException as error:
             if not isinstance(error, Exception) and (not _is_cancellation(error) or _is_being_cancelled()):
                 raise
-            unprotected.raised(error)
+            unprotected.report(Event.RAISED, error=type(error).__name__, exception=error)
             job.fail(_failure(error))
 
     async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:

@@ -29,7 +29,7 @@ from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attem
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import Finisher
-from lambda_once.engine.invocation import Call, Redelivery, Unprotected, trace_answers
+from lambda_once.engine.invocation import Call, Redelivery, Tokenless, trace_answers
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed, Replayer, refusal
 from lambda_once.engine.waiting import through_async, uncancelled
@@ -467,7 +467,7 @@ class Engine:
             raise wrong from error
 
 
-def done(value: Any, ownership: Ownership | Unprotected) -> Any:
+def done(value: Any, ownership: Ownership | Tokenless) -> Any:
     """Return *value*. Raises `Misconfigured` for an awaitable, as the work is not done yet."""
     if value is None or not inspect.isawaitable(value):
         return value

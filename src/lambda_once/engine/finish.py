@@ -23,12 +23,11 @@ from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
-from lambda_once.engine.invocation import Call, Receiver, trace_answers
+from lambda_once.engine.invocation import Call, Receiver, Tokenless, trace_answers
 from lambda_once.engine.ownership import Ownership, ttl_after, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.stores.contract import (
     Refused,
@@ -430,7 +429,8 @@ class Finisher:
             for _ in released[1:]:
                 invocation.reporter.count(Event.RELEASED, invocation.tally)
             reason = f"too little time remains: {len(attempts)} were not started, {len(released)} released"
-            invocation.reporter.report(Details(Event.RELEASED, reason=reason), invocation.tally)
+            first = attempts[0][0]  # all are of one function
+            Tokenless(first.name, first.settings, invocation).report(Event.RELEASED, reason=reason)
 
     def pin(self, call: Call, record: Record) -> None:
         """

@@ -1,8 +1,9 @@
 """
 One invocation and one protected call as values, made once and passed to every step of an execution.
 
-No step reads options, environment or context again: what it needs is in its call. All that a call has to
-report goes through `Call.report`. A call has many fields, for most of which one source alone has a use.
+No step reads options, environment or context again: what it needs is in its call. All that work has to report
+goes through `Call.report` or, without a token, `Tokenless.report`. A call has many fields, for most of which
+one source alone has a use.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lambda_once.core.context import INVOCATION_DEADLINE
 from lambda_once.core.lifecycle import Course, Record, decide
 from lambda_once.core.results import Seal
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details, Reporter, Tally
+from lambda_once.observability.reporter import NO_ATTEMPT, Details, Reporter, Tally
 from lambda_once.settings import FOR_QUEUES, Settings
 from lambda_once.stores.contract import AcquireAnswer, Refused, WriteAnswer
 
@@ -276,22 +277,25 @@ class Call(NamedTuple):
         if is_working and not reporter.shows(event):
             reporter.count(event, invocation.tally)
             return
-        attempt: Any = None, None, None, None, None
-        other_delivery = None
+        attempt, other_delivery = NO_ATTEMPT, None
         if isinstance(whose, Record):
             attempt = whose.attempt_id, whose.fence, whose.locked_by, whose.created, whose.expected_completion
             other_delivery = whose.delivery
         elif whose is not None:
             attempt = whose.attempt_id, whose.fence, invocation.locked_by, whose.created, whose.lease
-        known: Any = self.delivery, other_delivery, seconds, error, reason, differing
-        details = Details(event, self.token, self.name, *attempt, *known)  # in the order of its fields
+        details = Details.of_work(event, self, attempt, other_delivery, seconds, error, reason, differing)
         reporter.report(details, invocation.tally, exception)
 
 
-class Unprotected(NamedTuple):
-    """A record that has no key and runs without a token, by ``without_key="run"``."""
+class Tokenless(NamedTuple):
+    """
+    A unit of work without a token: it is refused or, by ``without_key="run"``, runs unprotected.
+
+    Also several units in one line.
+    """
 
     name: str
+    settings: Settings
     invocation: Invocation
     delivery: str | None = None
 
@@ -299,11 +303,17 @@ class Unprotected(NamedTuple):
     def token(self) -> None:
         """It has none."""
 
-    def raised(self, error: BaseException) -> None:
-        """Report *error*, which ends in its batch."""
-        kind = type(error).__name__
-        details = Details(Event.RAISED, name=self.name, delivery=self.delivery, error=kind)
-        self.invocation.reporter.report(details, self.invocation.tally, error)
+    def report(
+        self,
+        event: Event,
+        *,
+        error: str | None = None,
+        reason: str | None = None,
+        exception: BaseException | None = None,
+    ) -> None:
+        """Do what `Call.report` does."""
+        details = Details.of_work(event, self, error=error, reason=reason)
+        self.invocation.reporter.report(details, self.invocation.tally, exception)
 
 
 def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | WriteAnswer]) -> None:

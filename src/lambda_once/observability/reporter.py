@@ -30,10 +30,33 @@ if TYPE_CHECKING:
 
     from lambda_once.core.lifecycle import Record
     from lambda_once.observability.traces import AnyTracer, Segment
+    from lambda_once.settings import Settings
 
     AnyLogger: TypeAlias = logging.Logger | PowertoolsLogger
 
 _last_resort: Final = logging.getLogger("lambda_once")
+
+
+class Work(Protocol):
+    """
+    What a line about a protected function's work can name of it.
+
+    A `Call`, a `Tokenless` unit, or an `Identifier` in a line about the function itself.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def token(self) -> str | None: ...
+    @property
+    def delivery(self) -> str | None: ...
+
+
+OfAttempt: TypeAlias = tuple[str | None, int | None, str | None, datetime | None, datetime | None]
+"""Its id, fence, host, acquisition and lease."""
+NO_ATTEMPT: Final[OfAttempt] = (None, None, None, None, None)
 
 
 class Details(NamedTuple):
@@ -68,6 +91,22 @@ class Details(NamedTuple):
     pattern: str | None = None
     resource: str | None = None  # its table, topic or queue
     key: str | None = None  # of its item or document, the parts joined by "/"
+
+    @classmethod
+    def of_work(
+        cls,
+        event: Event,
+        work: Work,
+        attempt: OfAttempt = NO_ATTEMPT,
+        other_delivery: str | None = None,
+        seconds: float | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+        differing: str | None = None,
+    ) -> Details:
+        """Return the details of a line about *work*: the one place for a field that all such lines have."""
+        whose = event, work.token, work.name, *attempt, work.delivery, other_delivery
+        return cls(*whose, seconds, error, reason, differing)
 
     @classmethod
     def of_row(cls, event: Event, record: Record, **more: Any) -> Details:
@@ -197,7 +236,8 @@ class Reporter:
         try:
             if details.event not in SAMPLED or self._is_sample(details.event):
                 self.log(details, exception)
-            self._run_hooks(details)
+            if self._hooks:
+                self._run_hooks(details)
         except BaseException as interruption:  # noqa: BLE001 - raised by `Tally.raise_interruption`
             tally.interrupt(interruption)
 
@@ -278,10 +318,15 @@ class Reporter:
             self._seen[event] += 1
             return self._seen[event].bit_count() == 1  # a power of two
 
-    def warn_once(self, event: Event, reason: str, name: str | None = None, of: Hashable = None) -> None:
-        """Log *reason* the first *event* in this environment, or the first one *of* something."""
+    def warn(self, event: Event, reason: str, work: Work | None = None) -> None:
+        """Log *event* with its *reason*; *work* None: it is about no function."""
+        known = Details(event, reason=reason) if work is None else Details.of_work(event, work, reason=reason)
+        self.log(known)
+
+    def warn_once(self, event: Event, reason: str, work: Work | None = None, of: Hashable = None) -> None:
+        """Do what `warn` does for the first *event* in this environment, or the first one *of* something."""
         if self.is_first((event, of)):
-            self.log(Details(event, name=name, reason=reason))
+            self.warn(event, reason, work)
 
     def is_first(self, what: Hashable, among: Hashable = None, most: int | None = None) -> bool:
         """

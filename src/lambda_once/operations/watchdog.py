@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -129,7 +129,7 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     reporter = Reporter(service, metrics=metrics, logger=logger)
     judging = CorrectedClock(SystemClock()) if clock is None else clock
     if isinstance(judging, CorrectedClock):
-        judging.warn = lambda reason: reporter.log(Details(Event.CLOCK_SKEW, reason=reason))
+        judging.warn = partial(reporter.warn, Event.CLOCK_SKEW)
 
     @cache
     def connected() -> Watchdog:
@@ -235,14 +235,14 @@ class Watchdog:
         self.reporter.measure(gauges)
         if found.in_progress_beyond:
             reason = f"{found.of(Status.IN_PROGRESS)} tokens or more are in progress: no more are counted"
-            self.reporter.log(Details(Event.COUNT_TRUNCATED, reason=reason))
+            self.reporter.warn(Event.COUNT_TRUNCATED, reason)
         beyond, highest = found.beyond(self.table.shards)
         if beyond:
             reason = (
                 f"{beyond} unfinished tokens are in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
                 f"{self.table.shards}: set it to the number that the functions use"
             )
-            self.reporter.log(Details(Event.SHARD_OUT_OF_RANGE, reason=reason))
+            self.reporter.warn(Event.SHARD_OUT_OF_RANGE, reason)
 
     def _swept(self, deadline: Deadline) -> int:
         until = deadline.earlier(LAST_SECONDS)

@@ -29,7 +29,6 @@ from lambda_once.decorators.suspensions import SDK, check_arguments, check_funct
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, check_of_call, is_self
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details
 from lambda_once.sources.envelopes import s3_record_content
 from lambda_once.sources.event import unit_of
 from lambda_once.sources.source import Source, as_sent, named_source, record_source, source_of_record
@@ -197,12 +196,8 @@ def protected_function(
     identifier = Identifier(runtime, settings, codec, name_of(function))
     receivers = None
     if is_method(function) and settings.name is None and not callable(settings.scope):
-        receivers = Receivers(
-            title(function),
-            lambda reason: runtime.reporter.log(
-                Details(Event.SHARED_NAME, name=identifier.name, reason=reason)
-            ),
-        )
+        log = functools.partial(runtime.reporter.warn, Event.SHARED_NAME, work=identifier)
+        receivers = Receivers(title(function), log)
     found = FunctionIdentifier(identifier, signature_of(function), is_method(function), receivers)
 
     if is_async(function):

@@ -289,7 +289,7 @@ class HttpIdentifier:
             kept = partial(self._stored_of, identifier, found, route or route_of(event))
         call = identifier.call(found.unit, invocation, arguments=(event,), separate=separate, stored_of=kept)
         if warning is not None and call is not None:
-            self.runtime.reporter.warn_once(Event.UNSCOPED, warning, call.name)
+            self.runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier)
         return call
 
     def _warn_if_keyed(self, event: Mapping[str, Any], kind: Kind, method: str, route: str | None) -> None:
@@ -302,8 +302,8 @@ class HttpIdentifier:
             f"{known} {where}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
             f"protect the method with methods={{{named}}}, or let clients send no key"
         )
-        name = self.of_kind(kind).name
-        self.runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, name, of=(self, known, where))
+        identifier = self.of_kind(kind)
+        self.runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, identifier, of=(self, known, where))
 
     def _stored_of(
         self, identifier: Identifier, found: KeyedRequest, route: str | None, response: object
@@ -320,7 +320,7 @@ class HttpIdentifier:
                 f"{where}: the response sets a cookie or says no-store, and no user is named: it is "
                 'not stored, and duplicates get 409. Pass without_key="run", or exclude the route'
             )
-            self.runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier.name, of=(self, where))
+            self.runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier, of=(self, where))
         return kept
 
     def _place(self, path: str, route: str | None) -> str:

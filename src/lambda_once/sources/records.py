@@ -28,7 +28,7 @@ from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Job, Left
-from lambda_once.engine.invocation import Receiver, Redelivery, Unprotected
+from lambda_once.engine.invocation import Receiver, Redelivery
 from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.envelopes import BadData, at, text_at
@@ -288,7 +288,7 @@ class Records:
                 continue
             job = Job(record.id, record.group, sequence, call, unit.argument)
             if call is None:
-                job.unprotected = Unprotected(self.name, invocation, record.delivery)
+                job.unprotected = self.identifier.tokenless(invocation, record.delivery)
                 jobs.append(job)
                 continue
             job.follows = call.token in tokens

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.engine.invocation import Redelivery
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details
 from lambda_once.sources.envelopes import BadData, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from lambda_once.core.unit import RecordId, Unit
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.batch import Job
-    from lambda_once.engine.invocation import Invocation
+    from lambda_once.engine.invocation import Call, Invocation, Tokenless
     from lambda_once.errors import GiveUp
     from lambda_once.settings import Settings
 
@@ -140,21 +139,16 @@ class Stream:
         error: GiveUp,
     ) -> None:
         """Call *on_give_up* with *record*, the first of *job*; if it returns, the sequence goes on."""
-        reporter = invocation.reporter
-        known = Details(
-            Event.GIVEN_UP,
-            None if job.call is None else job.call.token,
-            name=self.records.identifier.name,
-            delivery=record.delivery,
-            error=type(error).__name__,
-        )
+        work: Call | Tokenless | None = job.call
+        if work is None:
+            work = self.records.identifier.tokenless(invocation, record.delivery)
         try:
             on_give_up(record.argument, error)
         except Exception as raised:
-            failed = known._replace(event=Event.RAISED, reason="on_give_up raised")
-            reporter.report(failed._replace(error=type(raised).__name__), invocation.tally, raised)
+            kind = type(raised).__name__
+            work.report(Event.RAISED, error=kind, reason="on_give_up raised", exception=raised)
             raise
-        reporter.report(known, invocation.tally)
+        work.report(Event.GIVEN_UP, error=type(error).__name__)
 
 
 def _next(waiting: OrderedDict[int, deque[object]]) -> list[tuple[int, object]]:
