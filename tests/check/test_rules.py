@@ -181,7 +181,13 @@ MISTAKES = [
         "PaymentsDeadLetters",
     ),
     Mistake(
-        "Q7", "PaymentsQueue.FifoQueue", True, "PaymentsDeadLetters", "FifoQueue: true", "PaymentsDeadLetters"
+        "Q7",
+        "PaymentsQueue.FifoQueue",
+        True,
+        "PaymentsDeadLetters",
+        "FifoQueue: true",
+        "PaymentsDeadLetters",
+        ("Q10",),
     ),
     Mistake(
         "Q7",
@@ -505,8 +511,58 @@ def test_a_table_of_another_program_is_left_as_it_is(shop: dict[str, Any], folde
 def test_every_rule_has_a_mistake() -> None:
     """Others are found below, or in test_templates.py."""
     assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {
-        *("F1", "L1", "P6", "T8", "T9", "V2", "V9", "W2")
+        *("F1", "L1", "P6", "Q10", "Q9", "T8", "T9", "V2", "V9", "W2")
     }
+
+
+TWO_QUEUES = """
+Transform: AWS::Serverless-2016-10-31
+Resources:
+  Failed: {{Type: AWS::SQS::Queue, Properties: {{MessageRetentionPeriod: 1209600{fifo}}}}}
+  Orders: &queue
+    Type: AWS::SQS::Queue
+    Properties:
+      VisibilityTimeout: 180
+      RedrivePolicy: {{deadLetterTargetArn: !GetAtt Failed.Arn, maxReceiveCount: 5}}{fifo_line}
+  Refunds: *queue
+  Function:
+    Type: AWS::Serverless::Function
+    Properties:
+      Handler: app.handler
+      Runtime: python3.13
+      Timeout: 30
+      CodeUri: .
+      Environment: {{Variables: {{LAMBDA_ONCE_TABLE: tokens}}}}
+      Events:
+        Orders:
+          Type: SQS
+          Properties: {{Queue: !GetAtt Orders.Arn, FunctionResponseTypes: [ReportBatchItemFailures]}}
+{second}"""
+SECOND = """
+        Refunds:
+          Type: SQS
+          Properties: {Queue: !GetAtt Refunds.Arn, FunctionResponseTypes: [ReportBatchItemFailures]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "fifo", "codes"),
+    [("", False, set()), (SECOND, False, {"Q9"}), ("", True, {"Q10"}), (SECOND, True, {"Q9", "Q10"})],
+    ids=["one queue", "two queues", "FIFO", "two of FIFO"],
+)
+def test_what_a_key_must_know_of_queues_is_told(
+    tmp_path: Path, second: str, fifo: bool, codes: set[str]
+) -> None:
+    """Two queues of one function are two origins; a FIFO dead letter has another default key."""
+    template = TWO_QUEUES.format(
+        second=second,
+        fifo=", FifoQueue: true" if fifo else "",
+        fifo_line="\n      FifoQueue: true" if fifo else "",
+    )
+    (tmp_path / "template.yaml").write_text(template)
+    found = findings(read(tmp_path / "template.yaml", {}))
+    assert {each.code for each in found if each.code in ("Q9", "Q10")} == codes
+    assert {each.severity for each in found if each.code in ("Q9", "Q10")} <= {Severity.WARNING}
 
 
 @pytest.fixture

@@ -58,7 +58,8 @@ def test_one_event() -> None:
     (unit,) = event["units"]
     assert event["file"] == "events/sqs-payment.json"
     assert (unit["key"], unit["keyFrom"]) == ("pay_12345", 'key="paymentId"')
-    assert json.loads(unit["hashed"])["body"]["amount"] == 4990
+    assert json.loads(unit["hashed"])["amount"] == 4990
+    assert unit["compared"].keys() == {"@origin", "@attributes"}
     assert unit["lockToken"] == "service_undefined/examples.orders.payments.charge/pay_12345"
     assert unit["fingerprint"].startswith("1.")
 

@@ -62,9 +62,9 @@ def test_a_rabbitmq_message_without_id_is_its_data_in_its_queue(rig: Rig) -> Non
 
 @in_memory
 def test_a_key_counts_in_every_queue(rig: Rig) -> None:
-    """With key= the data identifies the work, wherever it was sent; scope= sees the message."""
+    """With key= and without the origin the data identifies the work; scope= sees the message."""
     seen: list[str] = []
-    handler = rig.once.mq(key="orderId")(worker(seen, set()))
+    handler = rig.once.mq(key="orderId", ignore=("@origin", "@attributes"))(worker(seen, set()))
     handler(rabbitmq_event({"orderId": 5}, message_ids=["1"]), rig.context())
     handler(rabbitmq_event({"orderId": 5}, message_ids=["2"], queue="returns"), rig.context())
     handler(activemq_event({"orderId": 5}), rig.context())

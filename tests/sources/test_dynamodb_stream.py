@@ -42,7 +42,7 @@ def test_a_change_of_an_item_is_a_unit() -> None:
     assert (unit.id, unit.group) == (raw["dynamodb"]["SequenceNumber"], '{"id": {"S": "5"}}')
     assert isinstance(unit.argument, DynamoDBRecord)
     assert unit.delivery == raw["eventID"]
-    assert unit.key == f"{raw['eventSourceARN']}/{raw['eventID']}"
+    assert (unit.origin, unit.position) == (["123456789012", "orders"], [raw["eventID"]])
 
 
 def test_images_that_are_absent_stay_so() -> None:

@@ -27,7 +27,7 @@ def test_an_eventbridge_event_is_a_unit() -> None:
     assert unit.envelope is event
     assert unit.argument is event
     assert unit.delivery == event["id"]
-    assert unit.key is NOTHING
+    assert unit.position is NOTHING
 
 
 def test_an_event_put_twice_is_the_same_work() -> None:
@@ -49,24 +49,24 @@ def test_ignored_fields_of_an_event_do_not_count() -> None:
 @pytest.mark.parametrize("detail", [{}, None, "", []])
 def test_an_event_without_content_is_keyed_by_its_id(detail: object) -> None:
     """Two events with an empty detail are two pieces of work."""
-    assert _only(samples.eventbridge(detail)).key == "6a7e8feb-b491-4cf7-a9f1-bf3703467718"
+    assert _only(samples.eventbridge(detail)).position == ["6a7e8feb-b491-4cf7-a9f1-bf3703467718"]
 
 
 @pytest.mark.parametrize("detail", [0, False, {"a": None}])
 def test_a_falsy_detail_is_content(detail: object) -> None:
     """Zero and False say something."""
-    assert _only(samples.eventbridge(detail)).key is NOTHING
+    assert _only(samples.eventbridge(detail)).position is NOTHING
 
 
 def test_events_of_aws_are_keyed_by_their_id() -> None:
     """AWS' own events come again in the same words: the id tells them apart."""
-    assert _only(samples.eventbridge({"state": "running"}, source="aws.ec2", id="e-1")).key == "e-1"
-    assert _only(samples.eventbridge({"state": "running"}, source="awsome", id="e-1")).key is NOTHING
+    assert _only(samples.eventbridge({"state": "running"}, source="aws.ec2", id="e-1")).position == ["e-1"]
+    assert _only(samples.eventbridge({"state": "running"}, source="awsome", id="e-1")).position is NOTHING
 
 
 def test_equal_ticks_are_two_pieces_of_work() -> None:
     """Two ticks of one schedule differ by their key."""
-    assert _only(samples.tick("t-1")).key != _only(samples.tick("t-2")).key
+    assert _only(samples.tick("t-1")).position != _only(samples.tick("t-2")).position
 
 
 def test_each_s3_record_is_a_unit() -> None:
@@ -142,7 +142,7 @@ def test_a_direct_invocation_counts_whole(event: object) -> None:
     assert unit.payload is event
     assert unit.content(event) is event
     assert unit.delivery == "r-1"
-    assert unit.key is NOTHING
+    assert unit.position is NOTHING
     assert is_asynchronous(event), "the event does not show it"
 
 

@@ -30,14 +30,14 @@ def test_a_record_of_kinesis_is_a_unit() -> None:
     assert (unit.id, unit.group) == (raw["kinesis"]["sequenceNumber"], "p-5")
     assert isinstance(unit.argument, KinesisStreamRecord)
     assert (unit.payload, unit.envelope, unit.delivery) == ({"orderId": 5}, raw, raw["eventID"])
-    assert unit.key == f"{raw['eventSourceARN']}/{raw['eventID']}"
+    assert (unit.origin, unit.position) == (["123456789012", "orders"], [raw["eventID"]])
 
 
 def test_a_consumer_is_no_other_stream() -> None:
     """With enhanced fan-out the ARN is the consumer's: the key is that of the stream all the same."""
     raw = kinesis_event("x")["Records"][0]
     consumed = raw | {"eventSourceARN": f"{raw['eventSourceARN']}/consumer/fast:1763633520"}
-    assert only(KINESIS, {"Records": [raw]}).key == only(KINESIS, {"Records": [consumed]}).key
+    assert only(KINESIS, {"Records": [raw]}).origin == only(KINESIS, {"Records": [consumed]}).origin
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_an_event_on_a_topic_is_opened() -> None:
     found = _only(samples.sns_event(json.dumps(samples.eventbridge({"orderId": 5}))))
     assert found.payload == {"orderId": 5}
     assert found.content(found.payload) != {"orderId": 5}
-    assert _only(samples.sns_event(json.dumps(samples.tick("t-1")))).key == "t-1"
+    assert _only(samples.sns_event(json.dumps(samples.tick("t-1")))).position == ["t-1"]
 
 
 def test_a_notification_of_s3_is_opened() -> None:

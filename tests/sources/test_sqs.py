@@ -25,7 +25,7 @@ def _unit(record: object) -> Unit:
 
 def _hashed(record: object) -> object:
     found = _unit(record)
-    assert found.key is NOTHING
+    assert found.position is NOTHING
     return found.content(found.payload)
 
 
@@ -40,7 +40,7 @@ def test_a_record_is_a_unit() -> None:
     assert isinstance(found.argument, SQSRecord)
     assert found.argument.raw_event is record
     assert found.delivery == "m-1"
-    assert found.key is NOTHING
+    assert found.position is NOTHING
     assert found.scope == ()
 
 
@@ -72,21 +72,21 @@ def test_a_fifo_record_is_keyed_by_group_and_deduplication_id() -> None:
     """On a FIFO queue the sender's deduplication id within its group is the key."""
     record = samples.fifo_record({"orderId": 5}, group="g", deduplication="d")
     assert _only(record).group == "g"
-    assert _unit(record).key == ["g", "d"]
+    assert _unit(record).position == ["g", "d"]
 
 
 def test_a_group_on_a_standard_queue_is_no_order() -> None:
     """Standard queues carry group ids too (fair queues): they neither order nor key."""
     record = samples.fifo_record({"orderId": 5}) | {"eventSourceARN": samples.QUEUE}
     assert _only(record).group is None
-    assert _unit(record).key is NOTHING
+    assert _unit(record).position is NOTHING
 
 
 def test_fifo_without_its_ids_keeps_order() -> None:
     """A FIFO record without ids still belongs to a group, and is hashed by content."""
     record = samples.sqs_record({"orderId": 5}, eventSourceARN=samples.QUEUE + ".fifo")
     assert _only(record).group == ""
-    assert _unit(record).key is NOTHING
+    assert _unit(record).position is NOTHING
 
 
 def test_a_notification_is_opened() -> None:
@@ -123,8 +123,8 @@ def test_ignored_fields_of_an_opened_event_do_not_count() -> None:
 
 def test_two_ticks_in_a_queue_are_two_pieces_of_work() -> None:
     """Events with an empty detail are distinguished by their id."""
-    assert _unit(samples.sqs_record(samples.tick("t-1"))).key == "t-1"
-    assert _unit(samples.sqs_record(samples.tick("t-2"))).key == "t-2"
+    assert _unit(samples.sqs_record(samples.tick("t-1"))).position == ["t-1"]
+    assert _unit(samples.sqs_record(samples.tick("t-2"))).position == ["t-2"]
 
 
 def test_an_s3_notification_is_opened() -> None:

@@ -73,7 +73,6 @@ OF_TOOLS = {"check", "cli", "explain", "search"}
 SHARED = {
     "lambda_once.decorators.identify.Identification",
     "lambda_once.decorators.identify.Identifier",
-    "lambda_once.decorators.identify.KeyFrom",
     "lambda_once.integrations.event_handler.Route",
     "lambda_once.sources.caller.Caller",
     "lambda_once.sources.caller.Origin",

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from lambda_once.core.canonical import VERSION, Path, comparable, unwrapped, written
+from lambda_once.core.identity import apart
 
 MOST_FIELDS = 32
 """Most fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""
@@ -25,10 +26,9 @@ MOST_NAMED = 5
 """Most field names in a message."""
 LONGEST_NAME = 64
 
-ATTRIBUTES = "@attributes"
-"""What names of a message's attributes begin with: ``@attributes.sentAt``. No JMESPath does."""
-
 _ENTRY = 4
+_DIGITS = 16
+"""Hex digits of what is compared apart: it tells two queues of one function apart, and protects nothing."""
 # A checksum, not a hash: 16 bits protect nothing either way, and a checksum takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF
 _KINDS = {type(None): "null", str: "text", list: "a list"}
@@ -50,11 +50,16 @@ class Printed(NamedTuple):
     """Names for what an expression selected, if that has none."""
     not_compared: tuple[tuple[str, str], ...] = ()
     """Parts that count as null: their paths, as in ``ignore=``, and why."""
+    beside: tuple[tuple[str, str], ...] = ()
+    """Name and canonical text of what's compared apart (`identity.ORIGIN`, `identity.ATTRIBUTES`)."""
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint, as `canonical.fingerprint` returns it."""
-        return f"{VERSION}.{sha256(self.text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        """The fingerprint: that of the text, as `canonical.fingerprint` returns it, and what's beside it."""
+        content = f"{VERSION}.{_hash(self.text)}"
+        if not self.beside:
+            return content
+        return apart(content, {name: _hash(text)[:_DIGITS] for name, text in self.beside})
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -67,13 +72,20 @@ class Printed(NamedTuple):
                 found += zip(self.labels, _elements(self.text), strict=True)
             elif self.labels:
                 found.append((self.labels[0], self.text))
+            for name, text in self.beside:
+                if _is_object(text, 0):
+                    self._read(0, f"{name}.", found, levels=1, text=text)
+                else:
+                    found.append((name, text))
         except RecursionError:
             return []
         return found
 
-    def _read(self, at: int, prefix: str, found: list[tuple[str, str]], levels: int) -> int:
-        """Add the fields of the object at *at* to *found*; return where it ends."""
-        text = self.text
+    def _read(
+        self, at: int, prefix: str, found: list[tuple[str, str]], levels: int, text: str | None = None
+    ) -> int:
+        """Add the fields of the object at *at* of *text* to *found*; return where it ends."""
+        text = self.text if text is None else text
         at += 1
         while text[at] != "}":
             name, colon = _scan(text, at + (text[at] == ","))
@@ -85,6 +97,10 @@ class Printed(NamedTuple):
                 _, at = _scan(text, start)
                 found.append((prefix + name, text[start:at]))
         return at + 1
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Difference(NamedTuple):

@@ -34,6 +34,7 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
+from lambda_once.core.identity import differing
 from lambda_once.core.results import (
     NotSerialisable,
     Seal,
@@ -313,8 +314,9 @@ class Record(NamedTuple):
         return self.state is State.IN_PROGRESS and self.attempt_id == attempt
 
     def clashes(self, fingerprint: str | None) -> bool:
-        """Return whether *fingerprint* differs from the row's; False if either is missing."""
-        return fingerprint is not None and self.fingerprint is not None and fingerprint != self.fingerprint
+        """Return whether *fingerprint* differs from the row's in what both have; False if one is missing."""
+        stored = self.fingerprint
+        return fingerprint is not None and stored is not None and bool(differing(stored, fingerprint))
 
     def is_of_another(self, presented: Presented | None) -> bool:
         """Return whether the row has a credential and *presented* is not that one, whatever it is instead."""

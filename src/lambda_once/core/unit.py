@@ -3,7 +3,7 @@ A unit of work: what a source has read, and all that the rest of the package kno
 
 Every source makes one value of one type, so that `decorators.identify` and the engine know no source. A
 record that can't be read is a unit, too (`Unit.bad`): its id, its group and its turn count like any other's.
-What we're not happy with: 22 fields, of which a source sets seven; some (`unread`, `is_malformed`, `refused`)
+What we're not happy with: 21 fields, of which a source sets seven; some (`unread`, `is_malformed`, `refused`)
 are for records among the arguments of a function alone.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.errors import KeyMissing
 
@@ -58,15 +58,15 @@ class Unit(NamedTuple):
     content: Callable[[object], object] = itself
     """From a payload without ignored fields to what is hashed if there is no key."""
     key: object = NOTHING
-    """The default key of the source; `NOTHING`: hash the content."""
-    within: object = NOTHING
-    """What the default key is unique within, such as a queue; `NOTHING`: no more than its name and scope."""
-    stamp: object = NOTHING
-    """What the fingerprint is made of under the default key of the source; `NOTHING`: the content."""
+    """The developer's own key, that of a block; `NOTHING`: ``key=``, or the source's default."""
+    origin: object = NOTHING
+    """Where it was published: account and name of its queue, topic, stream or table."""
+    position: object = NOTHING
+    """Where it stands there, such as an offset or an event id: the default key; `NOTHING`: a hash is."""
     parsed: bool = True
     """Whether payload and envelope are parsed JSON; if not, expressions see their plain form."""
-    needs_key: str | None = None
-    """Why it needs ``key=``: the message of the error without it."""
+    needs_key: str | KeyMissing | None = None
+    """Why it needs ``key=``: the error without it, `Misconfigured` for a message."""
     scope: tuple[object, ...] = ()
     """The part of the scope that the source adds."""
     redelivered: bool = False
@@ -75,18 +75,16 @@ class Unit(NamedTuple):
     """What is wrong with a record among the arguments of a function: why an expression selects nothing."""
     presented: Presented | None = None
     """The credential of the request, which a duplicate must present, too; None: nothing is compared."""
-    attributes: Mapping[str, object] = MappingProxyType({})
-    """
-    What counts of a message's attributes (`attributes.counted`), in the hash or under ``key=``.
-
-    Where the source's own key identifies the message, they don't: content-based ids hash the body alone.
-    """
+    attributes: Any = NOTHING
+    """What counts of what the sender wrote beside the payload; `NOTHING`: there's no place for it."""
     view: object = NOTHING
     """What expressions see in place of the payload: a record or event as the function gets it."""
+    data: object = NOTHING
+    """What *payload* was decoded from by a schema (`identity.BYTES`)."""
+    is_call: bool = False
+    """Whether it's a call of a function: *position* is that of records among its arguments."""
     is_malformed: bool = False
     """Whether *unread* is why the payload makes no key: each delivery would have another one."""
-    is_keyed: bool = False
-    """Whether *key* is the developer's word, as under ``key=``, not the source's."""
     refused: str | None = None
     """Why it can't be identified at all: the message of the error."""
     id: RecordId = None
@@ -99,6 +97,10 @@ class Unit(NamedTuple):
     """
     bad: str | None = None
     """Why it can't be processed, a record without payload and key. The rest of its batch can."""
+
+
+class BadRecord(KeyMissing):
+    """The record cannot be processed. The rest of its batch can."""
 
 
 class BadRequest(KeyMissing):

@@ -256,7 +256,7 @@ def _may_take(record: Record | None, acquisition: Acquire) -> bool:
         acquisition.take.take_over
         and record.lapsed(acquisition.now)
         and record.attempt_id != acquisition.attempt_id
-        and not record.clashes(acquisition.fingerprint)
+        and (acquisition.fingerprint is None or record.fingerprint in (None, acquisition.fingerprint))
         and record.caller is None
     )
 

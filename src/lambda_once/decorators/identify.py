@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import Enum
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.canonical import readable
+from lambda_once.core.canonical import readable, written
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import ATTRIBUTES, Printed, printed, selected, without
+from lambda_once.core.fields import Printed, printed, selected, without
+from lambda_once.core.identity import (
+    ATTRIBUTES,
+    BYTES,
+    ORIGIN,
+    POSITION,
+    KeyFrom,
+    Standing,
+    differing,
+    located,
+    standing,
+)
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
@@ -31,7 +42,7 @@ from lambda_once.observability.events import Event
 from lambda_once.settings import FOR_QUEUES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from inspect import BoundArguments
 
     from lambda_once.decorators.runtime import Runtime
@@ -41,14 +52,6 @@ if TYPE_CHECKING:
 
 MOST_NOT_COMPARED: Final = 10
 """Most paths of a function that ``once.not_compared`` names: the names in a payload may be data."""
-
-
-class KeyFrom(Enum):
-    """The source of a unit's key."""
-
-    OPTION = "key="
-    SOURCE = "what the source itself identifies it by"
-    HASH = "the hash of its payload"
 
 
 class Identification(NamedTuple):
@@ -73,8 +76,8 @@ class Identification(NamedTuple):
 
     def clashes(self, other: Identification) -> bool:
         """Whether *other*, a later unit with the same token, has another payload (`KeyReused`)."""
-        both = None not in (self.fingerprint, other.fingerprint)
-        return both and self.fingerprint != other.fingerprint
+        first, second = self.fingerprint, other.fingerprint
+        return first is not None and second is not None and bool(differing(first, second))
 
     def is_of_other_caller(self, other: Identification) -> bool:
         """Whether *other*, a later unit with the same token, has other credentials (`OtherCaller`)."""
@@ -266,9 +269,9 @@ class Identifier(NamedTuple):
         return Identification(key_from, payload, key, scope, found, hashed, fingerprint, presented)
 
     def _key_from(self, unit: Unit) -> KeyFrom:
-        if self.settings.key is not None or unit.is_keyed:
+        if self.settings.key is not None or unit.key is not NOTHING:
             return KeyFrom.OPTION
-        return KeyFrom.HASH if unit.key is NOTHING else KeyFrom.SOURCE
+        return KeyFrom.HASH if unit.position is NOTHING or unit.is_call else KeyFrom.SOURCE
 
     def _key(self, unit: Unit, key_from: KeyFrom, payload: object, argument: object) -> object:
         selector = self.settings.key
@@ -278,29 +281,42 @@ class Identifier(NamedTuple):
             return select(selector, self._viewed(unit, payload))
         if selector is not None:
             return select_from(selector, (argument,), {})
-        if key_from is not KeyFrom.HASH:
-            return unit.key if unit.within is NOTHING else [unit.within, unit.key]
+        if unit.key is not NOTHING:
+            return unit.key
         if unit.needs_key is not None:
-            raise Misconfigured(unit.needs_key)
+            raise unit.needs_key if isinstance(unit.needs_key, KeyMissing) else Misconfigured(unit.needs_key)
+        beside = self._beside(unit, key_from, Standing.IN_TOKEN)
+        if key_from is KeyFrom.SOURCE:
+            return located(beside.get(ORIGIN), unit.position)
         if unit.is_malformed:
             raise KeyMissing("the key is missing: pass key= with what the function gets")
         content = payload if unit.content is itself else unit.content(payload)
-        within = {} if unit.within is NOTHING else {"within": unit.within}
-        attributes = self._attributes(unit, key_from) if unit.attributes else {}
-        return of_payload(content, {**within, ATTRIBUTES: attributes} if attributes else within)
+        return of_payload(content, {name: each for name, each in beside.items() if each != {}})
 
     def _viewed(self, unit: Unit, payload: object) -> object:
         """Return what an expression of ``key=`` or ``fingerprint=`` sees of *unit*."""
         return seen(unit, payload if unit.view is NOTHING else without(unit.view, self.settings.ignore))
 
-    def _attributes(self, unit: Unit, key_from: KeyFrom) -> Mapping[str, object]:
-        """Return what counts of the attributes of *unit*: nothing where the source's own key counts."""
-        if key_from is not KeyFrom.OPTION and (key_from is KeyFrom.SOURCE or unit.within is not NOTHING):
-            return {}
-        ignored = [path for path in self.settings.ignore if path.startswith(ATTRIBUTES)]
-        if ATTRIBUTES in ignored:
-            return {}
-        return {name: form for name, form in unit.attributes.items() if f"{ATTRIBUTES}.{name}" not in ignored}
+    def _beside(self, unit: Unit, key_from: KeyFrom, wanted: Standing) -> dict[str, object]:
+        """Return what the source of *unit* says beside its content, of what is *wanted* of it."""
+        ignore = tuple(self.settings.ignore)
+        parts = {
+            ORIGIN: unit.origin,
+            POSITION: unit.position,
+            ATTRIBUTES: unit.attributes,
+            BYTES: unit.data,
+        }
+        beside = {
+            name: part
+            for name, part in parts.items()
+            if part is not NOTHING and standing(name, key_from, ignore) is wanted
+        }
+        attributes = beside.get(ATTRIBUTES)
+        if isinstance(attributes, Mapping) and ignore:
+            beside[ATTRIBUTES] = {
+                name: form for name, form in attributes.items() if f"{ATTRIBUTES}.{name}" not in ignore
+            }
+        return beside
 
     def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
         if isinstance(selector, str):
@@ -316,18 +332,17 @@ class Identifier(NamedTuple):
             return None
         if narrowed is not None:
             chosen = select(narrowed, self._viewed(unit, payload), "fingerprint", may_be_null=True)
-            return selected(chosen, labels_of(narrowed) or (narrowed,))
-        if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
-            return printed(unit.stamp)
-        return self.content(unit, payload, key_from)
+            content = selected(chosen, labels_of(narrowed) or (narrowed,))
+        else:
+            content = self.content(unit, payload, key_from)
+        compared = self._beside(unit, key_from, Standing.COMPARED)
+        return content._replace(beside=tuple((name, written(part)) for name, part in compared.items()))
 
     def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
+        if key_from is KeyFrom.SOURCE and unit.data is not NOTHING:
+            return printed(unit.data)  # a later schema may read the same bytes otherwise
         parts, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
-        attributes = self._attributes(unit, key_from) if unit.attributes else {}
-        if attributes:
-            whole = whole if parts and isinstance(whole, dict) else {"body": whole}
-            whole, parts = {**whole, ATTRIBUTES: attributes}, True
         return printed(whole, payload, parts=parts)
 
 

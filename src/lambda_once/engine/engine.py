@@ -385,7 +385,7 @@ class Engine:
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
         """Return the condition of an acquisition after *record* was seen."""
         if call.settings.rule is OnLapse.TAKE_OVER:
-            if record is not None and record.state is State.IN_PROGRESS and record.caller is not None:
+            if record is not None and record.state is State.IN_PROGRESS and not _is_plain(call, record):
                 return AsSeen(record.attempt_id, record.expected_completion)
             return Unclaimed(take_over=True)
         if record is not None and record.state is State.RELEASED and not record.expired(self.clock.now()):
@@ -521,6 +521,11 @@ def _lease(call: Call, now: datetime) -> datetime:
     return to_milliseconds(
         call.invocation.ends + LEASE_MARGIN if settings.lease is None else now + settings.lease
     )
+
+
+def _is_plain(call: Call, record: Record) -> bool:
+    """Whether the store itself can compare *record* with *call*: no caller, and one text of fingerprint."""
+    return record.caller is None and record.fingerprint in (None, call.fingerprint)
 
 
 def is_retry_of_own(call: Call, record: Record) -> bool:

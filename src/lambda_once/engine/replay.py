@@ -9,6 +9,7 @@ the longest table of ours.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -17,10 +18,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import Clock, stamp
-from lambda_once.core.fields import ATTRIBUTES, difference
+from lambda_once.core.fields import Difference, difference, printable
+from lambda_once.core.identity import ATTRIBUTES, CONTENT, ORIGIN, differing, shown
 from lambda_once.core.lifecycle import Course, Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
-from lambda_once.engine.invocation import Receiver
+from lambda_once.engine.invocation import Receiver, Redelivery
 from lambda_once.errors import (
     CallerMissing,
     Held,
@@ -176,11 +178,12 @@ class Replayer:
                 message = f"{at} {_other_caller(call)}"
             case Course.KEY_REUSED:
                 found = difference(record.fields, call.hashed, call.token)
-                kind = partial(KeyReused, fields=found.named, hidden=_is_shared(call, record))
-                attribute = next((each for each in found.named if each.startswith(ATTRIBUTES)), None)
-                write = "" if attribute is None else f', ignore=("{attribute}",)'
-                fields = f" ({found})" if str(found) else ""
-                message = f"{at} was used for another payload{fields}: {_NEW_KEY}{write}"
+                parts = differing(record.fingerprint or "", call.fingerprint or "")
+                names = found.named or tuple(part for part in parts if part != CONTENT)
+                kind = partial(KeyReused, fields=names, hidden=_is_shared(call, record))
+                message = f"{at} was used {_for_another(parts, found, call)}"
+                if call.redelivery is Redelivery.IN_ORDER:
+                    message += "; its sequence stops here unless on_give_up= parks the record"
             case Course.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
                 because = because or _unavailable(record)
@@ -253,6 +256,25 @@ class Replayer:
         if course is not Course.REPLAY:
             raise self.error(call, newer, course)
         return self._text(call, newer, again=False)
+
+
+def _for_another(parts: tuple[str, ...], found: Difference, call: Call) -> str:
+    """Return what differs from the first delivery, and what to do, for the message of `KeyReused`."""
+    fields = f" ({found})" if str(found) else ""
+    if CONTENT in parts:
+        return f"for another payload{fields}: {_NEW_KEY}"
+    if ORIGIN in parts:
+        beside = dict(() if call.hashed is None else call.hashed.beside)
+        here = printable(shown(json.loads(beside[ORIGIN])))
+        return (
+            f"from another queue, topic or stream than this one, {here}: if both carry the same work, pass "
+            f'ignore=("{ORIGIN}",); if not, scope="eventSourceARN", which renames tokens: drain the queue '
+            "first"
+        )
+    return (
+        f"with other attributes{fields}: send a new key, or pass "
+        f'ignore=("{ATTRIBUTES}",) if they don\'t say what the work is'
+    )
 
 
 def refusal(error: OnceError) -> Event:

@@ -145,7 +145,7 @@ def unit_of_key(key: object, scope: object, payload: object) -> Unit:
         key=key,
         parsed=False,
         scope=() if scope is None else (scope,),
+        origin=found.origin,
         attributes=found.attributes,
         view=found.view,
-        is_keyed=True,
     )

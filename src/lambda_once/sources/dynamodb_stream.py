@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 
 from lambda_once.core.unit import NOTHING, Unit
-from lambda_once.sources.envelopes import BadData, Parsed, at, decoded, parse, text_at
+from lambda_once.sources.envelopes import BadData, Parsed, at, decoded, named_in, parse, text_at
 from lambda_once.sources.records import Raw, RecordSource
 from lambda_once.sources.source import Source
 from lambda_once.sources.streams import in_stream, stream_handler
@@ -45,7 +45,8 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
     read = dict if isinstance(raw, Parsed) else _plain_item
     items = {name: read(change[name]) for name in _ITEMS if change.get(name) is not None}
     payload = {"eventName": raw["eventName"], **items}
-    return unit._replace(payload=payload, delivery=event_id, key=f"{arn}/{event_id}", parsed=False)
+    unit = unit._replace(origin=named_in(arn), position=[event_id])
+    return unit._replace(payload=payload, delivery=event_id, parsed=False)
 
 
 DYNAMODB_STREAM: Final = RecordSource(

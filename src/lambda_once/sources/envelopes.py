@@ -112,16 +112,26 @@ class Parsed(dict[str, Any]):
     """A record or event as the model shows that a parser made of it: its body may be parsed."""
 
 
-def opened(unit: Unit, raw: object, body: object, name: str, attributes: object) -> Unit:
+def named_in(arn: object) -> object:
     """
-    Return *unit* with *body*, the field *name* of *raw*, its envelopes opened, and what counts of attributes.
+    Return account and name of a queue, topic, stream or table by its ARN; `NOTHING` if it is none.
 
-    *attributes* are those beside it. Raises `BadData`.
+    Never the region: over one table of two regions, both regions' copies of a message are one work.
     """
+    prefix, *parts = str(arn).split(":", 5)  # a resource may have colons
+    if prefix != "arn" or len(parts) < 5:  # noqa: PLR2004  (partition, service, region, account, resource)
+        return NOTHING
+    account, resource = parts[3:]
+    kind, _, path = resource.partition("/")
+    if kind in ("stream", "table"):
+        return [account, path.partition("/")[0]]
+    return [account, resource.split(":")[1] if resource.startswith("broker:") else resource]
+
+
+def opened(unit: Unit, raw: object, body: object, name: str) -> Unit:
+    """Return *unit* with *body*, the field *name* of *raw*, its envelopes opened. Raises `BadData`."""
     if not isinstance(body, str) and (body is None or not isinstance(raw, Parsed)):
         raise BadData(f"has no text {name}")
-    if attributes:
-        unit = unit._replace(attributes=counted(attributes))
     try:
         return open_body(body, unit)
     except BadData as error:
@@ -130,14 +140,17 @@ def opened(unit: Unit, raw: object, body: object, name: str, attributes: object)
 
 def read_data(data: object, name: str = "data", raw: object = None) -> object:
     """
-    Return *data*, base64, as JSON, text or bytes; that of *raw*, which was parsed, may be read already.
+    Return *data*, base64, as JSON, text or bytes; that of *raw*, which a parser made, may be read already.
+
+    aws-kinesis-agg 1.2.3 leaves base64 as bytes in a plain dict; bytes in what a parser made are the data.
 
     Raises `BadData` with the *name* of the field.
     """
     if isinstance(raw, Parsed) and not isinstance(data, str | bytes | None):
         return data
     try:
-        return parse_bytes(data if isinstance(data, bytes) else decoded(data))
+        is_read = isinstance(data, bytes) and isinstance(raw, Parsed)
+        return parse_bytes(data if is_read else decoded(data))  # type: ignore[arg-type]  # bytes
     except BadData as error:
         raise BadData(f"has {name} that {error}") from None
 
@@ -152,15 +165,21 @@ def open_body(body: object, unit: Unit = EMPTY, most: int = MOST_ENVELOPES) -> U
     is_text = isinstance(body, str)
     value = parse(body) if is_text else body  # type: ignore[arg-type]  # a text
     if most > 0 and is_notification(value, str if is_text else object):
-        attributes = counted(value.get("MessageAttributes"))
-        if attributes:
-            unit = unit._replace(attributes={**unit.attributes, **attributes})
-        return open_body(value["Message"], unit, most - 1)
-    if is_eventbridge(value):
-        content = partial(detail_content, value)
-        return unit._replace(payload=value["detail"], content=content, key=eventbridge_key(value))
+        beside = unit.attributes if isinstance(unit.attributes, Mapping) else {}
+        topic = named_in(value["TopicArn"])
+        origin = [unit.origin, topic] if NOTHING not in (unit.origin, topic) else topic
+        attributes = {**beside, **counted(value.get("MessageAttributes"))}
+        return open_body(value["Message"], unit._replace(origin=origin, attributes=attributes), most - 1)
+    if is_eventbridge(value):  # what carried it does not count
+        return unit._replace(
+            payload=value["detail"],
+            content=partial(detail_content, value),
+            origin=account_of(value),
+            position=eventbridge_key(value),
+            attributes=NOTHING,
+        )
     if is_s3(value):
-        return unit._replace(payload=value, content=s3_content)
+        return unit._replace(payload=value, content=s3_content, origin=NOTHING, attributes=NOTHING)
     return unit._replace(payload=value)
 
 
@@ -215,14 +234,22 @@ def eventbridge_key(event: Mapping[str, object]) -> object:
     """
     Return the id of *event* if the next one may have the same content, else `NOTHING`.
 
-    The detail of a schedule is empty, and events of AWS itself ("aws.*") report states that recur. An event
+    The detail of a schedule is empty, and events of AWS itself ("aws.*", but not those of partners, who send
+    one again under another id: API reference, PutPartnerEvents) report states that recur. An event
     of S3 has a sequencer, which its duplicates share and the next write of the object does not.
     """
     detail, source = event["detail"], event["source"]
     if _s3_occasion(event) is not None:
         return NOTHING
     empty = detail is None or (isinstance(detail, str | Mapping | list) and not detail)
-    return event["id"] if empty or str(source).startswith("aws.") else NOTHING
+    is_of_aws = str(source).startswith("aws.") and not str(source).startswith("aws.partner/")
+    return [event["id"]] if empty or is_of_aws else NOTHING
+
+
+def account_of(event: Mapping[str, object]) -> object:
+    """Return the account of an EventBridge event; `NOTHING` if it has none."""
+    account = event.get("account")
+    return [account] if isinstance(account, str) and account else NOTHING
 
 
 def s3_content(event: object) -> object:

@@ -29,6 +29,7 @@ from lambda_once.engine.invocation import Receiver, Redelivery
 from lambda_once.errors import InProgress, Misconfigured
 from lambda_once.sources.envelopes import (
     Parsed,
+    account_of,
     at,
     eventbridge_content,
     eventbridge_key,
@@ -70,7 +71,9 @@ def unit_of(sent: object, request_id: str | None, decorator: str = "once.event")
     """Return *sent*, an event, as one unit. Raises as `units`, in the name of *decorator*."""
     match source_of(sent):
         case Source.EVENTBRIDGE if is_eventbridge(sent):
-            return Unit(sent, sent, sent, str(sent["id"]), eventbridge_content, eventbridge_key(sent))
+            position, origin = eventbridge_key(sent), account_of(sent)
+            unit = Unit(sent, sent, sent, str(sent["id"]), eventbridge_content)
+            return unit._replace(origin=origin, position=position)
         case Source.S3 if isinstance(sent, Mapping):
             occasion = at(next(iter(sent["Records"])), "responseElements", "x-amz-request-id")
             return Unit(sent, sent, sent, occasion if isinstance(occasion, str) else None, s3_content)
@@ -131,7 +134,7 @@ def _of_service(sent: object, request_id: str | None, decorator: str) -> Unit:
     if service.identity is None or not isinstance(sent, Mapping):
         return unit._replace(content=service.content, needs_key=service.needs_key)
     key = service.identity(sent)
-    return unit._replace(content=lambda _: key, key=key)
+    return unit._replace(content=lambda _: key, position=key)
 
 
 def _unknown(event: object) -> str:

@@ -60,8 +60,7 @@ def argument_of(value: object) -> Unit | None:
         unit: Unit = source.read(sent)
         if unit.bad is not None:
             return Unit(sent, unread=unit.bad, is_malformed=not source.repeats)
-        key = unit.key if NOTHING in (unit.key, unit.within) else [unit.within, unit.key]
-        return unit._replace(key=key, view=NOTHING if is_data_class else value)
+        return unit._replace(view=NOTHING if is_data_class else value)
     view = NOTHING if is_data_class or sent is value else value
     if "s3" in sent and named_source(sent) is Source.S3:
         return Unit(s3_record_content(sent), view=sent if view is NOTHING else view)
@@ -100,24 +99,28 @@ def _unit_of(named: Mapping[str, object], arguments: object, *, guarded: bool) -
         name: each if name not in special or special[name].view is NOTHING else special[name].view
         for name, each in payload.items()
     }
-    attributes = {
-        text if len(special) == 1 else f"{name}.{text}": form
-        for name, each in special.items()
-        for text, form in each.attributes.items()
-    }
     return Unit(
         payload,
         seen,
         arguments,
         content=functools.partial(_content, special),
-        within={name: each.key for name, each in special.items() if each.key is not NOTHING} or NOTHING,
+        origin=_each(special, "origin"),
+        position=_each(special, "position"),
+        is_call=True,
         parsed=False,
         unread=next(filter(None, (each.unread for each in special.values())), None),
         is_malformed=any(each.is_malformed for each in special.values()),
-        attributes=attributes,
+        attributes=_each(special, "attributes"),
         view=seen,
         refused=next(filter(None, (each.refused for each in special.values() if guarded)), None),
     )
+
+
+def _each(special: Mapping[str, Unit], part: str) -> object:
+    """Return *part* of each of *special*, by name, alone if there's one; `NOTHING` if none has it."""
+    parts = {name: getattr(each, part) for name, each in special.items()}
+    parts = {name: each for name, each in parts.items() if each is not NOTHING}
+    return NOTHING if not parts else next(iter(parts.values())) if len(special) == 1 else parts
 
 
 def _content(special: Mapping[str, Unit], payload: object) -> object:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.errors import Misconfigured
+from lambda_once.sources.attributes import counted_kafka
 from lambda_once.sources.envelopes import BadData, at, decoded, read_data, text_at
 from lambda_once.sources.records import Raw, RecordSource, grouped
 from lambda_once.sources.source import Source
@@ -54,16 +55,15 @@ def _filled(unit: Unit, raw: Raw, *, has_schema: bool = False) -> Unit:
     """Return *unit* with the value of *raw*: JSON, text or bytes, unless a schema says otherwise."""
     if unit.delivery is None:
         raise BadData("has no topic, partition or offset")
-    cluster, servers = text_at(raw, "eventSourceArn"), text_at(raw, "bootstrapServers")
-    if cluster is None and servers is None and "eventSource" in raw:
-        raise BadData("has no eventSourceArn and no bootstrapServers")
     payload, value = None, raw.get("value")
     if value is not None:  # None: a tombstone, the key's value is deleted
-        payload = _schema_value(unit.argument) if has_schema else read_data(value, "a value")
+        payload = _schema_value(unit.argument) if has_schema else read_data(value, "a value", raw)
     return unit._replace(
         payload=payload,
-        key=f"{cluster or ','.join(sorted(str(servers).split(',')))}/{unit.delivery}",
-        stamp={"timestamp": raw.get("timestamp"), "value": value},
+        data=value if has_schema and value is not None else NOTHING,
+        origin=[raw["topic"]],
+        position=[at(unit.id, "partition"), at(unit.id, "offset"), raw.get("timestamp"), value],
+        attributes=counted_kafka(raw.get("headers")),
         parsed=not (has_schema or isinstance(payload, bytes)),
     )
 

@@ -11,12 +11,13 @@ What we're not happy with: records that the Producer Library has aggregated are 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 
 from lambda_once.core.unit import NOTHING, Unit
-from lambda_once.sources.envelopes import BadData, read_data, text_at
+from lambda_once.sources.envelopes import BadData, at, named_in, read_data, text_at
 from lambda_once.sources.records import Raw, RecordSource, records_of
 from lambda_once.sources.source import Source
 from lambda_once.sources.streams import in_stream, stream_handler
@@ -36,9 +37,24 @@ _NESTED: Final = (
 )
 
 
+class _Twin(dict[str, Any]):
+    """A record of an event that has another one with its eventID, and no sub-sequence number."""
+
+
 def _shard(event: object) -> list[list[object]]:
     """Return the records of *event*, all of one shard."""
-    return [[_nested(raw) for raw in records_of(event, Source.KINESIS)]]
+    records = [_nested(raw) for raw in records_of(event, Source.KINESIS)]
+    places = Counter(map(_place, records))
+    return [[_Twin(raw) if places[_place(raw)] > 1 and isinstance(raw, dict) else raw for raw in records]]
+
+
+def _place(raw: object) -> tuple[str, str]:
+    """
+    Return what tells *raw* from the other records of its event.
+
+    Records that were aggregated share an eventID; aws-kinesis-agg 1.2.3 adds ``subSequenceNumber``.
+    """
+    return str(at(raw, "eventID")), str(at(raw, "kinesis", "subSequenceNumber"))
 
 
 def _nested(raw: object) -> object:
@@ -56,7 +72,13 @@ def _placed(raw: Raw) -> Unit:
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
     event_id, arn = in_stream(unit, raw)
+    if isinstance(raw, _Twin):  # one of the two would be lost
+        raise BadData(
+            f"has an eventID, {event_id}, that another record of its event has, and no subSequenceNumber; "
+            "number the records that a deaggregator makes"
+        )
     payload = read_data(raw["kinesis"].get("data"), raw=raw)
+    part = raw["kinesis"].get("subSequenceNumber")  # of a record that was aggregated
     parsed, unread = not isinstance(payload, bytes), None
     if isinstance(payload, bytes) and payload.startswith(_KPL_MAGIC):  # which is no UTF-8
         message, digest = payload[len(_KPL_MAGIC) : -_KPL_DIGEST], payload[-_KPL_DIGEST:]
@@ -66,9 +88,14 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
                 "AggregationEnabled, or split it in a handler of your own with once.run for each"
             )
         unread = f"Record {event_id} begins like one of the Kinesis Producer Library, without its checksum."
-    # A consumer with enhanced fan-out has an ARN of its own, below the stream's.
-    key = f"{arn.partition('/consumer/')[0]}/{event_id}"
-    return unit._replace(payload=payload, delivery=event_id, key=key, parsed=parsed, unread=unread)
+    return unit._replace(
+        payload=payload,
+        delivery=event_id,
+        origin=named_in(arn),
+        position=[event_id] if part is None else [event_id, part],
+        parsed=parsed,
+        unread=unread,
+    )
 
 
 KINESIS: Final = RecordSource(

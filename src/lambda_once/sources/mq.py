@@ -11,6 +11,7 @@ payload's hash is the key, within the queue.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
@@ -18,7 +19,8 @@ from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitM
 
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import handler_like
-from lambda_once.sources.envelopes import BadData, at, read_data, text_at
+from lambda_once.sources.attributes import counted_amqp, counted_jms
+from lambda_once.sources.envelopes import BadData, at, named_in, read_data, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource, grouped
 from lambda_once.sources.source import Source
 
@@ -29,8 +31,20 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 
-_ALONE: Final = "?"
-"""In place of the queue of a message that came alone, to a function: its event names source and queue."""
+_ACTIVEMQ_QUEUE: Final = ("destination", "physicalName")
+
+
+def _first_queue(raw: Raw) -> str | None:
+    """Return the queue that a dead letter was first published to, as its broker notes it; None for others."""
+    first = at(raw, "basicProperties", "headers", "x-first-death-queue")
+    if isinstance(at(first, "bytes"), list):
+        return bytes(at(first, "bytes")).decode("utf-8", "replace")  # type: ignore[call-overload,no-any-return]  # numbers
+    original = at(raw, "originalDestination")
+    return (
+        text_at(original, "physicalName")
+        if isinstance(original, Mapping)
+        else text_at(raw, "originalDestination")
+    )
 
 
 def _is_rabbit(value: object) -> bool:
@@ -48,18 +62,19 @@ def _placed(raw: Raw) -> Unit:
 
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
-    queue: object = NOTHING  # what a sender's id counts in
-    if _is_rabbit(raw):
-        queue = text_at(raw, "eventSourceKey") if "eventSource" in raw else _ALONE
-        if queue is None:
-            raise BadData("has no queue")
-    elif unit.delivery is None:
+    is_rabbit = _is_rabbit(raw)
+    queue = _first_queue(raw) or text_at(raw, *(["eventSourceKey"] if is_rabbit else _ACTIVEMQ_QUEUE))
+    if is_rabbit and queue is None and "eventSource" in raw:
+        raise BadData("has no queue")
+    if not is_rabbit and unit.delivery is None:
         raise BadData("has no messageID")
-    payload = read_data(raw.get("data"))
+    broker = named_in(raw.get("eventSourceArn"))
+    payload = read_data(raw.get("data"), raw=raw)
     return unit._replace(
         payload=payload,
-        key=NOTHING if unit.delivery is None else unit.delivery,
-        within=queue,
+        origin=NOTHING if queue is None or broker is NOTHING else [broker, queue],
+        position=NOTHING if unit.delivery is None else [unit.delivery],
+        attributes=counted_amqp(raw.get("basicProperties")) if is_rabbit else counted_jms(raw),
         parsed=not isinstance(payload, bytes),
         redelivered=raw.get("redelivered") is True,
     )

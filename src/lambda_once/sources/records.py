@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
 from lambda_once.core.signatures import is_async
 from lambda_once.core.threads import run_coroutine
-from lambda_once.core.unit import NOTHING, RecordId, Unit
+from lambda_once.core.unit import NOTHING, BadRecord, RecordId, Unit
 from lambda_once.decorators.handlers import with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
@@ -45,10 +45,6 @@ if TYPE_CHECKING:
 
 Raw = dict[str, Any]
 """A record as it came."""
-
-
-class BadRecord(KeyMissing):
-    """The record cannot be processed. The rest of its batch can."""
 
 
 # ------------------------------------------------------------------ reading

@@ -212,6 +212,11 @@ def _is_ses(event: Event) -> bool:
             return False
 
 
+def _recipients(record: object) -> list[str]:
+    recipients = at(record, "ses", "receipt", "recipients")
+    return sorted(map(str, recipients)) if isinstance(recipients, list) else []
+
+
 def _is_lex(event: Event) -> bool:
     hook = event.get("invocationSource") in ("DialogCodeHook", "FulfillmentCodeHook")
     return hook and isinstance(event.get("bot"), Mapping)
@@ -255,7 +260,8 @@ def _job(event: Event) -> object:
 
 
 def _mail(event: Event) -> object:
-    ids = [at(record, "ses", "mail", "messageId") for record in event["Records"]]
+    # SES developer guide, "Receipt rules": every rule that matches runs, each for the recipients it matched.
+    ids = [[at(record, "ses", "mail", "messageId"), _recipients(record)] for record in event["Records"]]
     return ids[0] if len(ids) == 1 else ids
 
 

@@ -16,7 +16,8 @@ from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecor
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.engine.invocation import Redelivery
-from lambda_once.sources.envelopes import at, opened, text_at
+from lambda_once.sources.attributes import counted
+from lambda_once.sources.envelopes import at, named_in, opened, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource
 from lambda_once.sources.source import Source
 
@@ -33,7 +34,9 @@ def _placed(raw: Raw) -> Unit:
 
 def _filled(unit: Unit, raw: Raw) -> Unit:
     """Return *unit* with what is in the Message of *raw*. The MessageId is another one for each publish."""
-    return opened(unit, raw, at(raw, "Sns", "Message"), "Message", at(raw, "Sns", "MessageAttributes"))
+    attributes = counted(at(raw, "Sns", "MessageAttributes"))
+    unit = unit._replace(origin=named_in(at(raw, "Sns", "TopicArn")), attributes=attributes)
+    return opened(unit, raw, at(raw, "Sns", "Message"), "Message")
 
 
 SNS: Final = RecordSource(Source.SNS, _placed, _filled, "the Message")

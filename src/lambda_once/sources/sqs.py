@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.unit import NOTHING, BadRecord, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.errors import RetryLater
-from lambda_once.sources.envelopes import BadData, at, opened
+from lambda_once.sources.attributes import counted, is_dead_letter
+from lambda_once.sources.envelopes import BadData, at, named_in, opened, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
 from lambda_once.sources.source import Source
 
@@ -46,13 +47,29 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
     """Return *unit* with what is in the body of *raw*; its key is that of an event in it, or of the queue."""
     if unit.delivery is None:
         raise BadData("has no messageId")
-    unit = opened(unit, raw, raw.get("body"), "body", raw.get("messageAttributes"))
-    if unit.group is None:
+    attributes = counted(raw.get("messageAttributes"))
+    group, dead_of = (text_at(raw, "attributes", name) for name in ("MessageGroupId", _DEAD_OF))
+    if group is not None:  # of a fair queue, too: there it is the tenant
+        attributes["MessageGroupId"] = group
+    origin = named_in(dead_of or raw.get("eventSourceARN"))
+    if is_dead_letter(raw.get("messageAttributes")):  # a service's, which says in its body what it was
+        origin = NOTHING
+    unit = opened(unit._replace(origin=origin, attributes=attributes), raw, raw.get("body"), "body")
+    if unit.group is None or unit.position is not NOTHING:
         return unit
+    if dead_of is not None:
+        return unit._replace(needs_key=BadRecord(f"Record {unit.delivery} {_NO_ID_OF_ITS_OWN}"))
     # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
-    key = [at(raw, "attributes", name) for name in ("MessageGroupId", "MessageDeduplicationId")]
-    return unit._replace(key=key) if all(isinstance(each, str) for each in key) else unit
+    position = [at(raw, "attributes", name) for name in ("MessageGroupId", "MessageDeduplicationId")]
+    return unit._replace(position=position) if all(isinstance(each, str) for each in position) else unit
 
+
+_DEAD_OF: Final = "DeadLetterQueueSourceArn"
+"""The queue that a message was moved from (Amazon SQS developer guide, "Dead-letter queues")."""
+_NO_ID_OF_ITS_OWN: Final = (
+    "comes from a dead-letter queue of a FIFO queue, where SQS gives it its message id as deduplication id: "
+    "done and held work would run again. Pass key=."
+)
 
 SQS: Final = RecordSource(
     Source.SQS,

@@ -385,6 +385,33 @@ def other_kind(deployment: Deployment) -> Iterator[Fault]:
             )
 
 
+def fan_in(deployment: Deployment) -> Iterator[Fault]:
+    dead = {queue.resource for queue in deployment.queues if queue.is_dead_letter}
+    read: dict[tuple[str, object], dict[str, None]] = {}
+    for source, function in _sources(deployment, *BATCHED):
+        if isinstance(source.source, str) and source.source not in dead:
+            read.setdefault((function.resource, source.kind), {})[source.source] = None
+    for (resource, kind), sources in read.items():
+        if len(sources) > 1:
+            yield Fault(
+                resource,
+                f"reads {_list(sources)} ({kind})",
+                'if it passes key=: ignore=("@origin",) if they carry the same work, else '
+                'scope="eventSourceARN"',
+            )
+
+
+def fifo_dead_letters(deployment: Deployment) -> Iterator[Fault]:
+    standard = {queue.resource for queue in deployment.queues if queue.fifo is False}  # SQS refuses these
+    for queue in _feeding(deployment):
+        if queue.fifo is True and queue.dead_letter is not None and queue.dead_letter not in standard:
+            yield Fault(
+                queue.resource,
+                "FIFO, with a dead-letter queue",
+                'if it passes no key=: @once.sqs(key="…")',
+            )
+
+
 def no_window(deployment: Deployment) -> Iterator[Fault]:
     for source, function, queue in _fed(deployment):
         if isinstance(source.batch_size, Unknown) or source.batch_size <= MOST_UNBATCHED:

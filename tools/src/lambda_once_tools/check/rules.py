@@ -165,6 +165,21 @@ RULES: Final = (
         faults.no_window,
     ),
     Rule(
+        "Q9",
+        _WARNING,
+        "a function reads several queues, streams or topics",
+        "Under one key= another origin is KeyReused: neither a silent drop nor a silent second run.",
+        faults.fan_in,
+    ),
+    Rule(
+        "Q10",
+        _WARNING,
+        "a FIFO queue has a dead-letter queue",
+        "SQS gives a dead letter its message id as deduplication id, so under the default key done and held "
+        "work runs again after a redrive.",
+        faults.fifo_dead_letters,
+    ),
+    Rule(
         "S1",
         _WARNING,
         "a stream's mapping retries without a limit",

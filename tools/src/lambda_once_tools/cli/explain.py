@@ -249,6 +249,9 @@ def unit_json(unit: Explanation, *, full: bool) -> dict[str, Any]:
         "callerAdvice": None if presented is None else presented.advice,
         "hashedFor": unit.hashed_for,
         "hashed": None if hashed is None else bounded(hashed.text, full=full),
+        "compared": {}
+        if hashed is None
+        else {name: bounded(text, full=full) for name, text in hashed.beside},
         "ignored": {each.path: each.places for each in unit.ignored},
         "fingerprint": unit.identity.fingerprint,
         "service": unit.service,
@@ -319,6 +322,8 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
     if unit.hashed is not None:
         yield "hashed", bounded(unit.hashed.text, full=full), ""
         yield "", f"for {unit.hashed_for}", "dim"
+        for name, text in unit.hashed.beside:
+            yield "compared", f"{name} {bounded(text, full=full)}", ""
     elif unit.hashed_for is not None:
         yield "hashed", "nothing: there is no fingerprint, any payload is a duplicate under this key", ""
     yield "fingerprint", unit.identity.fingerprint or "", ""

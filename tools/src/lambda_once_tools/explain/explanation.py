@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
+from lambda_once.core.identity import KeyFrom, shown
 from lambda_once.core.unit import NOTHING, Unit
-from lambda_once.decorators.identify import Identification, Identifier, KeyFrom
+from lambda_once.decorators.identify import Identification, Identifier
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import envelopes, event, http
 from lambda_once.sources.caller import Caller, Origin
@@ -186,7 +187,7 @@ def explained(
         delivery=unit.delivery,
         identity=found,
         key_from=_key_from(settings.key, found.key_from, default),
-        within=unit.within if is_hash and unit.within is not NOTHING else None,
+        within=shown(unit.origin) if is_hash and unit.origin is not NOTHING else None,
         scope_from=_scope_from(settings.scope, unit),
         hashed=(
             identifier.content(unit, found.payload, found.key_from)
