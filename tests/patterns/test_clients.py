@@ -13,6 +13,7 @@ import pytest
 from moto import mock_aws
 
 from lambda_once.dynamodb import sender
+from lambda_once.dynamodb.client import low_level
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.fifo import Publisher
@@ -27,6 +28,11 @@ PATTERNS: dict[str, Callable[[Any], object]] = {
     "Unique": lambda client: Unique("t", client),
     "Documents": lambda client: Documents("t", client),
     "Publisher": lambda client: Publisher(QUEUE, client, group="customer"),
+}
+TABLE: Any = {
+    "BillingMode": "PAY_PER_REQUEST",
+    "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+    "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
 }
 
 
@@ -45,17 +51,27 @@ def test_a_resource_is_refused_by_name(pattern: Callable[[Any], object]) -> None
         pattern(boto3.client("dynamodb", "eu-central-1"))
 
 
+def test_asking_leaves_a_client_as_it_is() -> None:
+    """A plain client has no handler more, and a resource's client still converts."""
+    with mock_aws():
+        client = boto3.client("dynamodb", "eu-central-1")
+        assert low_level(low_level(client)) is client
+        client.meta.events.register("x", lambda **_: None, unique_id="dynamodb-attr-value-input")
+        resource = boto3.resource("dynamodb", "eu-central-1")
+        for each in (client, resource.meta.client) * 2:
+            with pytest.raises(Misconfigured, match="the client of a boto3 resource"):
+                low_level(each)
+        table = resource.create_table(TableName="t", **TABLE)
+        table.put_item(Item={"pk": "5"})
+        assert table.get_item(Key={"pk": "5"})["Item"] == {"pk": "5"}
+
+
 def test_believed_a_resources_client_stores_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: the request is refused for its types, by words that say nothing of the client."""
     monkeypatch.setattr(sender, "low_level", lambda client: client)
     with mock_aws():
         resource = boto3.resource("dynamodb", "eu-central-1")
-        resource.create_table(
-            TableName="t",
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
-        )
+        resource.create_table(TableName="t", **TABLE)
         with pytest.raises(Misconfigured) as raised:
             Unique("t", resource.meta.client, key="pk").put({"pk": "5"})
     assert "resource" not in str(raised.value)

@@ -30,6 +30,8 @@ WORKERS = 10
 
 _CONVERTS: Final = "dynamodb-attr-value-input"
 """boto3's handler that converts attributes in a resource's client (boto3.dynamodb.transform)."""
+_NEVER_EMITTED: Final = "lambda-once"
+"""An event of no service."""
 
 _MATTER: Final = (
     "AWS_ACCESS_KEY_ID",
@@ -262,14 +264,30 @@ def low_level(client: Any) -> Any:
         raise Misconfigured(
             f"client= is a boto3 resource ({type(client).__name__}): give a low-level client, boto3.client(…)"
         )
-    events = getattr(getattr(client, "meta", None), "events", None)
-    handlers = getattr(getattr(events, "_emitter", None), "_unique_id_handlers", {})
-    if _CONVERTS in handlers:  # it takes the attributes {"S": "x"} for maps
+    if _is_of_a_resource(client):  # it takes the attributes {"S": "x"} for maps
         raise Misconfigured(
             "client= is the client of a boto3 resource, which converts attributes itself: give a client of"
             " its own, boto3.client('dynamodb')"
         )
     return client
+
+
+def _is_of_a_resource(client: Any) -> bool:
+    """
+    Return whether boto3 has registered a resource's handlers in *client*, which stays as it is.
+
+    It registers each under an id, without a count. botocore raises ValueError for a registration of the same
+    id with a count (`BaseEventHooks.register`).
+    """
+    events = getattr(getattr(client, "meta", None), "events", None)
+    if events is None:  # crt's client, or a test's double
+        return False
+    try:
+        events.register(_NEVER_EMITTED, lambda **_: None, unique_id=_CONVERTS, unique_id_uses_count=True)
+    except ValueError:
+        return True
+    events.unregister(_NEVER_EMITTED, unique_id=_CONVERTS, unique_id_uses_count=True)
+    return False
 
 
 # ---------------------------------------------------------------- forks
