@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
+from inspect import currentframe
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from lambda_once.core.checks import checked_flag
-from lambda_once.core.signatures import title
+from lambda_once.core.signatures import frame_that_called, title
 from lambda_once.core.unit import NOTHING
 from lambda_once.decorators.names import check_shared
 from lambda_once.decorators.runtime import Runtime
@@ -318,7 +318,7 @@ class Once:
         from lambda_once.sources.block import begun
 
         settings = self._settings(_of_work(locals(), Where.BLOCK), Where.BLOCK)
-        caller = sys._getframe(1)  # noqa: SLF001  (text in returns= is evaluated there)
+        caller = frame_that_called(currentframe())
         return begun(self._runtime, settings, caller, key, scope, payload)
 
     def execution(
@@ -348,7 +348,7 @@ class Once:
         from lambda_once.integrations.durable import execution
 
         settings = self._settings(_of_work(locals(), Where.EXECUTION), Where.EXECUTION)
-        caller = sys._getframe(1)  # noqa: SLF001  (text in returns= is evaluated there)
+        caller = frame_that_called(currentframe())
         return execution(self._runtime, settings, caller, context, key, scope, payload)
 
     def run(
@@ -488,7 +488,7 @@ class Once:
         from lambda_once.sources.outcome import Question
 
         settings = settings_of(self._defaults, options, Where.OUTCOME)
-        caller = sys._getframe(2)  # noqa: SLF001  (text in returns= is evaluated there)
+        caller = frame_that_called(frame_that_called(currentframe()))
         return Question(self._runtime, settings, caller, key, scope)
 
     def _settings(self, given: Mapping[str, Any], where: Where, others: tuple[str, ...] = ()) -> Settings:
@@ -522,8 +522,3 @@ class Once:
         decorator.__doc__ = getattr(type(self), name).__doc__
         decorator.__signature__ = signature_of_options(where, *others)  # type: ignore[attr-defined]
         return decorator
-
-
-_NAMED: Final[Any] = (Once.begin, Once.execution, Once.outcome, Once.aoutcome)
-for _method in _NAMED:
-    _method.__kwdefaults__["name"] = None  # it is required: whoever forgets it gets our words, not Python's

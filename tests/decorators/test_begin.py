@@ -174,8 +174,22 @@ def test_an_async_block_leaves_by_on_error(rig: Rig) -> None:
 @in_memory
 def test_a_block_needs_a_name(rig: Rig) -> None:
     """A default would be shared by two blocks of one function."""
-    with pytest.raises(Misconfigured, match="pass name="):
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'name'"):
         rig.once.begin("k")  # type: ignore[call-arg]
+    with pytest.raises(Misconfigured, match="pass name="):
+        rig.once.begin("k", name=None)  # type: ignore[arg-type]
+
+
+@in_memory
+def test_text_in_returns_without_frames(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a Python keeps no frames, builtins are all that the text can name."""
+    monkeypatch.setattr("lambda_once._once.currentframe", lambda: None)
+    for _ in range(2):
+        with rig.once.begin("k", name="work", returns="tuple[int, str]") as attempt:
+            done = attempt.result if attempt.replayed else attempt.complete((1, "a"))
+        assert done == (1, "a")
+    with pytest.raises(Misconfigured, match=r"pytest.* is not defined"):
+        rig.once.begin("k", name="work", returns="pytest.Item")
 
 
 def test_run_runs_once(rig: Rig) -> None:

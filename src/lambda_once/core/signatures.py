@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import partial
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, ForwardRef, get_args, get_origin, get_type_hints
 
 from lambda_once.errors import Misconfigured
@@ -118,6 +118,11 @@ def evaluated(annotation: object, names: Mapping[str, Any], local: Mapping[str, 
             f"{what}, {shown}, cannot be resolved{unknown}, so results would come back as plain JSON: "
             "import the name at run time, above the decorator, or pass returns=; returns=Any for plain JSON"
         ) from error
+
+
+def frame_that_called(frame: FrameType | None) -> FrameType | None:
+    """Return the frame that called *frame*; None if this Python keeps no frames (`inspect.currentframe`)."""
+    return None if frame is None else frame.f_back
 
 
 def check_fields(annotation: object) -> None:

@@ -183,7 +183,7 @@ class Execution:
 def execution(
     runtime: Runtime,
     settings: Settings,
-    caller: FrameType,
+    caller: FrameType | None,
     context: types.DurableContext,
     key: object,
     scope: object,

@@ -108,13 +108,18 @@ class Begun:
 
 
 def begun(
-    runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
+    runtime: Runtime,
+    settings: Settings,
+    caller: FrameType | None,
+    key: object,
+    scope: object,
+    payload: object,
 ) -> Begun:
     """Return the context manager of `Once.begin`, called in the frame *caller*."""
     return Begun(runtime, block_identifier(runtime, settings, caller), unit_of_key(key, scope, payload))
 
 
-def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) -> Identifier:
+def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType | None) -> Identifier:
     """Return what identifies a block of the frame *caller*."""
     if settings.name is None:
         raise Misconfigured('a block needs a name: pass name=, as in once.begin(key, name="charge")')
@@ -122,11 +127,12 @@ def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) ->
     return Identifier(runtime, settings, block_codec(settings, caller), "")
 
 
-def block_codec(settings: Settings, caller: FrameType) -> Codec:
+def block_codec(settings: Settings, caller: FrameType | None) -> Codec:
     """Return the codec of ``codec=`` or ``returns=``, whose text is evaluated in the frame *caller*."""
     returns: object = Any
     if settings.returns is not None:
-        returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
+        names = ({}, {}) if caller is None else (caller.f_globals, caller.f_locals)
+        returns = evaluated(settings.returns, *names, "returns=")
     return codec_for(returns, converts=True) if settings.codec is None else codec_by(*settings.codec)
 
 

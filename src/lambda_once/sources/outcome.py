@@ -37,7 +37,7 @@ class Question:
     """Asks for the outcome of one key. Raises `KeyMissing`, and `Misconfigured` without a name."""
 
     def __init__(
-        self, runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object
+        self, runtime: Runtime, settings: Settings, caller: FrameType | None, key: object, scope: object
     ) -> None:
         if not isinstance(settings.name, str):
             raise Misconfigured(NO_NAME)
