@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -61,13 +62,18 @@ _TAGS: Final = {
     "ipaddress.IPv4Network": "network",
     "ipaddress.IPv6Network": "network",
     "pathlib.PurePosixPath": "path",
-    "pathlib._local.PurePosixPath": "path",  # Python 3.13
-    "pydantic.networks._BaseUrl": "url",
-    "pydantic.networks._BaseMultiHostUrl": "url",
-    "pydantic_core._pydantic_core.Url": "url",  # what pydantic's URLs are before 2.10
-    "pydantic_core._pydantic_core.MultiHostUrl": "url",
+    "pydantic.networks.AnyUrl": "url",  # the base of all URLs with one host
+    "pydantic.networks.MongoDsn": "url",
+    "pydantic.networks.NatsDsn": "url",
+    "pydantic.networks.PostgresDsn": "url",
+    "pydantic_core.MultiHostUrl": "url",
+    "pydantic_core.Url": "url",
 }
-"""Types whose form is their text, each with its tag. By name: their modules are not imported for it."""
+"""
+Types whose form is their text, each with its tag. By public name: their modules are not imported for it.
+
+If a value is of one of them, its module is loaded.
+"""
 
 
 class NotCanonical(TypeError):
@@ -268,11 +274,15 @@ def _tagged(value: Any) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=256)
 def _tag_of(kind: Any) -> tuple[str, Callable[[object], str]] | None:
-    for base in kind.__mro__:
-        tag = _TAGS.get(f"{base.__module__}.{base.__qualname__}")
-        if tag is not None:
-            return tag, base.__str__  # a subclass may mask its text
-    return None
+    tagged = {_type_named(name): tag for name, tag in _TAGS.items()}
+    base = next((each for each in kind.__mro__ if each in tagged), None)
+    return None if base is None else (tagged[base], base.__str__)  # a subclass may mask its text
+
+
+def _type_named(name: str) -> object:
+    """Return the type of the public *name*; None if its module isn't loaded."""
+    module, _, attribute = name.rpartition(".")
+    return getattr(sys.modules.get(module), attribute, None)
 
 
 def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
