@@ -30,7 +30,6 @@ from lambda_once.sources.problems import Problem
 
 if TYPE_CHECKING:
     from types import UnionType
-    from typing import _SpecialForm
 
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from lambda_once.engine.history import HistorySource
+    from lambda_once.integrations.private import SpecialForm
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +55,7 @@ Event = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 StreamResponse = Mapping[str, Any] | None
 """None; with ``report_failures``, ``batchItemFailures``."""
 Coro = Coroutine[Any, Any, R]
-TypeForm: TypeAlias = "UnionType | _SpecialForm | TypeAdapter[Any]"
+TypeForm: TypeAlias = "UnionType | SpecialForm | TypeAdapter[Any]"
 """``A | B``, ``Annotated[…]`` and adapters, as mypy sees them; pyright takes the overload of any object."""
 
 

@@ -236,7 +236,11 @@ def model_type(value: object) -> str | None:
 
 def _inner_type(value: Any) -> object:
     """Return the type that a `TypeAdapter` is of; *value* itself if it is none, or it does not tell."""
-    return getattr(value, "_type", value) if _is_adapter(value) else value
+    if not _is_adapter(value):
+        return value
+    from lambda_once.integrations.private import adapted_type
+
+    return adapted_type(value)
 
 
 def _is_adapter(value: object) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from lambda_once_tools.cli import explain as command
 from lambda_once_tools.cli.app import app
 from tests.kit.recorded import FILES
 
@@ -229,12 +230,21 @@ def test_a_function_is_given_its_arguments(
 
 @pytest.mark.parametrize(
     ("function", "name"),
-    [("create", "create"), ("made", "made"), ("shared", "shared"), ("listed", "shared"), ("later", "later")],
+    [
+        *(
+            ("create", "create"),
+            ("made", "made"),
+            ("shared", "shared"),
+            ("listed", "shared"),
+            ("later", "later"),
+        ),
+        ("protect", "shared"),
+    ],
 )
 def test_a_route_of_a_router(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, name: str
 ) -> None:
-    """The function of a route is found by the middleware in its decorator, made there or elsewhere."""
+    """By its function, for the middleware in its decorator, made there or elsewhere; or by the middleware."""
     _module(tmp_path, monkeypatch, "explained_routes", SHOP)
     event = (ROOT / "events/http-api-order.json").read_text()
     ran = run("--handler", f"explained_routes:{function}", "-", stdin=event)
@@ -242,12 +252,23 @@ def test_a_route_of_a_router(
     assert f"shop/{name}/POST:%2Forders/8e03978e" in ran.stdout
 
 
+def test_routes_that_powertools_does_not_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A route is found by its middleware alone, which is named."""
+    _module(tmp_path, monkeypatch, "explained_unlisted", SHOP)
+    monkeypatch.setattr(command, "routes_of", lambda _: ())
+    event = (ROOT / "events/http-api-order.json").read_text()
+    ran = run("--handler", "explained_unlisted:shared", "-", stdin=event)
+    assert ran.exit_code == 2
+    assert "protected are charge, protect" in ran.stderr
+    assert "shop/shared/POST" in run("--handler", "explained_unlisted:protect", "-", stdin=event).stdout
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [
         ("charge", "'charge' is not the address of a function"),
         ("explained_bad:", "is not the address of a function"),
-        ("explained_bad:nothing", "nothing; protected are charge, create, made, shared, listed, later"),
+        ("explained_bad:nothing", "protected are charge, create, protect, made, shared, listed, later"),
         ("explained_bad:bare", "explained_bad:bare is not protected by lambda-once itself"),
         ("explained_bad:look", "explained_bad:look is not protected by lambda-once itself"),
         ("not_there.at_all:charge", "no module not_there.at_all in"),

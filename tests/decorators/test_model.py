@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, Json, TypeAdapter
 from typing_extensions import TypeAliasType, TypedDict
 
 from lambda_once import Misconfigured
+from lambda_once.integrations import private
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import Rig, in_memory
 
@@ -87,6 +88,15 @@ def test_a_model_of_what_is_around_the_body_is_refused(rig: Rig, model: object) 
     """Powertools' models of a record or event have its fields, and the body has none of them."""
     with pytest.raises(Misconfigured, match="model= is for the body"):
         rig.once.sqs(model=model)
+
+
+def test_an_adapter_that_does_not_tell_its_type(rig: Rig) -> None:
+    """Of a version of pydantic that we don't know: it is taken, whatever it is of."""
+    private._changed.cache_clear()
+    adapter = TypeAdapter(OrderRecord)
+    del adapter._type
+    with pytest.warns(RuntimeWarning, match="TypeAdapter of the installed pydantic"):
+        rig.once.sqs(model=adapter)
 
 
 def test_an_adapter_is_as_good_as_its_type(rig: Rig) -> None:

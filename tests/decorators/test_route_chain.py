@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,13 +14,16 @@ from aws_lambda_powertools.event_handler import (
     APIGatewayHttpResolver,
     APIGatewayRestResolver,
     Response,
+    api_gateway,
 )
 from aws_lambda_powertools.event_handler.exceptions import BadRequestError, InternalServerError, NotFoundError
+from aws_lambda_powertools.event_handler.middlewares import async_utils
 from pydantic import BaseModel
 
 from lambda_once import HOLD, STORE, Done, ErrorResponse, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.integrations import event_handler as face
+from lambda_once.integrations import private
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY
 from tests.sources.samples import alb, http, rest
@@ -454,7 +457,6 @@ def test_a_plain_route_under_resolve_async(rig: Rig) -> None:
 
 def test_a_chain_of_unknown_frames(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the function cannot be found nothing is guessed, and nothing runs."""
-    from aws_lambda_powertools.event_handler import api_gateway
 
     class Frame(api_gateway.MiddlewareFrame):
         """A frame of another version."""
@@ -466,6 +468,70 @@ def test_a_chain_of_unknown_frames(rig: Rig, monkeypatch: pytest.MonkeyPatch) ->
     shop.event = http(headers={KEY.lower(): "another"})
     assert shop.ask() is Misconfigured
     assert shop.runs == 1
+
+
+# -- chains of another Powertools, whose function nobody finds
+
+
+class OtherFrame:
+    """A frame whose attributes have other names."""
+
+    def __init__(self, current_middleware: Any, next_middleware: Any) -> None:
+        self.middleware, self.following = current_middleware, next_middleware
+        self.__name__ = current_middleware.__name__
+
+    def __call__(self, app: Any) -> Any:
+        return self.middleware(app, self.following)
+
+
+class OtherAsyncFrame(OtherFrame):
+    """One of resolve_async."""
+
+    def __call__(self, app: Any) -> Any:
+        return async_utils.wrap_middleware_async(self.middleware, self.following)(app)
+
+
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Expect that the change is noticed, as in a new process."""
+    private._changed.cache_clear()
+    monkeypatch.setattr(api_gateway, "MiddlewareFrame", OtherFrame)
+    monkeypatch.setattr(async_utils, "AsyncMiddlewareFrame", OtherAsyncFrame)
+    with pytest.warns(
+        RuntimeWarning, match="middleware chain of the installed Powertools.*all that runs behind it"
+    ) as said:
+        yield
+    assert len(said) == 1
+
+
+@both
+def test_an_unknown_chain_is_replayed(rig: Rig, other: None, is_async: bool) -> None:
+    """What runs behind once.route is the work, and its response is stored."""
+    shop = Shop(rig, good, rescues(None), is_async=is_async)
+    assert [shop.ask(), shop.ask()] == [(200, good())] * 2
+    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
+
+
+@both
+@pytest.mark.parametrize(
+    ("work", "behind"), [(good, [after(Broken("after"))]), (raises, [])], ids=["a middleware", "the function"]
+)
+def test_what_an_unknown_chain_raises_releases_nothing(
+    rig: Rig, other: None, work: Any, behind: Any, is_async: bool
+) -> None:
+    """It may come from a middleware, after the work: duplicates learn that the work may be done."""
+    shop = Shop(rig, work, *behind, is_async=is_async)
+    assert shop.ask() is (Broken if behind else ValueError)
+    assert shop.ask() == (409, UNAVAILABLE)
+    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
+
+
+@both
+def test_an_error_response_of_an_unknown_chain_is_stored(rig: Rig, other: None, is_async: bool) -> None:
+    """Whatever its status: it may be a middleware's, after the work."""
+    shop = Shop(rig, good, after(says(503)), is_async=is_async)
+    assert [shop.ask(), shop.ask()] == [(503, BY)] * 2
+    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

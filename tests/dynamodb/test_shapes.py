@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from lambda_once.dynamodb import shapes
 from lambda_once.dynamodb.shapes import mistake_in
+from lambda_once.integrations.private import Mistake
 
 SECRET = "4111111111111111"
 
@@ -111,3 +113,18 @@ def test_what_dynamodb_takes_passes(name: str) -> None:
 def test_a_few_mistakes_are_named() -> None:
     """Not hundreds."""
     assert str(mistake_in([{"Putt": 1}] * 50)).count("Putt") == 3
+
+
+def test_mistakes_that_botocore_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its private list of them items are refused all the same, in general words."""
+    monkeypatch.setattr(shapes, "mistakes", lambda _: None)
+    for items, _ in WRONG.values():
+        assert str(mistake_in(items)).startswith("TransactItems")
+        assert SECRET not in str(mistake_in(items))
+    assert [each for each in RIGHT.values() if mistake_in(each) is not None] == []
+
+
+def test_mistakes_whose_details_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason and the place are left."""
+    monkeypatch.setattr(shapes, "mistakes", lambda _: [Mistake("invalid type", ".TransactItems[0]", {})])
+    assert mistake_in([{"Putt": 1}]) == "TransactItems[0]: invalid type"

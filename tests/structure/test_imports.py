@@ -68,12 +68,15 @@ REACHES = {
     },
 }
 """What each part may import of the others. What is in ON_TOP may import everything of `lambda_once`."""
+LEAF = "lambda_once.integrations.private"
+"""Every part may import it, for it imports the standard library alone."""
 OF_TOOLS = {"check", "cli", "explain", "search"}
 """The parts of `lambda_once_tools`."""
 SHARED = {
     "lambda_once.decorators.identify.Identification",
     "lambda_once.decorators.identify.Identifier",
     "lambda_once.integrations.event_handler.Route",
+    "lambda_once.integrations.private.routes_of",
     "lambda_once.sources.caller.Caller",
     "lambda_once.sources.caller.Origin",
     "lambda_once.sources.envelopes",
@@ -146,7 +149,8 @@ def _parts_of(names: frozenset[str]) -> set[str]:
 
 def _wrong_way(part: str, names: frozenset[str]) -> set[str]:
     """Return the parts that *names* lie in and that a module of *part* may not import."""
-    return set() if part in ON_TOP else _parts_of(names) - REACHES[part] - {part}
+    below = frozenset(name for name in names if not f"{name}.".startswith(f"{LEAF}."))
+    return set() if part in ON_TOP else _parts_of(below) - REACHES[part] - {part}
 
 
 def _boto3_in(names: frozenset[str]) -> set[str]:
@@ -168,6 +172,26 @@ def test_patterns_know_no_token() -> None:
     assert of_dynamodb == {f"lambda_once.dynamodb.{name}" for name in dynamodb.__all__}
     of_core = {name.split(".")[2] for name in names if name.startswith("lambda_once.core.")}
     assert of_core == {*("canonical", "checks", "clock", "context", "fields", "keys", "threads", "variables")}
+
+
+def test_the_leaf_imports_nothing() -> None:
+    """But the standard library: so it is below every part."""
+    source = (SOURCE / f"{LEAF.replace('.', '/')}.py").read_text(encoding="utf-8")
+    names = {name.split(".")[0] for name in _imports(source, ("lambda_once", "integrations"))}
+    assert names - sys.stdlib_module_names == set()
+
+
+def test_only_the_leaf_is_below() -> None:
+    """Another file of the folder, or the folder itself, is not."""
+    for statement, wrong in {
+        f"from {LEAF} import mistakes": set(),
+        "from lambda_once.integrations import private": set(),
+        f"import {LEAF}": set(),
+        "from lambda_once.integrations import durable": {"integrations"},
+        "from lambda_once.integrations.privates import x": {"integrations"},
+        "import lambda_once.integrations": {"integrations"},
+    }.items():
+        assert _wrong_way("core", _imports(statement, ())) == wrong, statement
 
 
 def test_decorators_need_no_integration() -> None:
@@ -306,7 +330,7 @@ def test_a_cold_start_loads_no_sdk() -> None:
     """Importing the package and making a Once loads neither boto3 nor pydantic nor the X-Ray SDK."""
     loaded = _modules_after("from lambda_once import Once\nOnce(table='tokens')")
     assert "lambda_once" in loaded
-    assert not loaded & set(ONLY_AT_FIRST_USE)
+    assert not loaded & {*ONLY_AT_FIRST_USE, LEAF}
 
 
 def test_tests_of_handlers_need_no_sdk() -> None:

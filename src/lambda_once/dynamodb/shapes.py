@@ -14,6 +14,8 @@ from botocore.loaders import create_loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
+from lambda_once.integrations.private import Mistake, mistakes
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -35,11 +37,15 @@ def mistake_in(items: Sequence[Mapping[str, Any]]) -> str | None:
     if isinstance(items, list | tuple) and len(items) > MOST_ITEMS:
         return f"TransactItems: {len(items)} items; at most {MOST_ITEMS} fit beside the token's own"
     try:
-        # Not its report, which quotes values; tests/dynamodb/test_shapes.py fails if this changes.
-        found = ParamValidator().validate({"TransactItems": items}, shape)._errors  # noqa: SLF001
+        found = ParamValidator().validate({"TransactItems": items}, shape)
     except RecursionError:
         return "TransactItems is nested too deeply"
-    return "; ".join(_described(*each) for each in found[:_MOST]) or None
+    if not found.has_errors():
+        return None
+    known = mistakes(found)
+    if known is None:
+        return "TransactItems: they do not have the shape that AWS' API reference has for them"
+    return "; ".join(map(_described, known[:_MOST]))
 
 
 @cache
@@ -47,17 +53,15 @@ def _model() -> ServiceModel:
     return ServiceModel(create_loader().load_service_model("dynamodb", "service-2"), "dynamodb")
 
 
-def _described(reason: str, name: str, known: Mapping[str, Any]) -> str:
-    path = name.removeprefix(".")
-    match reason:
-        case "invalid type":
-            kinds = " or ".join(
-                each.removeprefix("<class '").removesuffix("'>") for each in known["valid_types"]
-            )
-            return f"{path}: give a {kinds}, not a {type(known['param']).__name__}"
-        case "unknown field":
-            return f"{path}: {known['unknown_param']!r} is unknown; use {', '.join(known['valid_names'])}"
-        case "missing required field":
-            return f"{path}: {known['required_name']} is missing"
-        case _:
+def _described(mistake: Mistake) -> str:
+    path = mistake.place.removeprefix(".")
+    match mistake.reason, mistake.details:
+        case "invalid type", {"valid_types": valid, "param": given}:
+            kinds = " or ".join(each.removeprefix("<class '").removesuffix("'>") for each in valid)
+            return f"{path}: give a {kinds}, not a {type(given).__name__}"
+        case "unknown field", {"unknown_param": name, "valid_names": names}:
+            return f"{path}: {name!r} is unknown; use {', '.join(names)}"
+        case "missing required field", {"required_name": name}:
+            return f"{path}: {name} is missing"
+        case reason, _:
             return f"{path}: {reason}"

@@ -16,13 +16,8 @@ from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
-from lambda_once.integrations.event_handler_chain import (
-    Watch,
-    is_synchronous,
-    load_async_frames,
-    watched,
-    watched_async,
-)
+from lambda_once.integrations.event_handler_chain import Watch, watched, watched_async
+from lambda_once.integrations.private import is_of_resolve, load_async_frames, route_path
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import http as source
 from lambda_once.sources.http import REPLAYED, STORED_BELOW, HttpIdentifier, problem_of
@@ -142,8 +137,7 @@ class Route:
         except Misconfigured as error:
             self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
-        route = app.context.get("_route")
-        return found, self.identifier.call(event, kind, invocation, getattr(route, "openapi_path", None))
+        return found, self.identifier.call(event, kind, invocation, route_path(app))
 
     # ---------------------------------------------------------------- how the request ended
 
@@ -256,7 +250,7 @@ class CoroutineMiddleware(partial[Awaitable[Any]]):
 
     def __call__(self, app: Any, next_middleware: Any = None) -> Awaitable[Any]:
         _check_call(next_middleware)
-        if is_synchronous(next_middleware):
+        if is_of_resolve(next_middleware):
             self.route.refuse_synchronous(app)
         return super().__call__(app, next_middleware)
 

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.signatures import is_async
+from lambda_once.core import signatures
 from lambda_once.errors import Misconfigured
+from lambda_once.integrations.private import taken_apart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-_ADAPTERS_HOME = "aws_lambda_powertools.event_handler."
+    from lambda_once.integrations.private import Chain
 
 
 class Watch:
@@ -52,19 +51,6 @@ class Watch:
             self.response = response
 
 
-def is_synchronous(chain: object) -> bool:
-    """Whether *chain* is of ``app.resolve``."""
-    from aws_lambda_powertools.event_handler.api_gateway import MiddlewareFrame
-
-    return type(chain) is MiddlewareFrame
-
-
-def load_async_frames() -> None:
-    """Import what chains of ``app.resolve_async`` are made of, where Powertools has it."""
-    with suppress(ImportError):
-        import_module("aws_lambda_powertools.event_handler.middlewares.async_utils")
-
-
 def watched(chain: Any, watch: Watch) -> Callable[[Any], Any]:
     """
     Return *chain*, of ``app.resolve``, around a route function that *watch* records.
@@ -72,12 +58,13 @@ def watched(chain: Any, watch: Watch) -> Callable[[Any], Any]:
     Raises `Misconfigured`, before anything runs, for a chain that is not made of Powertools' frames, and for
     a coroutine function, which ``app.resolve`` would call and never await.
     """
-    from aws_lambda_powertools.event_handler.api_gateway import MiddlewareFrame
-
-    frames, function = _taken_apart(chain, MiddlewareFrame)
+    parts = _parts(chain, is_async=False)
+    if parts is None:
+        return _whole(chain, watch)
+    function, adapter = parts.function, parts.adapter
     name = getattr(function, "__qualname__", repr(function))
     advice = "Use app.resolve_async and once.route(async_resolver=True), or write a def"
-    if is_async(function):
+    if signatures.is_async(function):
         raise Misconfigured(f"{name} is a coroutine function: app.resolve never awaits it. {advice}")
 
     def called(arguments: dict[str, Any]) -> Any:
@@ -97,22 +84,21 @@ def watched(chain: Any, watch: Watch) -> Callable[[Any], Any]:
             watch.raised(error)
             raise
 
-    adapter = frames[-1].current_middleware
-
     @functools.wraps(adapter)
     def adapted(app: Any, function: Callable[..., Any]) -> Any:
         response = adapter(app, function)
         watch.responded(response)
         return response
 
-    return _put_together(frames, adapted, work)
+    return parts.around(adapted, work)
 
 
 def watched_async(chain: Any, watch: Watch) -> Callable[[Any], Awaitable[Any]]:
     """Do what `watched` does for a chain of ``app.resolve_async``, whose functions may be of either kind."""
-    from aws_lambda_powertools.event_handler.middlewares.async_utils import AsyncMiddlewareFrame
-
-    frames, function = _taken_apart(chain, AsyncMiddlewareFrame)
+    parts = _parts(chain, is_async=True)
+    if parts is None:
+        return _whole(chain, watch)
+    function, adapter = parts.function, parts.adapter
 
     @functools.wraps(function)
     async def work(**arguments: Any) -> Any:
@@ -124,43 +110,36 @@ def watched_async(chain: Any, watch: Watch) -> Callable[[Any], Awaitable[Any]]:
             watch.raised(error)
             raise
 
-    adapter = frames[-1].current_middleware
-
     @functools.wraps(adapter)
     async def adapted(app: Any, function: Callable[..., Any]) -> Any:
         response = await adapter(app, function)
         watch.responded(response)
         return response
 
-    return _put_together(frames, adapted, work)
+    return parts.around(adapted, work)
 
 
-def _taken_apart(chain: Any, frame_type: type[Any]) -> tuple[list[Any], Callable[..., Any]]:
-    """Return the frames of *chain*, of which the last is Powertools' adapter, and the function at its end."""
-    frames: list[Any] = []
-    end: Any = chain
-    while type(end) is frame_type:
-        frames.append(end)
-        end = end.next_middleware
-    if not frames or hasattr(end, "next_middleware") or not _is_adapter(frames[-1].current_middleware):
+def _parts(chain: Any, *, is_async: bool) -> Chain | None:
+    """Return the parts of *chain*; None if this Powertools has chains that we don't know."""
+    try:
+        return taken_apart(chain, is_async=is_async)
+    except ValueError:
         raise Misconfigured(
             "once.route cannot find the route function behind it. Under app.resolve_async write "
             "once.route(async_resolver=True); else this version of Powertools is not supported"
-        )
-    return frames, end
+        ) from None
 
 
-def _is_adapter(middleware: object) -> bool:
-    home = getattr(middleware, "__module__", "")
-    return inspect.isfunction(middleware) and home.startswith(_ADAPTERS_HOME)
+def _whole(chain: Callable[[Any], Any], watch: Watch) -> Callable[[Any], Any]:
+    """
+    Return *chain*, which *watch* takes for a function that always does its work.
 
+    Its response is stored whatever the status, and after an exception duplicates get `ResultUnavailable`: who
+    can't see the function must not do its work again.
+    """
 
-def _put_together(
-    frames: list[Any], adapter: Callable[..., Any], function: Callable[..., Any]
-) -> Callable[[Any], Any]:
-    """Return frames like *frames*, the last of them made of *adapter* and *function*."""
-    middlewares = [*(frame.current_middleware for frame in frames[:-1]), adapter]
-    chain = function
-    for middleware in reversed(middlewares):
-        chain = type(frames[0])(middleware, chain)
-    return chain
+    def run(app: Any) -> Any:
+        watch.started = True
+        return chain(app)
+
+    return run

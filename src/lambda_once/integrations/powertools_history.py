@@ -36,6 +36,7 @@ from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient
 from lambda_once.engine.history import Busy, Earlier, HistoryAnswer, Vacant
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured
 from lambda_once.integrations.history import History
+from lambda_once.integrations.private import with_put_record
 from lambda_once.stores.contract import Unanswered
 
 if TYPE_CHECKING:
@@ -349,10 +350,9 @@ def _marking(layer: BasePersistenceLayer, marks: Marks, *, hides: bool) -> BaseP
     """
     if not isinstance(layer, DynamoDBPersistenceLayer):
         return layer
-    put = layer._put_record  # noqa: SLF001  (Powertools documents it: what a layer of one's own overrides)
     shown = marks._replace(token=HIDDEN) if hides else marks
 
-    def put_marked(data_record: Any) -> None:
+    def put_marked(put: Callable[..., None], data_record: Any) -> None:
         data_record.in_progress_expiry_timestamp = shown.put_on(data_record.in_progress_expiry_timestamp)
         try:
             put(data_record=data_record)
@@ -361,9 +361,7 @@ def _marking(layer: BasePersistenceLayer, marks: Marks, *, hides: bool) -> BaseP
                 raise
             put(data_record=data_record)  # if the first one arrived, a record with our mark refuses this
 
-    marking: Any = copy.copy(layer)
-    marking._put_record = put_marked  # noqa: SLF001
-    return marking  # type: ignore[no-any-return]
+    return with_put_record(layer, put_marked)  # type: ignore[no-any-return]
 
 
 def _is_of(record: DataRecord | None, marks: Marks) -> bool:

@@ -18,6 +18,7 @@ from aws_lambda_powertools.event_handler.api_gateway import BaseRouter
 from lambda_once.core.canonical import written
 from lambda_once.errors import Misconfigured
 from lambda_once.integrations.event_handler import Route
+from lambda_once.integrations.private import routes_of
 from lambda_once_tools.cli.options import with_output
 from lambda_once_tools.cli.render import BETWEEN, Output, Paragraph, labelled, line
 from lambda_once_tools.explain.comparison import ComparedPart, Comparison, Verdict, compared
@@ -206,26 +207,18 @@ def _layers(function: object) -> Iterator[object]:
 
 
 def _of_route(layers: Sequence[object], module: ModuleType) -> Protected | None:
-    """Return the identifier of the `once.route` that protects a function in *module*'s Event Handlers."""
-    for function, middlewares in _routes_in(module):
-        if any(function is layer for layer in layers):
-            for layer in chain.from_iterable(map(_layers, middlewares)):
-                route = getattr(layer, "__self__", None)  # `once.route` returns a method of it, or wraps one
-                if isinstance(route, Route):
-                    return route.identifier
+    """Return the identifier of the `once.route` among *layers*, or before their route in *module*."""
+    routes = chain.from_iterable(
+        routes_of(each) for each in vars(module).values() if isinstance(each, BaseRouter)
+    )
+    middlewares = [
+        each for function, before in routes if any(function is layer for layer in layers) for each in before
+    ]
+    for layer in chain(layers, chain.from_iterable(map(_layers, middlewares))):
+        route = getattr(layer, "__self__", None)  # `once.route` returns a method of it, or wraps one
+        if isinstance(route, Route):
+            return route.identifier
     return None
-
-
-def _routes_in(module: ModuleType) -> Iterator[tuple[object, Sequence[object]]]:
-    """Yield the functions of all routes of *module*'s Event Handlers and Routers, with their middlewares."""
-    # Powertools (3.29 to 3.37) has no public way to list them; without these attributes none is found.
-    for router in vars(module).values():
-        if isinstance(router, BaseRouter):
-            for route in (*getattr(router, "_static_routes", ()), *getattr(router, "_dynamic_routes", ())):
-                yield route.func, route.middlewares
-            middlewares = getattr(router, "_routes_with_middleware", {})
-            for place, function in getattr(router, "_routes", {}).items():
-                yield function, middlewares.get(place, ())
 
 
 # -- explanations as JSON, and for a person
