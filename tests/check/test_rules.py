@@ -63,6 +63,7 @@ OWN_TABLE = "LAMBDA_ONCE_TABLE: !Ref Tokens"
 OFTEN = f"{WATCHDOG}.Events.Often.Properties"
 EVERY_FIVE_MINUTES = "Events: {EveryFiveMinutes: {Type: Schedule, Properties: {Schedule: rate(5 minutes)}}}"
 SWITCHED_ON = 'LAMBDA_ONCE_DISABLED: "false"'
+ISOLATED, NOT_ISOLATED = {"TenantIsolationMode": "PER_TENANT"}, "TenancyConfig: !Ref AWS::NoValue"
 REPORT = "FunctionResponseTypes: [ReportBatchItemFailures]"
 ON_TABLE = {"Fn::GetAtt": [TABLE, "Arn"]}
 CRUD = [{"DynamoDBCrudPolicy": {"TableName": {"Ref": TABLE}}}]
@@ -359,6 +360,10 @@ MISTAKES = [
         PAYMENTS,
         "LAMBDA_ONCE_QUX_7: !Ref AWS::NoValue",
         VARIABLES,
+    ),
+    *(
+        Mistake("I1", f"{name}.TenancyConfig", ISOLATED, name, NOT_ISOLATED, name)
+        for name in (PAYMENTS, CHANGES)
     ),
     Mistake("W1", f"{WATCHDOG}.Events", None, WATCHDOG, EVERY_FIVE_MINUTES, WATCHDOG),
     *(
@@ -754,7 +759,7 @@ def test_codes_are_unique_and_texts_are_sentences() -> None:
     for rule in RULES:
         assert rule.why.endswith("."), rule.code
         assert not rule.title.endswith("."), rule.code
-        assert rule.code[0] in "TQSPVWLCF", rule.code
+        assert rule.code[0] in "TQSPVWLCFI", rule.code
 
 
 def test_the_page_has_every_kind_of_rule() -> None:
@@ -783,6 +788,108 @@ def test_what_the_index_projects_is_what_is_needed() -> None:
     _, (index,), _ = tokens["Resources"]["TokenTable"]["Properties"]["GlobalSecondaryIndexes"]["Fn::If"]
     assert set(index["Projection"]["NonKeyAttributes"]) == {*faults.PROJECTED}
     assert tuple(each["AttributeName"] for each in index["KeySchema"]) == faults.STATUS_KEYS
+
+
+# -- tenants
+
+
+def isolated(shop: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the sound template with tenant isolation of the payments, no mapping of theirs, and *more*."""
+    template = written(written(shop, f"{PAYMENTS}.Events", None), f"{PAYMENTS}.TenancyConfig", ISOLATED)
+    return {**template, "Resources": template["Resources"] | more}
+
+
+def of_tenants(template: Any, folder: Path) -> list[str]:
+    """Return what is found of the tenants of the payments."""
+    found = [each for each in findings(deployment(template, folder)) if each.code == "I1"]
+    assert {each.severity for each in found} <= {Severity.ERROR}
+    assert {each.resource for each in found} <= {PAYMENTS}
+    return [each.what.removeprefix("has tenant isolation, and ") for each in found]
+
+
+INTEGRATED = "arn:aws:apigateway:${AWS::Region}:lambda:path/2015-03-31/functions/%s/invocations"
+HTTP_API = {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "shop", "ProtocolType": "HTTP"}}
+WEBSOCKET = {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "chat", "ProtocolType": "WEBSOCKET"}}
+
+
+def integration(uri: Any) -> dict[str, Any]:
+    """Return what passes the requests of an API to *uri*."""
+    return {
+        "Type": "AWS::ApiGatewayV2::Integration",
+        "Properties": {"ApiId": {"Ref": "Api"}, "IntegrationType": "AWS_PROXY", "IntegrationUri": uri},
+    }
+
+
+def url(target: Any) -> dict[str, Any]:
+    """Return a Function URL of *target*."""
+    return {
+        "Url": {"Type": "AWS::Lambda::Url", "Properties": {"TargetFunctionArn": target, "AuthType": "NONE"}}
+    }
+
+
+ARN = {"Fn::GetAtt": [PAYMENTS, "Arn"]}
+OF_API = "the HTTP API Api names no tenant"
+OF_URL = "its Function URL Url names no tenant"
+IN_FRONT: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": ({}, []),
+    "a URL": (url(ARN), [OF_URL]),
+    "a URL, by name": (url({"Ref": PAYMENTS}), [OF_URL]),
+    "a URL of an alias": (url({"Fn::Sub": f"${{{PAYMENTS}.Arn}}:live"}), [OF_URL]),
+    "another's URL": (url({"Fn::GetAtt": [CHANGES, "Arn"]}), []),
+    "a HTTP API": ({"Api": HTTP_API, "Integration": integration(ARN)}, [OF_API]),
+    "a HTTP API, by address": (
+        {"Api": HTTP_API, "Integration": integration({"Fn::Sub": INTEGRATED % f"${{{PAYMENTS}.Arn}}"})},
+        [OF_API],
+    ),
+    "a HTTP API alone": (
+        {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"ProtocolType": "HTTP", "Target": ARN}}},
+        [OF_API],
+    ),
+    "another's HTTP API": ({"Api": HTTP_API, "Integration": integration("https://example.com/a/")}, []),
+    "a WebSocket API": ({"Api": WEBSOCKET, "Integration": integration(ARN)}, []),
+    "an API elsewhere": ({"Integration": integration(ARN)}, []),
+}
+
+
+@pytest.mark.parametrize(("more", "wanted"), IN_FRONT.values(), ids=IN_FRONT)
+def test_what_names_no_tenant_is_an_error(
+    more: dict[str, Any], wanted: list[str], shop: dict[str, Any], folder: Path
+) -> None:
+    """In front of a function with tenant isolation; without it nothing is found."""
+    assert of_tenants(isolated(shop, **more), folder) == wanted
+    assert of_tenants(written(isolated(shop, **more), f"{PAYMENTS}.TenancyConfig", None), folder) == []
+
+
+@pytest.mark.parametrize("globally", [False, True])
+def test_sam_expands_a_function_whose_tenants_are_isolated(
+    globally: bool, shop: dict[str, Any], folder: Path
+) -> None:
+    """Its transform refuses some of this; here every finding is listed, and what Globals has counts."""
+    template = isolated(shop)
+    if globally:
+        template = written(template, f"{PAYMENTS}.TenancyConfig", None)
+        template["Globals"]["Function"]["TenancyConfig"] = ISOLATED
+    template = written(template, f"{PAYMENTS}.FunctionUrlConfig", {"AuthType": "AWS_IAM"})
+    template = written(template, f"{PAYMENTS}.Events", {"Rest": {"Type": "Api"}, "Pay": {"Type": "HttpApi"}})
+    found = [each.what for each in findings(deployment(template, folder)) if each.code == "I1"]
+    assert {each.removeprefix("has tenant isolation, and ") for each in found} >= {
+        "the HTTP API of its event Pay names no tenant",
+        f"its Function URL {PAYMENTS}Url names no tenant",
+    }
+    assert not any("Rest" in each for each in found)
+
+
+def test_isolation_that_a_parameter_decides_is_not_judged(shop: dict[str, Any], folder: Path) -> None:
+    """The condition has no value."""
+    template = isolated(shop, **url(ARN))
+    template["Parameters"]["Isolated"] = {"Type": "String"}
+    template["Conditions"] = {"IsIsolated": {"Fn::Equals": [{"Ref": "Isolated"}, "yes"]}}
+    decided = {"Fn::If": ["IsIsolated", ISOLATED, {"Ref": "AWS::NoValue"}]}
+    undecided = written(template, f"{PAYMENTS}.TenancyConfig", decided)
+    assert of_tenants(undecided, folder) == []
+    for value, wanted in (("yes", [OF_URL]), ("no", [])):
+        undecided["Parameters"]["Isolated"]["Default"] = value
+        assert of_tenants(undecided, folder) == wanted
 
 
 # -- functions that name no table

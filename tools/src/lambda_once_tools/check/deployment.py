@@ -89,6 +89,10 @@ class Function:
     handler: str | Unknown = UNKNOWN
     callers: tuple[str, ...] = ()
     """What invokes it without a mapping: services of HTTP and of asynchronous events."""
+    is_isolated: bool | Unknown = False
+    """Whether Lambda isolates its tenants (TenancyConfig)."""
+    nameless: tuple[str, ...] = ()
+    """The Function URLs and HTTP APIs that invoke it, which can name no tenant."""
     idle: Idle | Unknown | None = None
     """Why it never runs; None: it does, or that was not looked at."""
 

@@ -225,6 +225,7 @@ def _reduced(template: Template) -> Template:
                 pass
     shared = (reduced.get("Globals") or {}).get("Function") or {}
     shared.pop("CodeUri", None)
+    shared.pop("TenancyConfig", None)
     functions = [each for _, each in resources(reduced) if each["Type"] == f"{SERVERLESS}Function"]
     for each in functions:
         _prepare(each, reduced, is_image="Image" in (shared.get("PackageType"), _package(each)))
@@ -240,10 +241,11 @@ def _package(function: dict[str, Any]) -> Any:
 
 
 def _prepare(function: dict[str, Any], template: Template, *, is_image: bool) -> None:
-    """Leave out of a function what needs other resources, and let its code be packaged."""
+    """Leave out of a function what needs other resources or forbids others, and let its code be packaged."""
     properties = function.setdefault("Properties", {})
     if not isinstance(properties, dict):
         return
+    properties.pop("TenancyConfig", None)
     if "InlineCode" not in properties:
         properties |= {"ImageUri": "image"} if is_image else {"CodeUri": _CODE}
     _keep_where(properties.get("Events"), lambda each: each.get("Type") in POLLED)

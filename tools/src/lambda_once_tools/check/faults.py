@@ -471,6 +471,21 @@ def whole_batches(deployment: Deployment) -> Iterator[Fault]:
             )
 
 
+# -- tenants
+
+
+def no_tenant(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        mappings = [each.resource for each in deployment.sources if each.function == function.resource]
+        if function.is_isolated is True:
+            for each in (*(f"its mapping {name}" for name in mappings), *function.nameless):
+                yield Fault(
+                    function.resource,
+                    f"has tenant isolation, and {each} names no tenant",
+                    "TenancyConfig: !Ref AWS::NoValue",
+                )
+
+
 # -- permissions
 
 

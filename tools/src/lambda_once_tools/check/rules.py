@@ -335,6 +335,14 @@ RULES: Final = (
         faults.idle_watchdog,
     ),
     Rule(
+        "I1",
+        _ERROR,
+        "a function with tenant isolation has an event source mapping, a Function URL or an HTTP API",
+        "Lambda refuses each invocation without a tenant. Use a REST API that sets X-Amz-Tenant-Id, or "
+        "invoke it by another function, with TenantId (Lambda developer guide, tenant isolation).",
+        faults.no_tenant,
+    ),
+    Rule(
         "L1",
         _ERROR,
         "neither a function's code nor its layers have `lambda_once`",

@@ -83,9 +83,13 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     tokens = [each for each in tables if each.name in named or _has_tokens(each)]
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
-    callers = _callers(everything, functions)
+    callers, nameless = _callers(everything, functions), _nameless(everything, functions)
     made = [
-        replace(_function(each, variables[each.name], roles), callers=callers.get(each.name, ()))
+        replace(
+            _function(each, variables[each.name], roles),
+            callers=callers.get(each.name, ()),
+            nameless=nameless.get(each.name, ()),
+        )
         for each in functions
     ]
     users = _users(made, functions, tokens, notes)
@@ -319,7 +323,22 @@ def _function(
         layers=tuple(map(_layer_name, layers)) if isinstance(layers, list) else (UNKNOWN,),
         has_package=package_of(resource),
         handler=cast("str", handler) if known else UNKNOWN,
+        is_isolated=_is_isolated(resource),
     )
+
+
+def _is_isolated(function: Resource) -> bool | Unknown:
+    """Whether Lambda isolates its tenants; read as written, for SAM expands no function that may not."""
+    raw = function.stack.raw
+    own = mapping(raw["Resources"].get(function.id))
+    shared = (
+        mapping(mapping(raw.get("Globals")).get("Function"))
+        if own.get("Type") == f"{SERVERLESS}Function"
+        else {}
+    )
+    given = {**shared, **mapping(own.get("Properties"))}.get("TenancyConfig")
+    found = intrinsics.computed(given, function.stack.scope)
+    return found if isinstance(found, Unknown) else "TenantIsolationMode" in mapping(found)
 
 
 def _role(function: Resource, roles: Mapping[str, Role]) -> Role | None:
@@ -387,7 +406,7 @@ def _called(functions: Iterable[Resource]) -> dict[str | Unknown, str]:
 def _callers(everything: Iterable[Resource], functions: Iterable[Resource]) -> dict[str, tuple[str, ...]]:
     """Return what invokes each function: services with a permission, schedules, and events of SAM."""
     called = _called(functions)
-    found: dict[str, set[str]] = {each.name: set(_direct_events(each)) for each in functions}
+    found: dict[str, set[str]] = {each.name: {kind for _, kind in _events(each)} for each in functions}
     for each in everything:
         if each.kind == "AWS::Lambda::Permission":
             target, caller = each.properties.get("FunctionName"), each.properties.get("Principal")
@@ -402,13 +421,50 @@ def _callers(everything: Iterable[Resource], functions: Iterable[Resource]) -> d
     return {function: tuple(sorted(callers)) for function, callers in found.items()}
 
 
-def _direct_events(function: Resource) -> Iterator[str]:
-    """Yield the types of SAM's events that are no mapping; they are not translated."""
+_HTTP_API: Final = "AWS::ApiGatewayV2::Api"
+
+
+def _nameless(everything: Sequence[Resource], functions: Iterable[Resource]) -> dict[str, tuple[str, ...]]:
+    """Return the Function URLs and HTTP APIs of each function, described."""
+    called = _called(functions)
+    found = {
+        each.name: [f"the HTTP API of its event {name}" for name, kind in _events(each) if kind == "HttpApi"]
+        for each in functions
+    }
+    apis = {
+        intrinsics.physical(each.id, each.stack.scope): each for each in everything if each.kind == _HTTP_API
+    }
+    for each in everything:
+        api, target = each, each.properties.get("Target")
+        if each.kind == "AWS::ApiGatewayV2::Integration":
+            api, target = (
+                apis.get(str(each.properties.get("ApiId")), each),
+                each.properties.get("IntegrationUri"),
+            )
+        if each.kind == "AWS::Lambda::Url":
+            target = each.properties.get("TargetFunctionArn")
+        elif api.kind != _HTTP_API or api.properties.get("ProtocolType") == "WEBSOCKET":
+            continue
+        kind = "the HTTP API" if api.kind == _HTTP_API else "its Function URL"
+        for text, function in called.items():
+            if isinstance(target, str) and isinstance(text, str) and _names(target, text):
+                found[function].append(f"{kind} {api.name}")
+    return {name: tuple(dict.fromkeys(each)) for name, each in found.items()}
+
+
+def _names(target: str, function: str) -> bool:
+    """Whether *target* is *function*, a name or an ARN, or the address by which API Gateway invokes it."""
+    is_invoked = function.startswith("arn:") and f"/{function}/" in target
+    return is_invoked or f"{target}:".startswith(f"{function}:")
+
+
+def _events(function: Resource) -> Iterator[tuple[str, str]]:
+    """Yield the names and types of SAM's events that are no mapping; they are not translated."""
     raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
-    for event in mapping(raw.get("Events")).values():
+    for name, event in mapping(raw.get("Events")).items():
         kind = mapping(event).get("Type")
         if isinstance(kind, str) and kind not in POLLED:
-            yield kind
+            yield name, kind
 
 
 def _sources(
