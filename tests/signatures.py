@@ -47,7 +47,7 @@ BESIDE_DICTS: Final = frozenset({"key", "model", "on_give_up"})
 OWN: Final = frozenset(
     {
         *("table", "client", "store", "service", "metrics", "logger", "tracer", "hooks", "require_key"),
-        *("schema", "async_resolver", "key", "scope", "payload"),
+        *("schema", "async_resolver", "key", "scope", "tenant", "payload"),
     }
 )
 """Parameters that are no options, or no options there."""

@@ -379,6 +379,7 @@ class Once:
         key: object,
         *,
         scope: object = None,
+        tenant: str | None = None,
         name: str,
         history: HistorySource | None = AS_ONCE,
         seal: Seal | None = AS_ONCE,
@@ -393,6 +394,7 @@ class Once:
         key: object,
         *,
         scope: object = None,
+        tenant: str | None = None,
         name: str,
         history: HistorySource | None = AS_ONCE,
         seal: Seal | None = AS_ONCE,
@@ -406,6 +408,7 @@ class Once:
         key: object,
         *,
         scope: object = None,
+        tenant: str | None = None,
         name: str | None = None,
         history: HistorySource | None = AS_ONCE,
         seal: Seal | None = AS_ONCE,
@@ -418,13 +421,13 @@ class Once:
         Return the outcome of *key*, without running anything.
 
         The work must have a ``name=``. Not for `api_gateway` and `route`, whose tokens include method, path
-        and caller. *key* and *scope* are the values that the work's have. The row is read consistently; the
-        result is read on access to `Outcome.result`. Pass the ``returns``, ``codec``, ``seal`` and
-        ``history`` of the work.
+        and caller. *key* and *scope* are the values that the work's have, *tenant* is by default that of this
+        process. The row is read consistently; the result is read on access to `Outcome.result`. Pass the
+        ``returns``, ``codec``, ``seal`` and ``history`` of the work.
 
         Raises `StoreUnavailable` if the table does not respond, `KeyMissing`, and `Misconfigured`.
         """
-        return self._question(key, scope, given_in(locals(), Where.OUTCOME)).answer()
+        return self._question(key, scope, tenant, given_in(locals(), Where.OUTCOME)).answer()
 
     @overload
     def aoutcome(
@@ -432,6 +435,7 @@ class Once:
         key: object,
         *,
         scope: object = None,
+        tenant: str | None = None,
         name: str,
         history: HistorySource | None = AS_ONCE,
         seal: Seal | None = AS_ONCE,
@@ -446,6 +450,7 @@ class Once:
         key: object,
         *,
         scope: object = None,
+        tenant: str | None = None,
         name: str,
         history: HistorySource | None = AS_ONCE,
         seal: Seal | None = AS_ONCE,
@@ -459,6 +464,7 @@ class Once:
         key: object,
         *,
         scope: object = None,
+        tenant: str | None = None,
         name: str | None = None,
         history: HistorySource | None = AS_ONCE,
         seal: Seal | None = AS_ONCE,
@@ -470,7 +476,7 @@ class Once:
         """Do what `outcome` does, off the event loop. The result is read at once."""
         from lambda_once.engine.waiting import off_loop
 
-        question = self._question(key, scope, given_in(locals(), Where.OUTCOME))
+        question = self._question(key, scope, tenant, given_in(locals(), Where.OUTCOME))
         return off_loop(partial(question.answer, at_once=True))
 
     def invocation(self, context: object) -> AbstractContextManager[object]:
@@ -484,12 +490,14 @@ class Once:
     def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:
         return self._runtime.using(store, clock)
 
-    def _question(self, key: object, scope: object, options: Mapping[str, Any]) -> Question:
+    def _question(
+        self, key: object, scope: object, tenant: str | None, options: Mapping[str, Any]
+    ) -> Question:
         from lambda_once.sources.outcome import Question
 
         settings = settings_of(self._defaults, options, Where.OUTCOME)
         caller = frame_that_called(frame_that_called(currentframe()))
-        return Question(self._runtime, settings, caller, key, scope)
+        return Question(self._runtime, settings, caller, key, scope, tenant)
 
     def _settings(self, given: Mapping[str, Any], where: Where, others: tuple[str, ...] = ()) -> Settings:
         settings = settings_of(self._defaults, given, where, besides=others)

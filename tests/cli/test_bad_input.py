@@ -319,7 +319,7 @@ def test_bad_arguments_are_one_line(shop: Shop, args: list[str], about: str) -> 
 def test_what_is_misspelt_is_suggested(shop: Shop) -> None:
     """Commands as options."""
     assert "No such command 'shwo'. Did you mean 'show'?" in complaint(shop.run("shwo"))
-    assert "Did you mean '--consistent'?" in complaint(shop.run("list", "--consistant"))
+    assert "Did you mean '--by-function'?" in complaint(shop.run("list", "--by-funktion"))
 
 
 def test_a_bad_number_of_shards_in_the_environment(shop: Shop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,92 @@ def test_the_token_as_it_is_in_lambda() -> None:
     assert unit["lockToken"] == "orders/orders-payments.examples.orders.payments.charge/pay_12345"
     assert ran.stderr == ""
     assert "service_undefined" in run("--handler", PAYMENTS, "events/sqs-payment.json").stdout
+
+
+INVOICE = (
+    'import lambda_once\nonce = lambda_once.Once(store=lambda_once.MemoryStore(), service="shop")\n'
+    '@once.event(name="invoice", key="orderId")\ndef issue(event): ...\n'
+    '@once.function(name="charge", key="order_id")\ndef charge(order_id): ...\n'
+)
+"""A module whose functions may serve tenants."""
+
+
+@pytest.fixture
+def invoice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory, with that module and an event."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "tenants_invoice.py").write_text(INVOICE, encoding="utf-8")
+    (tmp_path / "event.json").write_text('{"orderId": 5}', encoding="utf-8")
+    (tmp_path / "call.json").write_text('{"args": [5]}', encoding="utf-8")
+    yield tmp_path
+    sys.modules.pop("tenants_invoice", None)
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "token"),
+    [("issue", "event.json", "shop/invoice/blue/5"), ("charge", "call.json", "shop/charge/blue/5")],
+)
+def test_the_tenant_of_the_context_is_explained(invoice: Path, function: str, file: str, token: str) -> None:
+    """A line of its own, and the token has it; without --context there is neither."""
+    (invoice / "context.json").write_text('{"tenant_id": "blue"}', encoding="utf-8")
+    ran = run("--handler", f"tenants_invoice:{function}", file, "--context", "context.json")
+    assert ran.exit_code == 0, ran.output
+    assert "tenant       blue, by the context; in the token" in ran.stdout
+    assert token in ran.stdout
+    ran = run("--handler", f"tenants_invoice:{function}", file)
+    assert ("tenant" in ran.stdout, token.replace("blue/", "") in ran.stdout) == (False, True)
+    both = run(
+        "--handler",
+        f"tenants_invoice:{function}",
+        file,
+        file,
+        "--context",
+        "-",
+        "--output",
+        "json",
+        stdin='{"tenant_id": "blue"}',
+    )
+    found = json.loads(both.stdout)
+    assert [unit["tenant"] for event in found["events"] for unit in event["units"]] == ["blue", "blue"]
+    assert found["comparisons"] == [{"verdict": "same", "differences": []}]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            '{"tenant": "blue"}',
+            "context.json has tenant: it may have only tenant_id, identity, client_context",
+        ),
+        ('{"b": 1, "a": 1}', "context.json has a, b: it may have only"),
+        ('["blue"]', "context.json is not an object: it may have tenant_id"),
+        ('{"tenant_id": 5}', "tenant_id in context.json is no text"),
+        (
+            '{"identity": "eu:1"}',
+            "identity in context.json is not an object: it may have cognito_identity_id",
+        ),
+        (
+            '{"identity": {"id": "1"}}',
+            "identity in context.json has id: it may have only cognito_identity_id",
+        ),
+        ('{"client_context": {"custom": 5}}', "custom in client_context in context.json is no object"),
+        ("{", "context.json, line 1, column 2: not JSON"),
+    ],
+)
+def test_a_bad_context(invoice: Path, content: str, message: str) -> None:
+    """A name that Lambda's context has not, or of which nothing counts, is named."""
+    (invoice / "context.json").write_text(content, encoding="utf-8")
+    found = complaint("--handler", "tenants_invoice:issue", "event.json", "--context", "context.json")
+    assert message in found
+
+
+@pytest.mark.parametrize("content", ["{}", '{"tenant_id": null, "identity": null}', '{"tenant_id": ""}'])
+def test_a_context_without_tenant_changes_nothing(invoice: Path, content: str) -> None:
+    """As that of a function without tenant isolation."""
+    (invoice / "context.json").write_text(content, encoding="utf-8")
+    ran = run("--handler", "tenants_invoice:issue", "event.json", "--context", "context.json")
+    assert (ran.exit_code, "shop/invoice/5" in ran.stdout) == (0, True)
 
 
 def test_long_texts_are_cut(tmp_path: Path) -> None:

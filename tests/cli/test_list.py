@@ -65,6 +65,7 @@ def test_list_has_what_the_index_has(shop: Shop) -> None:
         "status": "overdue",
         "service": "orders",
         "name": "charge",
+        "tenant": None,
         "scope": "acme",
         "key": "late-1",
         "lockedBy": "payments/5f2b6a3e-7d0c-4c1d-9a51-0e8d7c6b5a49",

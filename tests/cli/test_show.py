@@ -400,7 +400,7 @@ def test_who_may_not_scan_is_shown_what_is_known(shop: Shop, monkeypatch: pytest
 
 def test_names_that_begin_no_token_are_bad_input(shop: Shop) -> None:
     """Said in one line."""
-    for names in ("charge", "orders/charge/acme/5", "orders/", "a#b/c"):
+    for names in ("charge", "orders/charge/blue/acme/5", "orders/", "a#b/c"):
         assert "use service/name, separated by commas" in complaint(shop.run("show", "5", "--names", names))
 
 
@@ -512,6 +512,7 @@ def test_json_has_the_names_of_the_row(shop: Shop) -> None:
             "lockToken",
             "service",
             "name",
+            "tenant",
             "scope",
             "key",
             "status",

@@ -391,6 +391,8 @@ def test_a_token_is_readable() -> None:
     assert token("orders", "create", None, "order_12345") == "orders/create/order_12345"
     assert token("orders", "create", "acme", "a/b c%") == "orders/create/acme/a%2Fb%20c%25"
     assert token("orders", "create", ("acme", "e:u"), "1") == "orders/create/acme:e%3Au/1"
+    assert token("orders", "create", None, "1", "a/b") == "orders/create/a%2Fb/1"
+    assert token("orders", "create", ("acme", "e:u"), "1", "t:1") == "orders/create/t%3A1/acme:e%3Au/1"
 
 
 @pytest.mark.parametrize(
@@ -460,7 +462,7 @@ def test_the_limit_of_readable_strings() -> None:
 
 @pytest.mark.parametrize("empty", [None, "", [], {}, ()])
 def test_empty_parts_are_refused(empty: Any) -> None:
-    """No key, an empty scope or an empty part of one is KeyMissing; no service or name is Misconfigured."""
+    """No key, an empty scope or part of one is KeyMissing; an empty service, name or tenant Misconfigured."""
     with pytest.raises(KeyMissing):
         token("s", "n", None, empty)
     with pytest.raises(KeyMissing):
@@ -473,6 +475,8 @@ def test_empty_parts_are_refused(empty: Any) -> None:
             token("", "n", None, "k")
         with pytest.raises(Misconfigured):
             token("s", "", None, "k")
+        with pytest.raises(Misconfigured, match="the tenant is empty"):
+            token("s", "n", None, "k", "")
 
 
 def test_a_key_that_cannot_be_written_is_refused() -> None:
@@ -490,35 +494,45 @@ strings = st.text(st.characters(), min_size=1, max_size=300) | st.sampled_from(
 )
 keys = strings | st.integers() | st.lists(strings, min_size=1, max_size=3) | st.booleans()
 scopes = st.none() | strings | st.lists(strings, min_size=1, max_size=3)
-parts = st.tuples(strings, strings, scopes, keys)
+Found = tuple[str, str, object, object, str | None]
+parts = st.tuples(strings, strings, scopes, keys, st.none() | strings)
 
 
-def as_one(found: tuple[str, str, object, object]) -> bytes:
-    """Give the list of parts as one text, a scope of one string as that string, an integer as its digits."""
-    service, name, scope, key = found
+def as_one(found: Found) -> bytes:
+    """
+    Give the list of parts as one text, a scope of one string as that string, an integer as its digits.
+
+    A tenant alone is as a scope of that text.
+    """
+    service, name, scope, key, tenant = found
     alone = scope[0] if isinstance(scope, list) and len(scope) == 1 else scope
-    return canonical([service, name, alone, str(key) if type(key) is int else key])
+    between = [each for each in (tenant, alone) if each is not None]
+    return canonical([service, name, between, str(key) if type(key) is int else key])
 
 
 @given(parts, parts)
-@example(("a", "b", None, "c"), ("a", "b/c", None, "c"))
-@example(("a", "b", "c", "d"), ("a", "b", None, "c/d"))
-@example(("a", "b", ["c", "d"], "e"), ("a", "b", "c:d", "e"))
-@example(("a", "b", None, ["x"]), ("a", "b", None, digest(["x"])))
-@example(("a", "b", ["x" * 255, "y"], "k"), ("a", "b", digest(["x" * 255, "y"]), "k"))
-def test_no_two_lists_of_parts_make_one_token(
-    one: tuple[str, str, object, object], other: tuple[str, str, object, object]
-) -> None:
+@example(("a", "b", None, "c", None), ("a", "b/c", None, "c", None))
+@example(("a", "b", "c", "d", None), ("a", "b", None, "c/d", None))
+@example(("a", "b", ["c", "d"], "e", None), ("a", "b", "c:d", "e", None))
+@example(("a", "b", None, ["x"], None), ("a", "b", None, digest(["x"]), None))
+@example(("a", "b", ["x" * 255, "y"], "k", None), ("a", "b", digest(["x" * 255, "y"]), "k", None))
+@example(("a", "b", "d", "e", "c"), ("a", "b", None, "e", "c/d"))
+@example(("a", "b", "d", "e", "c"), ("a", "b", ["c", "d"], "e", None))
+@example(("a", "b", "d", "e", "c"), ("a", "b", "c", "e", "d"))
+@example(("a", "b", None, "e", "x" * 256), ("a", "b", None, "e", digest("x" * 256)))
+@example(("a", "b", "c", "d", None), ("a", "b", None, "d", "c"))
+def test_no_two_lists_of_parts_make_one_token(one: Found, other: Found) -> None:
     """Two tokens are equal exactly when all their parts are."""
     assert (token(*one) == token(*other)) == (as_one(one) == as_one(other))
 
 
 @given(parts)
-@example(("é" * 300, "x" * 300, ["y" * 255, "z"], "k" * 255))
-@example(("\ud800", "\ud800" * 28, ["\udfff"], "x" * 255))
-def test_a_token_is_short_and_plain(found: tuple[str, str, object, object]) -> None:
-    """A token has at most 1,024 bytes, of unreserved characters, slashes, colons and percent signs."""
-    assert re.fullmatch(r"[A-Za-z0-9._~%:/-]{1,1024}", token(*found))
+@example(("é" * 300, "x" * 300, ["y" * 255, "z"], "k" * 255, "t" * 255))
+@example(("s" * 255, "n" * 255, "x" * 255, "k" * 255, "t" * 255))
+@example(("\ud800", "\ud800" * 28, ["\udfff"], "x" * 255, "\ud800" * 256))
+def test_a_token_is_short_and_plain(found: Found) -> None:
+    """A token has at most 1,280 bytes, of unreserved characters, slashes, colons and percent signs."""
+    assert re.fullmatch(r"[A-Za-z0-9._~%:/-]{1,1280}", token(*found))
 
 
 def test_a_downstream_key_is_of_token_generation_and_label() -> None:

@@ -17,8 +17,10 @@ from aws_durable_execution_sdk_python import (
 
 from lambda_once import InProgress
 from lambda_once.core.lifecycle import State
+from lambda_once.core.tenant import TENANCY
 from lambda_once.core.writes import Acquire, Write
 from lambda_once.integrations.durable import retry_strategy
+from lambda_once.testing import lambda_context
 from tests.decorators.durable_shop import HOUR, ORDER, Shop, complete
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.kit.executions import PATIENCE, executions
@@ -48,6 +50,16 @@ def test_the_row_names_function_and_execution(shop: Shop) -> None:
     outcome = shop.of.outcome(arn)
     assert outcome.steps == ["once.attempt", "once.acquire", "charge", "approve", "once.complete"]
     assert (shop.rig.row().state, shop.rig.store.acquisitions, shop.invocations) == (State.COMPLETE, 1, 2)
+
+
+@in_memory
+def test_an_execution_is_the_tenants(shop: Shop) -> None:
+    """In the token, whatever thread of the SDK it runs in; a resumed one keeps it."""
+    with TENANCY.fresh(), shop.rig.once.invocation(lambda_context(tenant_id="blue")):
+        arn = shop.of.start("first", ORDER)
+        shop.of.resume(shop.of.suspended())
+        assert shop.of.outcome(arn).value == {"charged": 1}
+    assert shop.rig.row().token == "shop/pay/blue/5"
 
 
 def test_a_crash_before_the_checkpoint_of_the_acquisition(shop: Shop) -> None:

@@ -150,12 +150,12 @@ def test_canonical_forms(value: object) -> None:
 
 
 @fuzz
-@given(anything, anything)
-def test_keys(key: object, scope: object) -> None:
-    """Any key and scope make a token of at most 1,024 plain characters, or KeyMissing, or Misconfigured."""
+@given(anything, anything, st.none() | texts)
+def test_keys(key: object, scope: object, tenant: str | None) -> None:
+    """Any key, scope and tenant make a token of at most 1,280 plain characters, or one of two errors."""
     with suppress(KeyMissing, Misconfigured):
-        found = token("service", "name", scope, key)
-        assert len(found) <= 1_024
+        found = token("service", "name", scope, key, tenant)
+        assert len(found) <= 1_280
         assert found.isascii()
         assert found.isprintable()
 

@@ -365,6 +365,23 @@ def test_a_crash_is_within_using() -> None:
         assert store.acquisitions == {"shop/h/k": 2}
 
 
+def test_another_environment_may_be_another_tenants() -> None:
+    """The one that dies has served none before, and nor has the one after it."""
+    once = Once(service="shop")
+    handler: Any = once.event(key="id", name="h")(lambda _: 5)
+    with using(once) as store:
+        handler({"id": "k"}, lambda_context(tenant_id="red"))
+        with crash_at("work"):
+            once.run("mail", "k", lambda: None)  # it dies here: no context was seen
+        with crash_at("work"):
+            handler({"id": "k"}, lambda_context(tenant_id="blue"))
+        once.run("book", "k", lambda: None)
+        handler({"id": "k"}, lambda_context(tenant_id="green"))
+    assert [*store.acquisitions] == [
+        *("shop/h/red/k", "shop/mail/k", "shop/h/blue/k", "shop/book/k", "shop/h/green/k")
+    ]
+
+
 def test_using_is_within_a_crash() -> None:
     """The other way round; afterwards no invocation is dead."""
     own = Memory()

@@ -97,8 +97,18 @@ def test_the_fixtures_stand_in_for_the_world(pytester: pytest.Pytester) -> None:
         assert lambda_context.aws_request_id != lambda_context().aws_request_id
         assert lambda_context(request_id="r", remaining_ms=5).get_remaining_time_in_millis() == 5
         assert lambda_context("charge", "r-1").function_name == "charge"
+
+
+    def test_blue(once_store, lambda_context):
+        shop.charge(sqs_event({"orderId": 5}), lambda_context(tenant_id="blue"))
+        assert [*once_store.acquisitions] == ["shop/charge/blue/5"]
+
+
+    def test_green(once_store, lambda_context):
+        shop.charge(sqs_event({"orderId": 5}), lambda_context(tenant_id="green"))
+        assert [*once_store.acquisitions] == ["shop/charge/green/5"]
     """
-    run(pytester, shop=SHOP, test_shop=tests).assert_outcomes(passed=4)
+    run(pytester, shop=SHOP, test_shop=tests).assert_outcomes(passed=6)
 
 
 def test_without_the_fixtures_nothing_is_replaced(pytester: pytest.Pytester) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from moto import mock_aws
 
-from lambda_once import Once
+from lambda_once import Misconfigured, Once
 from lambda_once.core.lifecycle import State
 from lambda_once.testing import (
     FakeClock,
@@ -83,6 +83,28 @@ def test_using_is_for_its_block() -> None:
     assert len(own.records) == 1
 
 
+def test_using_is_an_environment_that_has_served_no_tenant() -> None:
+    """Each block may be another tenant's; afterwards the environment is the one of before."""
+    once = Once(service="shop")
+
+    @once.event(name="order", key="id")
+    def handler(event: dict[str, Any]) -> None: ...
+
+    with using(once) as outer:
+        for tenant in ("blue", "green"):
+            with using(once) as store:
+                once.run("mail", 5, lambda: None)
+                handler({"id": "5"}, lambda_context(tenant_id=tenant))
+                assert [*store.acquisitions] == ["shop/mail/5", f"shop/order/{tenant}/5"]
+        handler({"id": "5"}, lambda_context(tenant_id="red"))
+        with using(once):
+            handler({"id": "5"}, lambda_context(tenant_id="blue"))
+        once.run("mail", 5, lambda: None)
+        with pytest.raises(Misconfigured, match="another tenant"):
+            handler({"id": "5"}, lambda_context(tenant_id="blue"))
+    assert [*outer.acquisitions] == ["shop/order/red/5", "shop/mail/red/5"]
+
+
 def test_using_gives_back_the_store_it_was_given() -> None:
     """And the clock tells the time of its rows."""
     once, mine, clock = Once(service="shop"), MemoryStore(), FakeClock()
@@ -99,6 +121,7 @@ def test_a_context_is_powertools_own() -> None:
     assert (context.function_name, context.aws_request_id) == ("charge", "r-1")
     assert context.get_remaining_time_in_millis() == 500
     assert lambda_context().aws_request_id != lambda_context().aws_request_id
+    assert (context.tenant_id, lambda_context(tenant_id="blue").tenant_id) == (None, "blue")
     with pytest.raises(AttributeError):
         context.function_name = "another"  # type: ignore[misc]  # what a type checker refuses, too
 

@@ -1,9 +1,9 @@
 """
 Select the key, which makes two deliveries the same work, and build its token.
 
-A token is ``service/name/scope/key``, readable where it can be, so that an operator finds an order by its
-number; a long part, or one that is no text, becomes a digest. A key is never guessed: one that is empty, or
-has an empty part, is `KeyMissing`, for two strangers would share an outcome.
+A token is ``service/name/tenant/scope/key``, readable where it can be, so that an operator finds an order
+by its number; a long part, or one that is no text, becomes a digest. A key is never guessed: one that is
+empty, or has an empty part, is `KeyMissing`, for two strangers would share an outcome.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ NO_SERVICE: Final = "service_undefined"
 """The default service, as in Powertools."""
 
 PART_LIMIT = 255
-"""Most bytes of a readable part: four parts and three slashes stay under 1,024 bytes."""
+"""
+Most bytes of a readable part: five parts and four slashes stay under 1,280 bytes.
+
+DynamoDB takes a partition key of 2,048; a part of a large result adds the attempt and its number to a token.
+"""
 
 MOST_DIGITS = 255
 """Most digits of a number that is a readable part."""
@@ -209,19 +213,21 @@ def _missing(
 # -- writing
 
 
-def token(service: str, name: str, scope: object | None, key: object) -> str:
+def token(service: str, name: str, scope: object | None, key: object, tenant: str | None = None) -> str:
     """
-    Return the lock token ``service/name/[scope/]key``, at most 1,024 bytes of ASCII.
+    Return the lock token ``service/name/[tenant/][scope/]key``, at most 1,280 bytes of ASCII.
 
-    Different parts make different tokens, with two exceptions: a number that equals an integer (5, 5.0,
-    Decimal("5.00"), but no boolean) equals the text of its digits, and a scope of one part equals that part.
+    Different parts make different tokens, with three exceptions: a number that equals an integer (5, 5.0,
+    Decimal("5.00"), but no boolean) equals the text of its digits, a scope of one part equals that part, and
+    a tenant without a scope equals a scope without a tenant.
 
     Parts are percent-encoded. A string of at most PART_LIMIT encoded bytes stays readable, and so does a
     scope of several strings, joined by ":". Anything else, and text that looks like a digest, is replaced by
     its digest. Raises KeyMissing for a key or scope that is empty, contains itself or is nested too
-    deeply, and Misconfigured for a part of a type without canonical form, and for an empty service or name.
+    deeply, and Misconfigured for a part of a type without canonical form, and for an empty service, name or
+    tenant.
     """
-    owner = _owner(service, name)
+    owner = _owner(service, name, tenant)
     return f"{owner}/{_key(key)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key)}"
 
 
@@ -231,10 +237,22 @@ def downstream(token: str, generation: str | None, label: str) -> str:
 
 
 @lru_cache(maxsize=64)  # few, and the same in all tokens of a batch
-def _owner(service: str, name: str) -> str:
+def _owner(service: str, name: str, tenant: str | None) -> str:
     if service == "" or name == "":
         raise Misconfigured("a token needs a service and a name: neither may be empty")
-    return f"{_part(service)}/{_part(name)}"
+    return "/".join((_part(service), _part(name), *(() if tenant is None else (tenant_part(tenant),))))
+
+
+def tenant_part(tenant: str) -> str:
+    """
+    Return *tenant* as a token has it: percent-encoded, or its digest if that has more than PART_LIMIT bytes.
+
+    Lambda takes 256 characters at most (API reference, Invoke), of which an encoded one has three bytes.
+    Raises Misconfigured for an empty one.
+    """
+    if tenant == "":
+        raise Misconfigured("the tenant is empty: pass the text that Lambda has as context.tenant_id")
+    return _part(tenant)
 
 
 def _key(key: object) -> str:

@@ -24,9 +24,11 @@ from lambda_once.core.identity import (
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
+from lambda_once.core.tenant import TENANCY
 from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
+from lambda_once.decorators.validation import check_history_of_tenant
 from lambda_once.engine.invocation import (
     Call,
     Invocation,
@@ -239,16 +241,18 @@ class Identifier(NamedTuple):
         given: BoundArguments | None = None,
         service: str | None = None,
         name: str | None = None,
+        tenant: str | None = None,
     ) -> Identification:
         """
         Identify *unit*; *given*: a call of a function, with these arguments.
 
-        *service* and *name* are the first parts of its token, by default those of now.
+        *service*, *name* and *tenant* are the first parts of its token, by default those of now.
         Raises no Exception: it is in the result, with what was found before it.
         """
         argument = unit.argument if given is None else given
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
+        tenant = TENANCY.tenant if tenant is None else tenant
         ignore = self.settings.ignore
         payload = without(unit.payload, ignore) if ignore else unit.payload
         key_from, presented = self._key_from(unit), unit.presented
@@ -258,7 +262,9 @@ class Identifier(NamedTuple):
             key = self._key(unit, key_from, payload, argument)
             own = self.settings.scope
             scope = unit.scope or None if own is None else self._scope(own, unit, argument)
-            found = token(service, name, scope, key)
+            if self.settings.history is not None and not self.runtime.disabled:
+                check_history_of_tenant(self.settings.history, tenant)
+            found = token(service, name, scope, key, tenant)
             hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
             if hashed is not None:
                 fingerprint = hashed.fingerprint

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
+from lambda_once.core.tenant import TENANCY, tenant_of
 from lambda_once.core.variables import TRUE, boolean, configured_shards, given
 from lambda_once.decorators.names import Names
 from lambda_once.decorators.suspensions import SDK, check_context
@@ -181,11 +182,35 @@ class Runtime:
         """
         Return a block in the invocation of *context*; see `engine.invocation.invoked`.
 
-        Raises `Misconfigured` for the context of a durable execution.
+        Raises `Misconfigured` for the context of a durable execution, and as `serve` does.
         """
         if SDK in sys.modules:
             check_context(context)
+        if context is not None:
+            self.serve(context)
         return invoked(context, self.clock, self.reporter, self._no_context)
+
+    def serve(self, context: object) -> None:
+        """
+        Keep the tenant that *context* names for the process (`core.tenant`).
+
+        Raises `Misconfigured`, reported, if the process serves another one; if everything runs unprotected
+        (LAMBDA_ONCE_DISABLED), it serves the new one from now on.
+        """
+        tenant = tenant_of(context)
+        if tenant is None or TENANCY.serves(tenant):
+            return
+        if self.disabled:
+            TENANCY.tenant = tenant
+            return
+        error = Misconfigured(
+            "the context names another tenant than the one that this process serves. Nothing ran. Lambda "
+            "gives an execution environment to one tenant, so something else made the context: run each "
+            "tenant in a process of its own, in a test in a using() of its own"
+        )
+        with invoked(context, self.clock, self.reporter, self._no_context):
+            self._report(error)
+        raise error
 
     def _no_context(self) -> None:
         reason = "no Lambda context; assuming 900 s remaining: use once.invocation(context)"

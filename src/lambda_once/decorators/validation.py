@@ -203,6 +203,15 @@ def check_no_history(settings: Settings, what: str) -> None:
         )
 
 
+def check_history_of_tenant(history: object, tenant: str | None) -> None:
+    """Check that no *history* is asked for a *tenant*: its records name none. Raises `Misconfigured`."""
+    if history is not None and tenant is not None:
+        raise Misconfigured(
+            "history= cannot be asked for a tenant: Powertools' records name none, so another tenant's "
+            "result could be replayed. Leave history= out of a function with tenant isolation"
+        )
+
+
 def check_of_one(settings: Settings, what: str, *, of_requests: bool = False) -> None:
     """Check key, scope, caller and probe of a decorator that passes *what*, such as "the event", alone."""
     if settings.history is not None:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
+from lambda_once.core.keys import tenant_part
 from lambda_once.core.lifecycle import Record, State
 
 if TYPE_CHECKING:
@@ -18,12 +19,26 @@ _METHOD_AND_PATH = re.compile(r"[A-Z]+:%2F")
 
 
 class TokenName(NamedTuple):
-    """The decoded parts of a token, ``service/name/[scope/]key``; a hashed part stays a SHA-256."""
+    """
+    The decoded parts of a token, ``service/name/[tenant/][scope/]key``; a hashed part stays a SHA-256.
+
+    One of four parts doesn't show whether the third is a tenant or a scope. It counts as the scope.
+    """
 
     service: str
     name: str
+    tenant: str | None
     scope: str | None
     key: str
+
+    @property
+    def third(self) -> str | None:
+        """Where a tenant stands; None: the token has neither tenant nor scope."""
+        return self.scope if self.tenant is None else self.tenant
+
+    def is_of_tenant(self, tenant: str) -> bool:
+        """Whether it is *tenant*'s, or has a scope of that text. Raises `Misconfigured` for an empty text."""
+        return self.third == unquote(tenant_part(tenant))
 
 
 def parts_of(token: str) -> TokenName | None:
@@ -32,9 +47,11 @@ def parts_of(token: str) -> TokenName | None:
         return None
     match [unquote(part) for part in token.split("/")]:
         case [service, name, key]:
-            return TokenName(service, name, None, key)
+            return TokenName(service, name, None, None, key)
         case [service, name, scope, key]:
-            return TokenName(service, name, scope, key)
+            return TokenName(service, name, None, scope, key)
+        case [service, name, tenant, scope, key]:
+            return TokenName(service, name, tenant, scope, key)
         case _:
             return None
 
@@ -51,7 +68,7 @@ def is_request(token: str) -> bool:
     False may also mean that the scope was too long, and is hashed.
     """
     name = parts_of(token)
-    return name is not None and name.scope is not None and bool(_METHOD_AND_PATH.match(token.split("/")[2]))
+    return name is not None and name.scope is not None and bool(_METHOD_AND_PATH.match(token.split("/")[-2]))
 
 
 class Status(StrEnum):
@@ -87,7 +104,11 @@ def token_status(record: Record, now: datetime) -> Status:
 
 
 class Filter(NamedTuple):
-    """Which tokens to list; None: any. *service*, *name*, *scope* may have the wildcards ``*`` and ``?``."""
+    """
+    Which tokens to list; None: any.
+
+    *service*, *name*, *scope* and *tenant* may have the wildcards ``*`` and ``?``.
+    """
 
     service: str | None = None
     name: str | None = None
@@ -98,6 +119,7 @@ class Filter(NamedTuple):
     """At most this long."""
     error: str | None = None
     """The kind of the error after which it is held. The index has none: entries that were not read match."""
+    tenant: str | None = None
 
     def matches(self, record: Record, now: datetime) -> bool:
         return self._matches_age(record, now) and self._matches_error(record) and self._matches_name(record)
@@ -118,12 +140,20 @@ class Filter(NamedTuple):
         )
 
     def _matches_name(self, record: Record) -> bool:
-        if (self.service, self.name, self.scope) == (None, None, None):
+        if (self.service, self.name, self.scope, self.tenant) == (None, None, None, None):
             return True
         parts = parts_of(record.token)
         return (
             parts is not None
             and fnmatchcase(parts.service, self.service or "*")
             and fnmatchcase(parts.name, self.name or "*")
-            and fnmatchcase(parts.scope or "", self.scope or "*")
+            and self._matches_scope(parts)
         )
+
+    def _matches_scope(self, parts: TokenName) -> bool:
+        if self.tenant is None:
+            return fnmatchcase(parts.scope or "", self.scope or "*")
+        is_of_tenant = parts.third is not None and fnmatchcase(parts.third, self.tenant)
+        scope = parts.scope if parts.tenant is not None else None  # of four parts the third is the tenant
+        of_scope = fnmatchcase(scope or "", self.scope or "*")
+        return of_scope and (is_of_tenant or parts.is_of_tenant(self.tenant))

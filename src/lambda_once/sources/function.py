@@ -34,7 +34,7 @@ from lambda_once.sources.event import unit_of
 from lambda_once.sources.source import Source, as_sent, named_source, record_source, source_of_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
@@ -153,7 +153,11 @@ class FunctionIdentifier(NamedTuple):
         return self.identifier.name
 
     def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, inspect.BoundArguments]:
-        """Return the unit of a call, and its bound arguments. A Lambda context is not part of the payload."""
+        """
+        Return the unit of a call, and its bound arguments.
+
+        A Lambda context is not part of the payload, but names the tenant. Raises as `Runtime.serve` does.
+        """
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named = arguments_by_name(bound)
@@ -163,10 +167,19 @@ class FunctionIdentifier(NamedTuple):
             receiver = named.pop(next(iter(named)))
             if self.receivers is not None:
                 self.receivers.called_on(receiver)
-        counting = {name: each for name, each in named.items() if not is_lambda_context(name, each)}
+        contexts = {name: each for name, each in named.items() if is_lambda_context(name, each)}
+        for context in (*contexts.values(), *self._contexts_in_rest(named)):
+            self.runtime.serve(context)
+        counting = {name: each for name, each in named.items() if name not in contexts}
         settings = self.identifier.settings
         guarded = settings.key is None or settings.fingerprint is None
         return _unit_of(counting, named, guarded=guarded), bound
+
+    def _contexts_in_rest(self, named: Mapping[str, Any]) -> Iterator[object]:
+        """Yield the Lambda contexts among the arguments of ``*args``, which count in the payload as it is."""
+        for each in self.signature.parameters.values():
+            if each.kind is each.VAR_POSITIONAL:
+                yield from (value for value in named[each.name] if is_lambda_context("", value))
 
 
 def is_lambda_context(name: str, value: object) -> bool:

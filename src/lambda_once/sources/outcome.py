@@ -12,7 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline
+from lambda_once.core.tenant import TENANCY
 from lambda_once.decorators.identify import Identifier
+from lambda_once.decorators.validation import check_history_of_tenant
 from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.engine.invocation import Call, Invocation, current_invocation, invocation_of
 from lambda_once.engine.outcome import MAY_RUN, Asker, Outcome, outcome_from, outcome_in_history, state_of
@@ -34,21 +36,35 @@ NO_NAME = (
 
 
 class Question:
-    """Asks for the outcome of one key. Raises `KeyMissing`, and `Misconfigured` without a name."""
+    """
+    Asks for the outcome of one key, of *tenant* or, if it's None, of the process'.
+
+    Raises `KeyMissing`, and `Misconfigured` without a name.
+    """
 
     def __init__(
-        self, runtime: Runtime, settings: Settings, caller: FrameType | None, key: object, scope: object
+        self,
+        runtime: Runtime,
+        settings: Settings,
+        caller: FrameType | None,
+        key: object,
+        scope: object,
+        tenant: str | None,
     ) -> None:
         if not isinstance(settings.name, str):
             raise Misconfigured(NO_NAME)
+        if not isinstance(tenant, str | None):
+            raise Misconfigured(f"tenant= takes text, as context.tenant_id is, not a {type(tenant).__name__}")
+        tenant = TENANCY.tenant if tenant is None else tenant
         self._runtime = runtime
         self._history = None if runtime.environment().disabled else settings.history
+        check_history_of_tenant(self._history, tenant)
         self._key = key
         # There is no payload: only the token counts, and what the history has of the key.
         self._settings = replace(settings, history=None, fingerprint=False)
         identifier = Identifier(runtime, self._settings, block_codec(settings, caller), "")
         self._codec = identifier.codec
-        found = identifier.identify(unit_of_key(key, scope, None))
+        found = identifier.identify(unit_of_key(key, scope, None), tenant=tenant)
         if found.error is not None:
             raise found.error
         self._name, self._token = settings.name, found.token

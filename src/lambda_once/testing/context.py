@@ -10,7 +10,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 class _Context(LambdaContext):
     """What Lambda passes to a handler. The remaining time is constant."""
 
-    def __init__(self, function_name: str, request_id: str, remaining_ms: int) -> None:
+    def __init__(
+        self, function_name: str, request_id: str, remaining_ms: int, tenant_id: str | None = None
+    ) -> None:
         self._function_name = function_name
         self._function_version = "$LATEST"
         self._invoked_function_arn = f"arn:aws:lambda:eu-central-1:123456789012:function:{function_name}"
@@ -19,23 +21,28 @@ class _Context(LambdaContext):
         self._log_group_name = f"/aws/lambda/{function_name}"
         self._log_stream_name = "2026/11/20/[$LATEST]5a1e7c0f5a1e7c0f5a1e7c0f5a1e7c0f"
         self._remaining_ms = remaining_ms
+        self._tenant_id = tenant_id
 
     def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]  # Powertools' is static and answers 0
         return self._remaining_ms
 
 
 def lambda_context(
-    function_name: str = "orders", request_id: str | None = None, remaining_ms: int = 30_000
+    function_name: str = "orders",
+    request_id: str | None = None,
+    remaining_ms: int = 30_000,
+    tenant_id: str | None = None,
 ) -> LambdaContext:
     """
     Return a context like the one that Lambda passes to handlers; its attributes are read-only.
 
     *request_id*: by default a new one, so two contexts are two invocations. Pass the same one for Lambda's
-    own retry of an asynchronous event. *remaining_ms*: milliseconds until the time limit.
+    own retry of an asynchronous event. *remaining_ms*: milliseconds until the time limit. *tenant_id*: the
+    tenant of a function with tenant isolation, which the process serves from then on (`using`).
 
         handler(event, lambda_context(remaining_ms=500))
     """
-    return _Context(function_name, request_id or str(uuid.uuid4()), remaining_ms)
+    return _Context(function_name, request_id or str(uuid.uuid4()), remaining_ms, tenant_id)
 
 
 class InvocationContext(_Context):
@@ -51,6 +58,10 @@ class InvocationContext(_Context):
         return cls("orders", str(uuid.uuid4()), 30_000)
 
     def __call__(
-        self, function_name: str = "orders", request_id: str | None = None, remaining_ms: int = 30_000
+        self,
+        function_name: str = "orders",
+        request_id: str | None = None,
+        remaining_ms: int = 30_000,
+        tenant_id: str | None = None,
     ) -> LambdaContext:
-        return lambda_context(function_name, request_id, remaining_ms)
+        return lambda_context(function_name, request_id, remaining_ms, tenant_id)

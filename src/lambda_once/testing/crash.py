@@ -12,6 +12,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
+from lambda_once.core.tenant import TENANCY
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.finish import Finisher
 from lambda_once.stores.contract import AcquireAnswer, Store, Won, WriteAnswer, Written
@@ -78,8 +79,9 @@ def crash_at(step: Step) -> AbstractContextManager[Killed]:
     * ``"work"``: the work has run; its outcome is not written.
     * ``"complete"``: the outcome is written; the caller has no response.
 
-    It applies to every Once of the process, plain or async, with any store. Unfinished tokens stay in
-    progress, with their lease. The block swallows the `Crash` and returns a `Killed`, whose ``token`` is the
+    It applies to every Once of the process, plain or async, with any store. The block is an environment of
+    its own, and so is what follows: no tenant was served before. Unfinished tokens stay in progress, with
+    their lease. The block swallows the `Crash` and returns a `Killed`, whose ``token`` is the
     one at the step. Raises AssertionError if nothing reached *step*, and ValueError for an unknown step.
 
     Unlike in a real crash, ``finally`` blocks of the work run, metrics are flushed, and other running
@@ -93,12 +95,15 @@ def crash_at(step: Step) -> AbstractContextManager[Killed]:
 @contextmanager
 def _crash_at(step: Step) -> Iterator[Killed]:
     killed = Killed(step)
+    TENANCY.forget()
     with overridden(engine=partial(_mortal, killed)):
         try:
             yield killed
         except Crash:
             if not killed.tokens:
                 raise
+        finally:
+            TENANCY.forget()
     if not killed.tokens:
         raise AssertionError(
             f"nothing reached {step!r} in this block. Was the work a duplicate, is it protected, and did it "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lambda_once.core.tenant import TENANCY
 from lambda_once.decorators.names import Names
 from lambda_once.testing.clock import FakeClock
 from lambda_once.testing.context import InvocationContext
@@ -31,10 +32,10 @@ def once_store() -> Iterator[RecordingStore]:
 
     That includes each Once that the test creates, whatever its table or client. Only a Once with its own
     store (``store=``, `using`) keeps that. What the test decorates has a name
-    for that long.
+    for that long, and no tenant was served before it.
     """
     store = RecordingStore()
-    with overridden(store=store), Names.apart():
+    with overridden(store=store), Names.apart(), TENANCY.fresh():
         yield store
 
 

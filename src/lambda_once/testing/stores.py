@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from lambda_once.core.tenant import TENANCY
 from lambda_once.decorators.names import Names
 from lambda_once.decorators.runtime import Overrides, Runtime
 from lambda_once.stores.row import INDEX, TOKEN
@@ -31,16 +32,17 @@ def using(once: Once, store: Any = None, clock: Clock | None = None) -> Any:
     Run everything that *once* decorates with *store* and *clock* until the block ends.
 
     The block gets *store*, by default a new `RecordingStore`; *clock* is the system clock by default. The
-    ``cache=`` is emptied at the beginning and end of the block. Names of functions that are decorated in the
-    block are taken until it ends; outside of it, only those of modules' own functions count. The override
-    applies to all threads of the process: do not use one Once in two tests at the same time.
+    ``cache=`` is emptied at the beginning and end of the block, and no tenant was served before it. Names of
+    functions that are decorated in the block are taken until it ends; outside of it, only those of modules'
+    own functions count. The override applies to all threads of the process: do not use one Once in two tests
+    at the same time.
     """
     return _using(once, RecordingStore() if store is None else store, clock)
 
 
 @contextmanager
 def _using(once: Once, store: Store, clock: Clock | None) -> Iterator[Store]:
-    with once._using(store, clock), Names.apart():  # noqa: SLF001  (its public face is this function)
+    with once._using(store, clock), Names.apart(), TENANCY.fresh():  # noqa: SLF001  (its public face is this function)
         yield store
 
 

@@ -16,13 +16,13 @@ from urllib.parse import quote, unquote
 from lambda_once.core.canonical import NotCanonical, digest
 from lambda_once.core.clock import stamp
 from lambda_once.core.codec import as_json
-from lambda_once.core.keys import is_nothing
+from lambda_once.core.keys import is_nothing, tenant_part
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
 from lambda_once.operations.table import lacks_index, was_denied
-from lambda_once.operations.tokens import UNFINISHED, TokenName, is_auxiliary, parts_of
+from lambda_once.operations.tokens import UNFINISHED, TokenName, parts_of
 from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import INDEX, INDEXED, LISTED, TOKEN, Item
@@ -56,20 +56,23 @@ _NAMES = {f"#{name}": name for name in _READ}
 # -- one token, and its result
 
 
-def by_token(table: TokenTable, token: str) -> Record | None:
-    """Return the row of *token*; None if it does not exist or *token* is not a token."""
-    if is_auxiliary(token) or parts_of(token) is None:
+def by_token(table: TokenTable, token: str, tenant: str | None = None) -> Record | None:
+    """Return the row of *token*; None if it does not exist, is no token, or isn't *tenant*'s."""
+    name = parts_of(token)
+    if name is None or not (tenant is None or name.is_of_tenant(tenant)):
         return None
     return table.read(token)
 
 
-def by_parts(table: TokenTable, service: str, name: str, scope: str | None, key: str) -> Record | None:
+def by_parts(
+    table: TokenTable, service: str, name: str, scope: str | None, key: str, tenant: str | None = None
+) -> Record | None:
     """
     Return the row of the key *key*: as text, or else as the number or JSON value that it spells.
 
     Raises `Misconfigured` and `KeyMissing` if the parts make no token.
     """
-    prefix = token_of(service, name, scope, key).rpartition("/")[0]
+    prefix = token_of(service, name, scope, key, tenant).rpartition("/")[0]
     malformed: list[Misconfigured] = []
     found = _rows(table, [prefix], key, malformed)
     if malformed and not found:
@@ -90,27 +93,41 @@ class Lookup(NamedTuple):
     """Where it was looked up: the beginnings of tokens."""
 
 
-def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datetime) -> Lookup:
+def by_known_names(
+    table: TokenTable, key: str, names: Iterable[str], now: datetime, tenant: str | None = None
+) -> Lookup:
     """
     Look the key *key* up under *names*, and, if there is the index, under the name of every unfinished token.
 
-    A name is the beginning of a token: ``service/name`` or ``service/name/scope``. Raises `Misconfigured`,
-    `StoreUnavailable`, and `KeyMissing` if *key* cannot be a key.
+    A name is the beginning of a token: ``service/name``, and tenant and scope if it has them. With *tenant*
+    it is looked up among the tokens of that one alone. Raises `Misconfigured`, `StoreUnavailable`, and
+    `KeyMissing` if *key* cannot be a key.
     """
-    prefixes, similar = dict.fromkeys(names), list[str]()
+    prefixes = dict.fromkeys(name if tenant is None else _of_tenant(name, tenant) for name in names)
+    similar = list[str]()
     keys, unread = keys_of(key), list[Misconfigured]()
     listed = _unfinished_tokens(table, now, unread)
     for token in chain(listed, (each.token for each in unread if each.token is not None)):
         parts = parts_of(token)
         if parts is None:
             continue
-        if parts.key in keys or len(prefixes) < MOST_NAMES:
-            prefixes[token.rpartition("/")[0]] = None
-        if parts.key not in keys and key in parts.key and len(similar) < MOST_SIMILAR:
+        name = token.rpartition("/")[0]
+        if tenant is not None and not parts.is_of_tenant(tenant):
+            name = _of_tenant("/".join(token.split("/")[:2]), tenant)
+        elif parts.key not in keys and key in parts.key and len(similar) < MOST_SIMILAR:
             similar.append(token)
+        if parts.key in keys or len(prefixes) < MOST_NAMES:
+            prefixes[name] = None
     malformed: list[Misconfigured] = []
     rows = _rows(table, prefixes, key, malformed)
     return Lookup(rows, tuple(similar), tuple(malformed), tuple(prefixes))
+
+
+def _of_tenant(name: str, tenant: str) -> str:
+    """Return *name*, the beginning of a token, for *tenant*. A third part of another text is a scope."""
+    service, function, *rest = name.split("/")
+    own = tenant_part(tenant)
+    return "/".join((service, function, own, *(() if rest == [own] else rest[-1:])))
 
 
 def _unfinished_tokens(table: TokenTable, now: datetime, unread: list[Misconfigured]) -> Iterator[str]:
@@ -182,15 +199,19 @@ class Pattern(NamedTuple):
     """Whole keys; None: every key and scope that contains the text."""
     delivery: str | None = None
     """In place of keys and scopes: the delivery for which a token was acquired last."""
+    tenant: str | None = None
+    """Only tokens whose third part this is; None: all."""
 
     def matches(self, name: TokenName) -> bool:
+        if self.tenant is not None and not name.is_of_tenant(self.tenant):
+            return False
         if self.delivery is not None:
             return True  # DynamoDB has filtered the rows
         if self.keys is not None:
             return name.key in self.keys
         if name.key in self.digests:
             return True
-        places = (name.key, name.scope or "")
+        places = (name.key, name.scope or "", name.tenant or "")
         if self.ignore_case:
             return any(self.text.casefold() in place.casefold() for place in places)
         return any(self.text in place for place in places)

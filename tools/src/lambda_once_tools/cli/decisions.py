@@ -7,6 +7,7 @@ write requires the row as it was shown.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -49,6 +50,7 @@ from lambda_once_tools.cli.lists import ROWS_OF_A_TABLE
 from lambda_once_tools.cli.options import (
     DURATION,
     SESSION,
+    TENANT,
     Access,
     Consent,
     NotFound,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.lifecycle import Record
     from lambda_once.operations.tokens import Filter
+    from lambda_once_tools.cli.options import AnyCommand
 
 LONGEST_KEEP: Final = timedelta(days=3_650)
 OVERDUE: Final = (
@@ -144,13 +147,37 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
     _report(access, proposal, after, written=True, erased=erased)
 
 
-def _row(access: Access, token: str) -> Record:
-    """Return the row of *token*. Raises `NotFound` if there is none."""
+class OneToken(NamedTuple):
+    """The token that a command is about, and what its row must have."""
+
+    token: str
+    tenant: str | None
+    attempt: str | None
+
+
+def with_token(command: AnyCommand) -> AnyCommand:
+    """Add TOKEN, and what its row must have; the command gets a `OneToken` as ``one``."""
+
+    @click.argument("token")
+    @TENANT
+    @click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
+    @functools.wraps(command)
+    def wrapped(*args: Any, token: str, tenant: str | None, attempt: str | None, **options: Any) -> Any:
+        return command(*args, one=OneToken(token, tenant, attempt), **options)
+
+    return wrapped
+
+
+def _row(access: Access, one: OneToken) -> Record:
+    """Return the row of *one*. Raises `NotFound` if there is none, or if it isn't its tenant's."""
+    token, tenant = one.token, one.tenant
     if token == "":
         raise click.UsageError("TOKEN is empty: pass a lock token")
+    name = parts_of(token)
+    if name is not None and tenant is not None and not name.is_of_tenant(tenant):
+        raise NotFound(f"{token} is no token of tenant {tenant}, which would be its third part")
     record = by_token(access.table, token)
     if record is None:
-        name = parts_of(token)
         key = token if name is None else name.key
         raise NotFound(
             f"no token {token} in the table {access.table.name}: "
@@ -236,7 +263,7 @@ def _report(
 
 
 @click.command("resolve")
-@click.argument("token")
+@with_token
 @click.option("--done", is_flag=True, help="The work was done: duplicates get --result.")
 @click.option("--not-done", is_flag=True, help="The work was not done: the next delivery runs.")
 @click.option("--failed", is_flag=True, help="It failed for good: duplicates get an error with the reason.")
@@ -251,18 +278,16 @@ def _report(
     metavar="DURATION",
     help="How long the outcome is replayed; alone, for a complete token.  [default: 28d]",
 )
-@click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
 @click.option("--force", is_flag=True, help="Even if the token is finished, or its lease has not expired.")
 @click.option("--drop-result", is_flag=True, help="With --force: even if a stored result is lost.")
 @with_table
 def resolve_command(
     access: Access,
-    token: str,
+    one: OneToken,
     consent: Consent,
     *,
     result: str | None,
     keep: timedelta | None,
-    attempt: str | None,
     force: bool,
     drop_result: bool,
     **flags: bool,
@@ -291,13 +316,15 @@ def resolve_command(
     how = _chosen(flags, keep)
     _check_options(how, result, keep, consent)
     given = None if result is None else read_result(result)
-    before, now = _row(access, token), access.table.now()
+    before, now = _row(access, one), access.table.now()
     if how is Resolve.KEEP and before.state is not State.COMPLETE:
         status = token_status(before, now).value
-        raise click.UsageError(f"--keep alone is for a complete token, but {token} is {status}: pass --done")
+        raise click.UsageError(
+            f"--keep alone is for a complete token, but {before.token} is {status}: pass --done"
+        )
     text = None if given is None else given.text
     write = decided(before, how, _author(access, consent), now, result=text, keep=keep)
-    why = _other_attempt(before, attempt) or _objection(
+    why = _other_attempt(before, one.attempt) or _objection(
         before, how, write, force=force, drop_result=drop_result
     )
     follows = next_delivery(
@@ -482,16 +509,15 @@ def _after_forgetting(record: Record) -> str | None:
 
 
 @click.command("forget")
-@click.argument("token")
+@with_token
 @click.option(
     "--row",
     is_flag=True,
     help="Delete the whole row, if its key is personal data: a later delivery runs again.",
 )
 @with_consent
-@click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
 @with_table
-def forget_command(access: Access, token: str, consent: Consent, *, row: bool, attempt: str | None) -> None:
+def forget_command(access: Access, one: OneToken, consent: Consent, *, row: bool) -> None:
     """
     Erase what TOKEN stores: result, error message, checksums of fields, reasons of decisions.
 
@@ -508,8 +534,8 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
     Exit code: 0 erased; 1 not found, or refused (the row has changed, it stores nothing, it is in
     progress, or you declined); 2 bad input, no table, or it is unknown whether it was erased.
     """
-    before, now = _row(access, token), access.table.now()
-    why = _other_attempt(before, attempt) or (delete_objection if row else forget_objection)(before)
+    before, now = _row(access, one), access.table.now()
+    why = _other_attempt(before, one.attempt) or (delete_objection if row else forget_objection)(before)
     if why is not None:
         write: Write | Deletion | None = None
     else:
@@ -521,7 +547,7 @@ def forget_command(access: Access, token: str, consent: Consent, *, row: bool, a
         write,
         why or "",
         (
-            f"{token}: {what}, by {consent.by}, because: {consent.because}",
+            f"{before.token}: {what}, by {consent.by}, because: {consent.because}",
             f"duplicates {_DELETED if row else _after_forgetting(before)}",
         ),
         "Erase it?",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -59,6 +60,12 @@ SHOWN_OF_A_PART: Final = 200
 @click.option(
     "--service", metavar="NAME", envvar=SERVICE, show_envvar=True, help="The service of its tokens."
 )
+@click.option(
+    "--context",
+    "context_file",
+    metavar="CONTEXT.json",
+    help='What Lambda passes beside the event, such as {"tenant_id": "blue"}.',
+)
 @click.option("--full", is_flag=True, help="Do not shorten long texts.")
 @with_output
 def explain_command(
@@ -68,6 +75,7 @@ def explain_command(
     second: str | None,
     function_name: str | None,
     service: str | None,
+    context_file: str | None,
     *,
     full: bool,
 ) -> None:
@@ -82,9 +90,10 @@ def explain_command(
     """
     files = [first] if second is None else [first, second]
     events = [(file, _event(file)) for file in files]
+    context = None if context_file is None else context_of(_event(context_file), _shown(context_file))
     with _environment({FUNCTION: function_name, SERVICE: service}):
         protected = protected_at(address)
-        explained = [(file, explain(protected, event)) for file, event in events]
+        explained = [(file, explain(protected, event, context)) for file, event in events]
     comparisons = [] if second is None else compared(explained[0][1], explained[1][1])
     found = {
         "events": [
@@ -101,12 +110,19 @@ def explain_command(
         raise click.exceptions.Exit(1)
 
 
-# -- the event
+# -- the event, and the context
+
+_CONTEXT: Final[dict[str, Any]] = {
+    "tenant_id": str,
+    "identity": {"cognito_identity_id": str},
+    "client_context": {"custom": dict},
+}
+"""What counts of Lambda's context, by its names there: a type, or the names of an object."""
 
 
 def _event(file: str) -> Any:
     """Read an event. Raises `Misconfigured` for an unreadable file, and for the place of invalid JSON."""
-    name = "standard input" if file == STANDARD_INPUT else file
+    name = _shown(file)
     try:
         data = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
         return json.loads(data.decode("utf-8-sig"))
@@ -120,6 +136,31 @@ def _event(file: str) -> Any:
         raise Misconfigured(f"{name} is JSON nested too deeply to be read") from None
     except OSError as error:
         raise Misconfigured(f"{name} cannot be read: {error.strerror}") from None
+
+
+def _shown(file: str) -> str:
+    return "standard input" if file == STANDARD_INPUT else file
+
+
+def context_of(given: object, where: str, names: Mapping[str, Any] = _CONTEXT) -> SimpleNamespace:
+    """
+    Return *given*, an object of *names*, as Lambda passes it; what it lacks is None.
+
+    Raises `Misconfigured`, in the words of *where* it was found, for other names and for values of other
+    types.
+    """
+    if not isinstance(given, dict):
+        raise Misconfigured(f"{where} is not an object: it may have {', '.join(names)}")
+    unknown = given.keys() - names.keys()
+    if unknown:
+        raise Misconfigured(f"{where} has {', '.join(sorted(unknown))}: it may have only {', '.join(names)}")
+    found = dict.fromkeys(names) | given
+    for name, kind in names.items():
+        if isinstance(kind, Mapping) and found[name] is not None:
+            found[name] = context_of(found[name], f"{name} in {where}", kind)
+        elif found[name] is not None and not isinstance(found[name], kind):
+            raise Misconfigured(f"{name} in {where} is {'no text' if kind is str else 'no object'}")
+    return SimpleNamespace(**found)
 
 
 @contextmanager
@@ -232,6 +273,7 @@ def unit_json(unit: Explanation, *, full: bool) -> dict[str, Any]:
         "source": unit.source,
         "delivery": unit.delivery,
         "payload": unit.payload,
+        "tenant": unit.tenant,
         "keyFrom": unit.key_from,
         "key": _jsonable(unit.key),
         "scopeFrom": unit.scope_from,
@@ -306,6 +348,7 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
     yield "source", f"{unit.source}, handled by {unit.decorator}", ""
     yield "delivery", unit.delivery or "", ""
     yield "payload", unit.payload, ""
+    yield "tenant", "" if unit.tenant is None else f"{unit.tenant}, by the context; in the token", ""
     yield "key", _with_origin(unit.key, unit.key_from), ""
     yield "scope", _with_origin(unit.scope, unit.scope_from), ""
     yield "caller", _caller(unit), ""

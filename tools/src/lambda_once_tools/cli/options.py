@@ -224,6 +224,11 @@ def clock() -> Clock:
 
 # -- filters
 
+TENANT: Final = click.option(
+    "--tenant", metavar="TEXT", help="Only tokens of this isolated tenant, or of a scope of that text."
+)
+"""Of commands for one token, or one key."""
+
 _FILTERS: Final = (
     click.option("--service", metavar="NAME", help="Only tokens of this service; wildcards: * and ?."),
     click.option(
@@ -231,6 +236,11 @@ _FILTERS: Final = (
     ),
     click.option(
         "--scope", metavar="TEXT", help="Only tokens of this scope, such as a tenant; wildcards: * and ?."
+    ),
+    click.option(
+        "--tenant",
+        metavar="TEXT",
+        help="Only tokens of this isolated tenant, or of a scope of that text; wildcards: * and ?.",
     ),
     click.option("--error", metavar="KIND", help="Only tokens held after this error, such as Timeout."),
     click.option(
@@ -257,12 +267,13 @@ def with_filter(command: AnyCommand) -> AnyCommand:
         service: str | None,
         name: str | None,
         scope: str | None,
+        tenant: str | None,
         error: str | None,
         older_than: timedelta | None,
         newer_than: timedelta | None,
         **options: Any,
     ) -> Any:
-        wanted = Filter(service, name, scope, older_than, newer_than, error)
+        wanted = Filter(service, name, scope, older_than, newer_than, error, tenant)
         return command(*args, wanted=wanted, **options)
 
     return _with(_FILTERS, wrapped)

@@ -21,7 +21,7 @@ from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import STUCK, Status, parts_of, token_status
 from lambda_once.patterns.ledger.layout import MOST_SHARDS
 from lambda_once_tools.cli.ledgers import LedgerOptions, show_ledger
-from lambda_once_tools.cli.options import Access, NotFound, with_table
+from lambda_once_tools.cli.options import TENANT, Access, NotFound, with_table
 from lambda_once_tools.cli.render import record_json, story_json, story_lines, tokens_at
 from lambda_once_tools.cli.scans import announce_scan, describe_size, report_scan
 from lambda_once_tools.search import (
@@ -52,7 +52,9 @@ PAGES_OF_FIND: Final = 2_000
 MOST_SHOWN: Final = 5
 """Names of functions that a warning has."""
 _OF_TOKENS: Final = {
-    **dict.fromkeys(("service", "name", "names", "scope", "scan", "result"), "omit it with --ledger"),
+    **dict.fromkeys(
+        ("service", "name", "names", "scope", "tenant", "scan", "result"), "omit it with --ledger"
+    ),
     "table_shards": "pass --ledger-shards",
 }
 """Options of `show` that a ledger has not, by their parameters, and what to do."""
@@ -71,6 +73,7 @@ class ShowOptions(NamedTuple):
     service: str | None
     name: str | None
     scope: str | None
+    tenant: str | None
     names: str
     scan: bool
     result: bool
@@ -86,6 +89,7 @@ class ShowOptions(NamedTuple):
 )
 @click.option("--name", metavar="NAME", help="The protected function whose key TOKEN is.")
 @click.option("--scope", metavar="TEXT", help="With --name: the scope of the key.")
+@TENANT
 @click.option(
     "--names",
     metavar="LIST",
@@ -168,7 +172,11 @@ def show_command(
     if given.name is None and given.scope is not None:
         raise click.UsageError("--scope requires --service and --name")
     access.table.may_omit_outcome = not given.result
-    record = _of_function(access, given) or by_token(access.table, given.token) or _by_key(access, given)
+    record = (
+        _of_function(access, given)
+        or by_token(access.table, given.token, given.tenant)
+        or _by_key(access, given)
+    )
     if given.result:
         _print_result(access, record)
     else:
@@ -188,9 +196,14 @@ def _of_function(access: Access, given: ShowOptions) -> Record | None:
     """Return the row of a key of the named function; None if no function was named. Raises `NotFound`."""
     if given.name is None or given.service is None:
         return None
-    record = by_parts(access.table, given.service, given.name, given.scope, given.token)
+    record = by_parts(access.table, given.service, given.name, given.scope, given.token, given.tenant)
     if record is None:
-        where = f"{given.service}/{given.name}" + ("" if given.scope is None else f" in scope {given.scope}")
+        where = f"{given.service}/{given.name}"
+        where += "".join(
+            f" {word} {part}"
+            for word, part in (("of tenant", given.tenant), ("in scope", given.scope))
+            if part is not None
+        )
         raise NotFound(
             f"{where} has no key {given.token} in the table {access.table.name}: "
             f"lambda-once find {quote(given.token)} searches all names and scopes"
@@ -202,7 +215,7 @@ def _by_key(access: Access, given: ShowOptions) -> Record:
     """Return the only row of a key; if there are several, list them and exit."""
     table, key = access.table, given.token
     names = names_from(given.names)
-    known = by_known_names(table, key, names, table.now())
+    known = by_known_names(table, key, names, table.now(), given.tenant)
     malformed = {error.token: error for error in known.malformed}
     found = {record.token: record for record in known.records}
     if found and names and not given.scan:
@@ -212,20 +225,21 @@ def _by_key(access: Access, given: ShowOptions) -> Record:
     if malformed and not found:
         raise next(iter(malformed.values()))
     if not found:
-        raise NotFound(_not_found(access, key, known))
+        raise NotFound(_not_found(access, given, known))
     records = tuple(found.values())
     if len(records) > 1 or malformed:
         _print_candidates(access, records, given, tuple(malformed.values()))
     return records[0]
 
 
-def _not_found(access: Access, key: str, known: Lookup) -> str:
+def _not_found(access: Access, given: ShowOptions, known: Lookup) -> str:
     similar = f"; unfinished and similar: {', '.join(known.similar)}" if known.similar else ""
-    name = parts_of(key)
+    key, name = given.token, parts_of(given.token)
+    whose = "" if given.tenant is None else f" of tenant {given.tenant}"
     return (
-        f"no token and no key {key} in the table {access.table.name}{similar}. It never arrived, it has "
-        "expired (keep=), or its key is another one: a hash of the payload, or the key of an API's client. "
-        "Under history=, the old version may have done it: once.outcome asks its records, too. "
+        f"no token and no key {key}{whose} in the table {access.table.name}{similar}. It never arrived, it "
+        "has expired (keep=), or its key is another one: a hash of the payload, or the key of an API's "
+        "client. Under history=, the old version may have done it: once.outcome asks its records, too. "
         f"To search for part of it: lambda-once find {quote(key if name is None else name.key)}"
     )
 
@@ -257,7 +271,7 @@ def _in_the_whole_table(
     most = sys.maxsize if given.scan else PAGES_OF_SHOW
     announce_scan(access, size, most)
     try:
-        scanned = list(scan(table, exactly(given.token), most))
+        scanned = list(scan(table, exactly(given.token)._replace(tenant=given.tenant), most))
     except Misconfigured as error:
         if not (known.records and was_denied(error)):
             raise
@@ -381,6 +395,7 @@ class Search:
 @click.command("find")
 @click.argument("text", required=False)
 @click.option("--delivery", metavar="ID", help="Instead of TEXT: the id of a message, an event or a request.")
+@TENANT
 @click.option("--ignore-case", is_flag=True, help="Ignore case.")
 @click.option(
     "--limit",
@@ -412,6 +427,7 @@ def find_command(
     text: str | None,
     *,
     delivery: str | None,
+    tenant: str | None,
     ignore_case: bool,
     limit: int,
     segments: int,
@@ -429,7 +445,7 @@ def find_command(
     Exit code: 0 found; 1 not found; 2 a matching row cannot be read, nothing was found and the table was
     not read to its end, bad input or no table.
     """
-    pattern = _pattern(text, delivery, ignore_case=ignore_case)
+    pattern = _pattern(text, delivery, ignore_case=ignore_case)._replace(tenant=tenant)
     table, output = access.table, access.output
     announce_scan(access, table_size(access.table), max_pages)
     now = table.now()
@@ -465,6 +481,7 @@ def _scanned_json(record: Record, now: datetime) -> dict[str, Any]:
 
 def _summarise(access: Access, search: Search) -> None:
     say = access.output.say
+    whose = "" if search.pattern.tenant is None else f" of tenant {search.pattern.tenant}"
     report_scan(access, search.pages, search.units)
     if search.by_digest:
         say(f"{search.by_digest:,} found by SHA-256: the key is stored hashed")
@@ -476,12 +493,13 @@ def _summarise(access: Access, search: Search) -> None:
         say("next: lambda-once show TOKEN")
     elif search.pattern.delivery is not None:
         say(
-            f"no token was last acquired for the delivery {search.pattern.delivery!r}. A duplicate acquires "
-            "none: search the log for its id, or find the token by part of its key: lambda-once find TEXT"
+            f"no token{whose} was last acquired for the delivery {search.pattern.delivery!r}. A duplicate "
+            "acquires none: search the log for its id, or find the token by part of its key: "
+            "lambda-once find TEXT"
         )
     else:
         say(
-            f"no key or scope contains {search.pattern.text!r} or is its SHA-256. A key that is a hash of "
-            "the whole payload cannot be found by a part of it: lambda-once explain prints the token "
+            f"no key or scope{whose} contains {search.pattern.text!r} or is its SHA-256. A key that is a "
+            "hash of the whole payload cannot be found by a part of it: lambda-once explain prints the token "
             "of an event"
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
 from lambda_once.core.identity import KeyFrom, shown
+from lambda_once.core.tenant import TENANCY
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.identify import Identification, Identifier
 from lambda_once.errors import Misconfigured, OnceError
@@ -54,6 +55,8 @@ class Explanation:
     payload: str
     """What `key`, `ignore` and `fingerprint` see."""
     delivery: str | None = None
+    tenant: str | None = None
+    """The tenant that the context names, which is in the token."""
     identity: Identification = _UNIDENTIFIED
     key_from: str | None = None
     within: object = None
@@ -102,13 +105,19 @@ def identifier_of(function: object) -> Protected | None:
     return found if isinstance(found, Protected) else None
 
 
-def explain(protected: Protected, given: Any) -> list[Explanation]:
+def explain(protected: Protected, given: Any, context: object = None) -> list[Explanation]:
     """
     Explain each unit of *given*: an event, or a call of a function as ``{"args": [...], "kwargs": {...}}``.
 
-    A method is called without self. Raises `Misconfigured` for an event of another source and for a
-    malformed call.
+    *context*: what Lambda passes beside it, as far as that is known. A method is called without self. Raises
+    `Misconfigured` for an event of another source and for a malformed call.
     """
+    with TENANCY.fresh():
+        protected.runtime.serve(context)
+        return _explained(protected, given)
+
+
+def _explained(protected: Protected, given: Any) -> list[Explanation]:
     match protected:
         case Records():
             return [_record(protected, record) for record in protected.source.records(given)]
@@ -208,6 +217,7 @@ def _bare(identifier: Identifier, decorator: str, source: str, payload: str, **k
         service=identifier.runtime.environment().service,
         name=identifier.name,
         payload=payload,
+        tenant=TENANCY.tenant,
         **known,
     )
 
