@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def tenant_of(context: object) -> str | None:
-    """Return the tenant that *context* names; None if that is no text, as a mock's is a mock."""
-    tenant = getattr(context, "tenant_id", None)
-    return tenant if isinstance(tenant, str) and tenant != "" else None
-
-
 class Tenancy:
     """Which tenant a process serves."""
 
@@ -32,8 +26,6 @@ class Tenancy:
 
     def serves(self, tenant: str) -> bool:
         """Keep *tenant* if it is the first one; return whether it is the one that is served."""
-        if self.tenant == tenant:
-            return True
         with self._lock:
             if self.tenant is None:
                 self.tenant = tenant
