@@ -1,4 +1,4 @@
-"""A client that a policy limits: each request is asked for as IAM asks, evaluated by `check.policies`."""
+"""A client that a policy limits: each request is asked for as IAM asks, and `judge` answers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,14 @@ from typing import Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from lambda_once_tools.check import policies
-from lambda_once_tools.check.deployment import UNKNOWN
+from tests.kit.judge import Context, Statement, allows, listed
 
-Statement = Mapping[str, Any]
-LEADING: Final = policies.LEADING_KEYS
+LEADING: Final = "dynamodb:LeadingKeys"
 ATTRIBUTES: Final = "dynamodb:Attributes"
 SELECT: Final = "dynamodb:Select"
 ARN: Final = "arn:aws:dynamodb:eu-central-1:123456789012:table/tokens"
 """What `limit` takes every table for."""
 _VARIABLE: Final = re.compile(r"\$\{([\w.:]+)\}")
-
-
-def listed(value: Any) -> list[Any]:
-    """Return *value* as the list that IAM lets one leave out around a single entry."""
-    return value if isinstance(value, list) else [value]
 
 
 def actions(statements: Sequence[Statement]) -> set[str]:
@@ -66,7 +59,7 @@ class Asked(NamedTuple):
     """What IAM is asked before a request is answered (Service Authorization Reference, DynamoDB)."""
 
     action: str
-    context: policies.Context
+    context: Context
     on: str = ""
     """Of the table's ARN, the index."""
 
@@ -95,9 +88,7 @@ def _permits(statements: Sequence[Statement], asked: Asked, resource: str | None
         for statement in statements
     ]
     on = f"{resource or '*'}{asked.on if resource else ''}"
-    answer = policies.permits(policies.statements({"Statement": named}), asked.action, on, asked.context)
-    assert answer is not UNKNOWN, "a condition is not evaluated here"
-    return answer
+    return allows(named, asked.action, on, asked.context)
 
 
 def limit(client: Any, statements: Sequence[Statement], denied: list[str] | None = None) -> list[str]:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import boto3
 import pytest
 
-from lambda_once_tools.check.policies import permits, statements
 from lambda_once_tools.check.rules import findings
 from lambda_once_tools.check.templates import read
-from tests.kit.iam import filled, listed
+from tests.kit.iam import filled
+from tests.kit.judge import allows, listed
 from tests.kit.recorded import SHOP
 
 from .conftest import REGION, ROOT, Template, deploy
@@ -129,11 +129,10 @@ def key_policy() -> list[dict[str, Any]]:
 def refused(policy: list[dict[str, Any]], use: Use) -> list[str]:
     """Return the actions of *use* that the key *policy* does not allow."""
     own = [each for each in policy if _names(each["Principal"], use.principal)]
-    read = statements({"Statement": own})
     absent = dict.fromkeys(
         ("kms:CallerAccount", "kms:ViaService", "kms:EncryptionContext:aws:logs:arn", "aws:SourceArn")
     )
-    return [a for a in use.actions if permits(read, a, KEY, {**absent, **use.context}) is not True]
+    return [action for action in use.actions if not allows(own, action, KEY, {**absent, **use.context})]
 
 
 def _names(principal: Any, caller: dict[str, str]) -> bool:
@@ -275,8 +274,9 @@ def open_to_plain_text(template: Template, kind: str) -> set[str]:
     action = {"SQS::Queue": "sqs:ReceiveMessage", "SNS::Topic": "sns:Publish"}[kind]
 
     def allowed(name: str, tls: str) -> bool:
-        found = statements({"Statement": [*mine, *policies.get(name, [])]})
-        return permits(found, action, name, {"aws:SecureTransport": tls, "aws:SourceArn": None}) is not False
+        both = [*mine, *policies.get(name, [])]
+        context = {"aws:SecureTransport": tls, "aws:SourceArn": None, "aws:SourceAccount": None}
+        return allows(both, action, name, context)
 
     assert all(allowed(name, "true") for name in names)
     return {name for name in names if allowed(name, "false")}
@@ -300,9 +300,8 @@ def test_alarms_of_this_account_notify_the_topic(translated: Template) -> None:
     """The policy that a topic has from AWS is gone: without this statement no alarm would reach anybody."""
     (allowing, _) = filled(policies_of(translated, "SNS::Topic")["Notices"], PSEUDO)
     assert allowing["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-    read = statements({"Statement": [allowing]})
     for account, answer in ((ACCOUNT, True), (STRANGER, False)):
-        assert permits(read, "sns:Publish", "Notices", {"aws:SourceAccount": account}) is answer
+        assert allows([allowing], "sns:Publish", "Notices", {"aws:SourceAccount": account}) is answer
 
 
 def test_no_service_that_the_stack_uses_publishes_to_a_topic_but_alarms(translated: Template) -> None:

@@ -15,7 +15,7 @@ from lambda_once.stores.row import LISTED
 from lambda_once_tools.cli import options
 from tests.cli.shop import Shop, lines, open_shop
 from tests.kit import iam
-from tests.kit.iam import Statement
+from tests.kit.judge import Statement
 
 from .test_tenancy import policy
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import blocks, files
-from tests.kit.iam import listed
+from tests.kit.judge import listed
 
 from .conftest import ROOT, Template
 from .named import of_type

@@ -11,9 +11,9 @@ import pytest
 from lambda_once import Once
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
-from lambda_once_tools.check.policies import permits, statements
 from tests.docs.pages import ROOT
 from tests.kit import iam, tables
+from tests.kit.judge import allows
 from tests.kit.strict.mounted import mounted
 from tests.stores.accounts import in_another_account
 
@@ -92,9 +92,9 @@ def test_an_endpoint_reaches_its_tables_alone(kind: str) -> None:
     """Whatever a role may do."""
     endpoint = of_type(network(interface=True), "AWS::EC2::VPCEndpoint")[kind]
     assert endpoint["VpcEndpointType"] == kind
-    read = statements(endpoint["PolicyDocument"])
-    assert permits(read, READ, TABLE) is True
-    assert permits(read, READ, OTHERS) is False
+    policy = endpoint["PolicyDocument"]["Statement"]
+    assert allows(policy, READ, TABLE)
+    assert not allows(policy, READ, OTHERS)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_a_role_is_of_no_use_outside_of_the_network(
     """None is the internet."""
     (policy,) = of_type(network(interface=interface), "AWS::IAM::ManagedPolicy").values()
     allowing = {"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*"}
-    read = statements({"Statement": [allowing, *policy["PolicyDocument"]["Statement"]]})
-    assert permits(read, READ, TABLE, {"aws:SourceVpce": through}) is answer
-    assert permits(read, READ, OTHERS, {"aws:SourceVpce": through}) is True
+    role = [allowing, *policy["PolicyDocument"]["Statement"]]
+    assert allows(role, READ, TABLE, {"aws:SourceVpce": through}) is answer
+    assert allows(role, READ, OTHERS, {"aws:SourceVpce": through})
 
 
 # -- a table in another account
@@ -155,17 +155,16 @@ def test_the_tables_policy_suffices_for_a_function() -> None:
 )
 def test_a_function_has_its_own_services_tokens(action: str, key: str, answer: bool) -> None:
     """And deletes none."""
-    read = statements({"Statement": _of("payments")})
-    assert permits(read, action, TABLE, {"dynamodb:LeadingKeys": [key]}) is answer
+    assert allows(_of("payments"), action, TABLE, {"dynamodb:LeadingKeys": [key]}) is answer
 
 
 def test_operators_query_the_index() -> None:
     """By the index' ARN; they do not scan or delete."""
-    read = statements({"Statement": _of("on-call")})
-    assert permits(read, "dynamodb:Query", f"{TABLE}/index/byStatus") is True
-    assert permits(read, "dynamodb:UpdateItem", TABLE) is True
+    policy = _of("on-call")
+    assert allows(policy, "dynamodb:Query", f"{TABLE}/index/byStatus")
+    assert allows(policy, "dynamodb:UpdateItem", TABLE)
     for action in ("dynamodb:Scan", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem"):
-        assert permits(read, action, TABLE) is False
+        assert not allows(policy, action, TABLE)
 
 
 def _of(role: str) -> list[dict[str, Any]]:

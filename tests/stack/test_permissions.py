@@ -22,7 +22,8 @@ from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 from lambda_once_tools.search import containing, scan, table_size
 from tests.kit import tables
-from tests.kit.iam import filled, listed, permits
+from tests.kit.iam import filled, permits
+from tests.kit.judge import listed
 
 from .conftest import NOW, Deployed, StoppedClock, Template
 from .named import target

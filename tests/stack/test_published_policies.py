@@ -29,7 +29,7 @@ from lambda_once.testing import (
 )
 from tests.kit import iam, tables
 from tests.kit.executions import executions
-from tests.kit.iam import Statement
+from tests.kit.judge import Statement, listed
 from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
 
@@ -118,7 +118,7 @@ def _allowed(statements: Sequence[Statement]) -> tuple[Any, ...]:
         sorted(
             (action, repr(statement.get("Condition")))
             for statement in statements
-            for action in iam.listed(statement["Action"])
+            for action in listed(statement["Action"])
         )
     )
 

@@ -18,7 +18,7 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.errors import Misconfigured
 from lambda_once.testing import create_table
 from tests.kit import iam, tables
-from tests.kit.iam import Statement
+from tests.kit.judge import Statement
 from tests.kit.strict.mounted import mounted
 
 from .conftest import ROOT

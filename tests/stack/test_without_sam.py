@@ -33,6 +33,7 @@ from lambda_once_tools.check.templates import read
 from lambda_once_tools.cli import options
 from tests.cli.shop import complaint, on_strict
 from tests.kit import iam, tables
+from tests.kit.judge import listed
 from tests.kit.recorded import SHOP
 from tests.kit.strict.mounted import mounted
 
@@ -177,11 +178,11 @@ def stated(statements: list[Any]) -> list[dict[str, Any]]:
     return [
         {
             "Effect": each["Effect"],
-            "Action": sorted(iam.listed(each["Action"])),
-            "Resource": iam.listed(each["Resource"]),
+            "Action": sorted(listed(each["Action"])),
+            "Resource": listed(each["Resource"]),
             "Condition": {
                 operator: {
-                    key: [re.sub(r"^[^/*]+/", "SERVICE/", value) for value in iam.listed(values)]
+                    key: [re.sub(r"^[^/*]+/", "SERVICE/", value) for value in listed(values)]
                     for key, values in tests.items()
                 }
                 for operator, tests in each.get("Condition", {}).items()
@@ -544,7 +545,7 @@ def test_a_function_of_another_service_gets_the_same_for_its_own(
     assert "TokenAccess" not in json.dumps(role["ManagedPolicyArns"])
 
     def allowed_by(statements: list[Any]) -> list[Any]:
-        return [(iam.listed(each["Action"]), _lists(each["Condition"])) for each in statements]
+        return [(listed(each["Action"]), _lists(each["Condition"])) for each in statements]
 
     document = of_type(tokens, "AWS::IAM::ManagedPolicy")["TokenAccess"]["PolicyDocument"]
     wanted = iam.filled(document["Statement"], {"Service": "billing"})
@@ -557,8 +558,7 @@ def test_a_function_of_another_service_gets_the_same_for_its_own(
 def _lists(condition: dict[str, Any]) -> dict[str, Any]:
     """Return *condition*, of which the CDK unpacks lists of one."""
     return {
-        operator: {key: iam.listed(each) for key, each in tests.items()}
-        for operator, tests in condition.items()
+        operator: {key: listed(each) for key, each in tests.items()} for operator, tests in condition.items()
     }
 
 
