@@ -401,6 +401,8 @@ assert_type(once.outcome("k", name="charge", returns=Receipt), Outcome[Receipt])
 assert_type(once.outcome("k", name="charge", returns=Receipt).result, Receipt)
 assert_type(once.outcome("k", name="charge", returns=list[int]).result, list[int])
 assert_type(once.outcome(("acme", 5), name="charge", scope="acme"), Outcome[Any])
+assert_type(once.outcome("k", name="charge", tenant="blue", returns=Receipt), Outcome[Receipt])
+once.outcome("k", name="charge", tenant=5)  # type: ignore[call-overload]
 assert_type(once.outcome("k", name="charge").error, StoredError | None)
 assert_type(once.outcome("k", name="charge").finished, datetime | None)
 once.outcome("k", name="charge", codec=(str, int), seal=(lambda data, _: data, lambda data, _: data))
