@@ -24,7 +24,7 @@ PLACES: Final = {
     "QueueDecorator.__call__": Where.QUEUE,
     "StreamDecorator.__call__": Where.STREAM,
     "KafkaDecorator.__call__": Where.STREAM,
-    "EventDecorator.__call__": Where.CALL,
+    "EventDecorator.__call__": Where.EVENT,
     "ApiDecorator.__call__": Where.API,
     "FunctionDecorator.__call__": Where.CALL,
     "Once.__init__": Where.ONCE,

@@ -28,6 +28,7 @@ from lambda_once.stores.memory import MemoryStore
 if TYPE_CHECKING:
     from lambda_once.engine.outcome import Outcome
     from lambda_once.integrations.powertools_history import PowertoolsHistory
+    from lambda_once.sources.caller import role_of
 
 __all__ = [
     "HOLD",
@@ -59,12 +60,14 @@ __all__ = [
     "RetryLater",
     "StoreUnavailable",
     "StoredError",
+    "role_of",
 ]
 
 
 _LATER = {
     "Outcome": "lambda_once.engine.outcome",
     "PowertoolsHistory": "lambda_once.integrations.powertools_history",  # it imports boto3
+    "role_of": "lambda_once.sources.caller",
 }
 """What few functions need is imported when it is asked for."""
 

@@ -209,7 +209,7 @@ class Once:
         """Make a handler of EventBridge, S3, Step Functions or direct events take effect once per event."""
         from lambda_once.sources.event import event_handler
 
-        return self._decorator("event", event_handler, Where.CALL)
+        return self._decorator("event", event_handler, Where.EVENT)
 
     @property
     def api_gateway(self) -> ApiDecorator:

@@ -420,6 +420,8 @@ class EventDecorator(Protocol):
         codec: Pair | None = None,
         on_replay: Callable[[Any, Replayed], Any] | None = None,
         without_key: Literal["run"] | None = None,
+        unscoped: Literal["warn", "refuse"] = AS_ONCE,
+        caller: str | Callable[[Any], object] | Literal[False] | None = None,
     ) -> OfEvents: ...
 
 

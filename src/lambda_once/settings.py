@@ -75,8 +75,10 @@ class Where(Flag):
     """`Once.kinesis`, `Once.dynamodb_stream` and `Once.kafka`."""
     API = auto()
     """`Once.api_gateway` and `Once.route`."""
+    EVENT = auto()
+    """`Once.event`."""
     CALL = auto()
-    """`Once.event`, `Once.function` and `Once.run`."""
+    """`Once.function` and `Once.run`."""
     BLOCK = auto()
     """`Once.begin`, whose key and scope are values."""
     EXECUTION = auto()
@@ -85,9 +87,9 @@ class Where(Flag):
     """`Once.outcome` and `Once.aoutcome`, which run nothing."""
 
     RECORDS = MESSAGES | QUEUE | STREAM
-    KEYED = RECORDS | API | CALL
+    KEYED = RECORDS | API | EVENT | CALL
     NAMED = KEYED | BLOCK | EXECUTION
-    RESULT = CALL | BLOCK | EXECUTION | OUTCOME
+    RESULT = EVENT | CALL | BLOCK | EXECUTION | OUTCOME
     POLICY = ONCE | KEYED | BLOCK
     EVERY = ONCE | NAMED
 
@@ -325,7 +327,7 @@ class Settings:
     returns: Any = option(None, anything, Where.RESULT)
     codec: Pair | None = option(None, pair_of(1, "(to_json, from_json)"), Where.RESULT, each_in(tuple))
     on_replay: Callable[[Any, Any], Any] | None = option(
-        None, plain_def(2, "two arguments, the result and a Replayed"), Where.CALL | Where.API
+        None, plain_def(2, "two arguments, the result and a Replayed"), Where.EVENT | Where.CALL | Where.API
     )
     model: Any = option(None, model_type, Where.RECORDS)
     concurrency: int = option(10, least(1), Where.QUEUE | Where.STREAM)
@@ -336,13 +338,19 @@ class Settings:
     )
     methods: Collection[str] | None = option(None, several, Where.API, each_in(upper_case))
     without_key: Literal["hash", "reject", "run"] | None = option(
-        None, one_of("hash", "reject", "run"), Where.API | Where.CALL | Where.QUEUE | Where.MESSAGES
+        None,
+        one_of("hash", "reject", "run"),
+        Where.API | Where.EVENT | Where.CALL | Where.QUEUE | Where.MESSAGES,
     )
-    unscoped: Literal["warn", "refuse"] = option("warn", one_of("warn", "refuse"), Where.ONCE | Where.API)
+    unscoped: Literal["warn", "refuse"] = option(
+        "warn", one_of("warn", "refuse"), Where.ONCE | Where.API | Where.EVENT
+    )
     store_status: Collection[int] = option(frozenset(), several, Where.API, each_in(frozenset))
     problem: Callable[[Any], Any] | None = option(None, plain_def(1, "one argument, the Problem"), Where.API)
     caller: Selector | Literal[False] = option(
-        None, expression("caller", " or a callable, or False for none", or_false=True), Where.API
+        None,
+        expression("caller", " or a callable, or False for none", or_false=True),
+        Where.API | Where.EVENT,
     )
 
     @cached_property

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once import Misconfigured, Once, OtherCaller
+from lambda_once import Misconfigured, Once, OtherCaller, role_of
 from lambda_once.core.lifecycle import Presented, State
 from lambda_once.core.results import Inline
 from tests.decorators.http_doors import handled, routed
@@ -105,6 +105,9 @@ def by_rest(authorizer: Json | None = None, **identity: str) -> Json:
     return rest_by(authorizer, headers={KEY: ["1"]}, **identity)
 
 
+USER = "arn:aws:iam::123456789012:user/"
+
+
 def by_url(arn: str) -> Json:
     """A request that a Function URL has let pass by IAM."""
     return http(headers={KEY: "1"}, domain=URL, authorizer={"iam": {"userArn": arn}})
@@ -180,9 +183,18 @@ SECOND: list[tuple[str, Json, Json, dict[str, Any], str]] = [
         OPEN,
         REPLAYED,
     ),
-    ("IAM", by_rest(userArn=ARN), by_rest(userArn=f"{ARN}-2"), OPEN, RUNS),
+    ("IAM, another session of the role", by_rest(userArn=ARN), by_rest(userArn=f"{ARN}-2"), OPEN, REFUSED),
+    (
+        "IAM, role_of",
+        by_rest(userArn=ARN),
+        by_rest(userArn=f"{ARN}-2"),
+        OPEN | {"caller": role_of},
+        REPLAYED,
+    ),
+    ("IAM, users", by_rest(userArn=f"{USER}a"), by_rest(userArn=f"{USER}b"), OPEN, RUNS),
     ("IAM, nobody", by_rest(userArn=ARN), by_rest(), OPEN, RUNS),
-    ("Function URL, IAM", by_url(ARN), by_url(f"{ARN}-2"), OPEN, RUNS),
+    ("Function URL, IAM", by_url(ARN), by_url(f"{ARN}-2"), OPEN, REFUSED),
+    ("Function URL, IAM users", by_url(f"{USER}a"), by_url(f"{USER}b"), OPEN, RUNS),
     ("principal", authorized({"principalId": "u-1"}), authorized({"principalId": "u-2"}), OPEN, RUNS),
     ("principal, nobody", authorized({"principalId": "u-1"}), keyed(None), OPEN, RUNS),
     (

@@ -140,8 +140,8 @@ def test_an_event_names_the_fields_of_its_detail(rig: Rig) -> None:
     def charge(event: dict[str, Any]) -> None: ...
 
     charge(eventbridge(FIRST), rig.context())
-    later = eventbridge(FIRST | {"note": ""}, source="shop.returns")
-    assert _refused(rig, charge, later).fields == ("detail.note", "source")
+    later = eventbridge(FIRST | {"note": ""}) | {"resources": ["r"]}
+    assert _refused(rig, charge, later).fields == ("detail.note", "resources")
 
 
 @in_memory

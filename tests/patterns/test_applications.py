@@ -106,7 +106,7 @@ def test_an_order_feed(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     table, store = ground.table("pk", "sk"), example.order_events
     monkeypatch.setattr(example.feed, "_client", queue)
     monkeypatch.setattr(store, "_table", table)
-    monkeypatch.setattr(store, "_transport", type(store._transport)(ground.client))
+    monkeypatch.setattr(store, "_sender", type(store._sender)(ground.client))
     events = [{"orderId": Decimal(1), "sequence": Decimal(n), "amount": Decimal("1.50")} for n in range(3)]
     amended = events[1] | {"amount": Decimal(2)}
     for image in (*events, *events, None, amended, events[2] | {"sequence": Decimal(3)}):

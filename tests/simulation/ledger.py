@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from lambda_once.core import results
+from lambda_once.core.identity import differing
 from lambda_once.stores import requests
 from lambda_once.testing.clock import START
 from tests.kit.strict.tables import Table
@@ -149,10 +150,9 @@ class Ledger:
             self.story.breaks("an attempt acquired its own token again")
         if self.alive(self.tenures[holder]):
             self.story.breaks("two hold one token: it was taken from an attempt whose lease is alive")
-        if (
-            "fingerprint" in before
-            and after.get("fingerprint", before["fingerprint"]) != before["fingerprint"]
-        ):
+        first = before.get("fingerprint")
+        later = after.get("fingerprint", first)
+        if first is not None and later is not None and differing(first["S"], later["S"]):
             self.story.breaks("another payload took the token over")
         if writer.on_lapse == "hold" or (writer.on_lapse == "probe" and holder not in self.resolved):
             self.story.breaks("lapsed work was taken over without a decision that it was not done")

@@ -465,7 +465,7 @@ SENDS: dict[str, Sends] = {
             "bedrockAgentCoreAwsRequestId": "b",
             "bedrockAgentCoreMcpMessageId": "2",
         },
-        {"bedrockAgentCoreToolName": "orders___pay"},
+        {},
     ),
 }
 

@@ -119,8 +119,26 @@ def test_what_the_gateway_verified_joins(event: Json, origins: list[Origin], *, 
     """Rule 1: the principal joins the token and nothing is compared: a refreshed token changes nothing."""
     caller = of(event, hashed=hashed)
     assert [name.origin for name in caller.names] == origins == list(caller.origins)
-    assert caller.presented is None
+    of_session = ARN in json.dumps(event) and not hashed
+    assert (caller.presented is not None) is of_session
     assert not caller.is_unscoped
+
+
+def test_a_role_joins_and_its_session_is_compared_under_a_key() -> None:
+    """Who retries in another session of the role gets neither the response nor a second run."""
+    first, second = (of(rest_by(userArn=ARN + each), hashed=False) for each in ("", "-2"))
+    assert first.scope == second.scope
+    assert isinstance(first.presented, Presented)
+    assert isinstance(second.presented, Presented)
+    assert first.presented.credential != second.presented.credential
+    assert len({of(rest_by(userArn=ARN + each), hashed=True).scope for each in ("", "-2")}) == 2
+
+
+def test_a_user_of_iam_joins_whole() -> None:
+    """A user has no session, so nothing is compared."""
+    users = [of(rest_by(userArn=f"arn:aws:iam::123456789012:user/{each}"), hashed=False) for each in "ab"]
+    assert users[0].scope != users[1].scope
+    assert [each.presented for each in users] == [None, None]
 
 
 def test_a_constant_principal_does_not_join_two_users() -> None:

@@ -149,6 +149,8 @@ class Identifier(NamedTuple):
         if environment.disabled:
             invocation.tally.count("disabled")
         name = self._named(environment.function)
+        scoped = self.runtime.scoped
+        scoped[name] = bool(unit.scope) and scoped.get(name, True)
         found = self.identify(unit, given, environment.service, name)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.

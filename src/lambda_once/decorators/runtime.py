@@ -96,6 +96,8 @@ class Runtime:
         self._known: tuple[Invocation, Environment] | None = None
         """What was read last, and in which invocation."""
         self.names = Names()
+        self.scoped: dict[str, bool] = {}
+        """Of each name that had work in this process: whether its source added to each unit's scope."""
 
     def prepare(self) -> None:
         """

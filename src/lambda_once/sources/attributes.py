@@ -464,9 +464,18 @@ def counted_kafka(headers: object) -> list[list[object]]:
     return [[name, _text(value)] for name, value in pairs if name.lower() not in left_out]
 
 
+TOOL: Final = "bedrockAgentCoreToolName"
+"""What AgentCore's gateway calls the tool, ``target___tool``: the operation (as its row in `LEFT_OUT`)."""
+GATEWAY: Final = "bedrockAgentCoreGatewayId"
+_OF_GATEWAY: Final = frozenset({TOOL, GATEWAY, "bedrockAgentCoreTargetId"})
+"""Operation and origin; the tool's name has its target."""
+
+
 def counted_context(custom: object) -> dict[str, object]:
     """Return what counts of *custom*, the part of a Lambda client context that is the caller's: by name."""
-    return _kept(custom) if custom and isinstance(custom, _MAPPINGS) else {}
+    if not custom or not isinstance(custom, _MAPPINGS):
+        return {}
+    return {name: value for name, value in _kept(custom).items() if name not in _OF_GATEWAY}
 
 
 def is_dead_letter(attributes: object) -> bool:

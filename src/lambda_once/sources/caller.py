@@ -27,18 +27,18 @@ import binascii
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from math import isnan
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.fields import LONGEST_NAME, printable
-from lambda_once.core.keys import is_nothing
+from lambda_once.core.keys import is_nothing, labels_of, select, select_from
 from lambda_once.core.lifecycle import Presented
-from lambda_once.core.unit import MalformedRequest
-from lambda_once.errors import CallerMissing, Misconfigured
+from lambda_once.core.unit import BadRequest, MalformedRequest
+from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured
 from lambda_once.sources.envelopes import at_each
 
 Values = Mapping[str, tuple[str, ...]]
@@ -62,6 +62,9 @@ class Origin(Enum):
     AUTHORIZATION = "authorization"
     API_KEY = "x-api-key"
     COOKIES = "cookies"
+    RESOLVER_CONTEXT = "resolverContext"
+    CONNECTION = "connectionId"
+    COGNITO_IDENTITY = "cognito identity"
     OPTION = "caller="
 
 
@@ -200,6 +203,24 @@ def given(found: object, *, are_parts: bool = False) -> Caller:
     return Caller((Origin.OPTION,), (Name(Origin.OPTION, (found,)),), None)
 
 
+def by_option(selector: str | Callable[..., object] | Literal[False], event: object, seen: object) -> Caller:
+    """
+    Return the caller of *event* by ``caller=``, whose expression sees *seen*.
+
+    Raises `CallerMissing` if that selects nothing, and as `given` does.
+    """
+    if selector is False:
+        return NO_CALLER
+    try:
+        if isinstance(selector, str):
+            return given(select(selector, seen, "caller"), are_parts=bool(labels_of(selector)))
+        return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
+    except BadRequest:
+        raise
+    except KeyMissing as error:
+        raise CallerMissing(str(error)) from None
+
+
 _NAMELESS: Final = Caller((), (), Presented(None))
 """Of a request in which no rule finds anything."""
 
@@ -222,7 +243,7 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
         return _of_authorizer(authorizer, beside, authorization or (None if key_id else _api_key(headers)))
     verified = _verified(context)
     if verified is not None:
-        return _caller([*beside, verified], [*beside, verified], None)
+        return _of_verified(verified, beside, hashed=hashed)
     user = _of_load_balancer(context, headers)
     if user is not None:
         return _caller([*beside, user], [*beside, user], _UNPROVEN_USER)
@@ -287,7 +308,6 @@ def _cookies(event: Mapping[str, object], headers: Values) -> list[Name]:
 _JWT: Final = (("authorizer", "jwt", "claims"), ("authorizer", "claims"))
 """HTTP API; REST API with Cognito, and HTTP API under payload 1.0."""
 
-# Of an assumed role that is role *and* session: a retry from another session is somebody else's.
 _IAM: Final = (
     ("authorizer", "iam", "cognitoIdentity", "identityId"),
     ("authorizer", "iam", "userArn"),
@@ -310,6 +330,103 @@ def _verified(context: object) -> Name | None:
         if isinstance(principal, str) and principal:
             return Name(Origin.IAM, (principal,))
     return None
+
+
+def _of_verified(verified: Name, beside: Sequence[Name], *, hashed: bool) -> Caller:
+    """
+    Return the caller that IAM or an authorizer has *verified*. Of an assumed role its session is fresh.
+
+    It joins a hash; under a key it's compared, so nobody gets the response to another session's request.
+    """
+    role = role_in(verified.parts[0]) if verified.origin is Origin.IAM else None
+    if role is None or hashed:
+        return _caller([*beside, verified], [*beside, verified], None)
+    names = [*beside, Name(Origin.IAM, (role,))]
+    whole = "\0".join((verified.origin.value, str(verified.parts[0])))
+    return _caller(names, names, Presented(whole, advice=_OF_SESSION))
+
+
+_OF_SESSION: Final = (
+    "was acquired in another session of its role: if those who share the role may get each other's "
+    "responses, pass caller=role_of"
+)
+
+
+_ASSUMED: Final = r"(arn:[^:]*:sts::[^:]*:assumed-role/[^/]+)/.*"
+
+
+def role_in(arn: object) -> str | None:
+    """Return the role in *arn* (IAM user guide, "IAM identifiers"), without its session; None if none is."""
+    found = (
+        re.fullmatch(r"(arn:[^:]*:sts::[^:]*:assumed-role/[^/]+)/.*", arn) if isinstance(arn, str) else None
+    )
+    return None if found is None else found[1]
+
+
+def role_of(event: Mapping[str, object]) -> str | None:
+    """
+    Return the IAM role or user that has signed *event*, a request of HTTP, AppSync or a WebSocket API.
+
+    For ``caller=``: all sessions of a role are one caller, and its users share responses. None, which is
+    `CallerMissing`, if IAM has verified nobody.
+    """
+    paths = (("requestContext", "authorizer", "iam", "userArn"), ("requestContext", "identity", "userArn"))
+    for arn in at_each(event, (*paths, ("identity", "userArn"))):
+        if isinstance(arn, str) and arn:
+            return role_in(arn) or arn
+    return None
+
+
+def of_identity(identity: object) -> Caller:
+    """
+    Return the caller by *identity*, what AppSync has verified (AppSync developer guide, "Identity").
+
+    A Lambda authorizer's ``resolverContext`` may be a user's or one request's: it's fresh.
+    """
+    claims = _member(identity, "claims")
+    issuer, subject = _member(identity, "issuer"), _member(identity, "sub")
+    name = _named_by({"iss": issuer, "sub": subject}) or _named_by(claims)
+    if name is not None:
+        return _of_verified(Name(Origin.JWT_AUTHORIZER, name), (), hashed=False)
+    for principal in ("cognitoIdentityId", "userArn"):
+        found = _text(identity, principal)
+        if found is not None:
+            return _of_verified(Name(Origin.IAM, (found,)), (), hashed=False)
+    context = _member(identity, "resolverContext")
+    if isinstance(context, Mapping) and context:
+        return _fresh(Name(Origin.RESOLVER_CONTEXT, (context,)), "identity.resolverContext.userId")
+    return _NAMELESS
+
+
+def of_connection(context: object) -> Caller:
+    """
+    Return the caller of a WebSocket API's *context*: its authorizer's principal, or IAM's; or the connection.
+
+    A connection is fresh: who comes back has another one.
+    """
+    authorizer = context_of(context)
+    if authorizer is not None and authorizer.principal is not None:
+        name = Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))
+        return _caller([name], [name], None)
+    verified = _verified(context)
+    if verified is not None:
+        return _of_verified(verified, (), hashed=False)
+    connection = Name(Origin.CONNECTION, (_member(context, "connectionId"),))
+    return _fresh(connection, "requestContext.authorizer.userId")
+
+
+def of_cognito(identity: object) -> Caller:
+    """Return the caller by a Lambda context's *identity*, which the mobile SDKs send for Cognito's."""
+    found = getattr(identity, "cognito_identity_id", None)
+    names = [Name(Origin.COGNITO_IDENTITY, (found,))] if isinstance(found, str) and found else []
+    return _caller(names, names, None) if names else NO_CALLER
+
+
+def _fresh(name: Name, path: str) -> Caller:
+    """Return the caller of *name*, which may be another one when the same user comes again: it's compared."""
+    advice = f"was acquired by another {name.origin.value}: pass what names the user, such as caller={path!r}"
+    presented = Presented("\0".join((name.origin.value, digest(list(name.parts)))), advice=advice)
+    return _caller([name], [], presented)
 
 
 def _api_key_id(context: object) -> list[Name]:

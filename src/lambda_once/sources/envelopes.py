@@ -177,6 +177,7 @@ def open_body(body: object, unit: Unit = EMPTY, most: int = MOST_ENVELOPES) -> U
             origin=account_of(value),
             position=eventbridge_key(value),
             attributes=NOTHING,
+            scope=operation_of(value),
         )
     if is_s3(value):
         return unit._replace(payload=value, content=s3_content, origin=NOTHING, attributes=NOTHING)
@@ -219,6 +220,11 @@ def is_s3(value: object) -> TypeGuard[Mapping[str, object]]:
             return True
         case _:
             return False
+
+
+def operation_of(event: Mapping[str, object]) -> tuple[str, ...]:
+    """Return what an EventBridge *event* says happened, a part of its scope: source and detail-type."""
+    return str(event["source"]), str(event["detail-type"])
 
 
 def eventbridge_content(event: object) -> object:

@@ -12,9 +12,9 @@ counts as asynchronous, as it's retried under the same request id then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.unit import Unit, itself
+from lambda_once.core.unit import NOTHING, Unit, itself
 from lambda_once.decorators.handlers import (
     apply_on_replay,
     execute,
@@ -26,7 +26,10 @@ from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Receiver, Redelivery
-from lambda_once.errors import InProgress, Misconfigured
+from lambda_once.errors import CallerMissing, InProgress, Misconfigured
+from lambda_once.observability.events import Event
+from lambda_once.sources.attributes import GATEWAY, TOOL, counted_context
+from lambda_once.sources.caller import NO_CALLER, by_option, of_cognito
 from lambda_once.sources.envelopes import (
     Parsed,
     account_of,
@@ -34,9 +37,11 @@ from lambda_once.sources.envelopes import (
     eventbridge_content,
     eventbridge_key,
     is_eventbridge,
+    operation_of,
     s3_content,
+    text_at,
 )
-from lambda_once.sources.services import service_of
+from lambda_once.sources.services import Service, service_of
 from lambda_once.sources.source import Source, as_sent, misplaced, source_of
 
 if TYPE_CHECKING:
@@ -50,9 +55,9 @@ _OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 _NONE: Final[Mapping[str, object]] = {}
 
 
-def units(event: Any, request_id: str | None) -> list[tuple[Unit, Any]]:
+def units(event: Any, request_id: str | None, asked: Asked | None = None) -> list[tuple[Unit, Any]]:
     """
-    Return each unit of *event*, with the event that the function gets for it.
+    Return each unit of *event*, with the event that the function gets for it, as it was *asked* for.
 
     *event* may be Powertools' data class, or a model that its parser made: it is recognised by what it was
     made of, and passed on as it is. Each record of an S3 event is a unit, and an event of one record.
@@ -64,7 +69,10 @@ def units(event: Any, request_id: str | None) -> list[tuple[Unit, Any]]:
     if source_of(sent) is Source.S3 and isinstance(records, list):
         parts = [_alone(event, {"Records": [record]}, n) for n, record in enumerate(records)]
         return [(_as_given(unit_of(one, request_id), part), part) for one, part in parts]
-    return [(_as_given(unit_of(sent, request_id), event), event)]
+    unit = unit_of(sent, request_id)
+    if asked is not None and source_of(sent) in _OF_ONE_EVENT:
+        unit = asked.applied(unit, sent, event)
+    return [(_as_given(unit, event), event)]
 
 
 def unit_of(sent: object, request_id: str | None, decorator: str = "once.event") -> Unit:
@@ -73,7 +81,7 @@ def unit_of(sent: object, request_id: str | None, decorator: str = "once.event")
         case Source.EVENTBRIDGE if is_eventbridge(sent):
             position, origin = eventbridge_key(sent), account_of(sent)
             unit = Unit(sent, sent, sent, str(sent["id"]), eventbridge_content)
-            return unit._replace(origin=origin, position=position)
+            return unit._replace(origin=origin, position=position, scope=operation_of(sent))
         case Source.S3 if isinstance(sent, Mapping):
             occasion = at(next(iter(sent["Records"])), "responseElements", "x-amz-request-id")
             return Unit(sent, sent, sent, occasion if isinstance(occasion, str) else None, s3_content)
@@ -126,7 +134,9 @@ def _of_service(sent: object, request_id: str | None, decorator: str) -> Unit:
     """Return *sent* as one unit: of a service in the table, or a direct invocation."""
     service = service_of(sent)
     envelope = sent if isinstance(sent, Mapping) else _NONE
-    unit = Unit(sent, envelope, sent, request_id, itself, parsed=_is_json(sent))
+    unit = Unit(
+        sent, envelope, sent, request_id, itself, parsed=_is_json(sent), scope=_operation(service, sent)
+    )
     if service is None:
         return unit if unit.parsed else unit._replace(needs_key=_unknown(sent))
     if service.refused is not None:
@@ -135,6 +145,63 @@ def _of_service(sent: object, request_id: str | None, decorator: str) -> Unit:
         return unit._replace(content=service.content, needs_key=service.needs_key)
     key = service.identity(sent)
     return unit._replace(content=lambda _: key, position=key)
+
+
+def _operation(service: Service | None, sent: object) -> tuple[str, ...]:
+    if service is None or service.operation is None:
+        return ()
+    operation = service.operation(_first(sent))
+    return () if operation is None else (operation,)
+
+
+def _first(sent: Any) -> Any:
+    """Return *sent*, or the first of AppSync's batch: one field, asked for by one caller."""
+    return sent[0] if isinstance(sent, list) else sent
+
+
+class Asked(NamedTuple):
+    """How an event was asked for: the invocation's context, and the options about callers."""
+
+    context: object
+    settings: Settings
+    warn: Callable[[str], None] = lambda _: None
+
+    def applied(self, unit: Unit, sent: object, event: object) -> Unit:
+        """
+        Return *unit*, of *sent*, which the function gets as *event*, with who asked for it and through what.
+
+        Raises `CallerMissing` if ``caller=`` selects nothing, or ``unscoped="refuse"`` and nobody is named.
+        """
+        custom = getattr(getattr(self.context, "client_context", None), "custom", None)
+        service = service_of(sent)
+        if service is None and isinstance(custom, Mapping):
+            unit = _sent_with(custom, unit)
+        selector = self.settings.caller
+        if selector is not None:
+            caller = by_option(selector, event, sent)
+        elif service is None:
+            caller = of_cognito(getattr(self.context, "identity", None))
+        else:
+            caller = NO_CALLER if service.caller is None else service.caller(_first(sent))
+        if caller.is_nobody and self.settings.unscoped == "refuse":
+            raise CallerMissing(caller.refusal)
+        if caller.warning is not None and caller is not NO_CALLER:
+            self.warn(caller.warning)
+        return unit._replace(scope=(*unit.scope, *caller.scope), presented=caller.presented)
+
+
+def _sent_with(custom: Mapping[str, object], unit: Unit) -> Unit:
+    """
+    Return *unit*, a direct invocation with *custom* in its client context, AgentCore's gateway's or your own.
+
+    A tool's name is ``target___tool`` (Amazon Bedrock AgentCore developer guide, "Lambda function targets").
+    """
+    tool, gateway = text_at(custom, TOOL), text_at(custom, GATEWAY)
+    return unit._replace(
+        scope=(*unit.scope, *((tool,) if tool else ())),
+        origin=[gateway] if gateway else NOTHING,
+        attributes=counted_context(custom),
+    )
 
 
 def _unknown(event: object) -> str:
@@ -161,12 +228,15 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         runtime, settings, codec_of(function, settings), name_of(function), receiver=Receiver.LAMBDA
     )
 
+    def warn(reason: str) -> None:
+        runtime.reporter.warn_once(Event.UNSCOPED, reason, identifier)
+
     def handle(event: Any, context: Any) -> Any:
         results: dict[int, Any] = {}
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
             redelivery = Redelivery.SAME_REQUEST if is_asynchronous(event) else Redelivery.ANY
-            parts = units(event, invocation.request_id)
+            parts = units(event, invocation.request_id, Asked(context, settings, warn))
             if settings.history is not None and len(parts) > 1:
                 raise Misconfigured(
                     f"history= expects one record an event, as Powertools has keyed it; this has {len(parts)}"

@@ -26,9 +26,9 @@ from urllib.parse import parse_qsl
 
 from lambda_once.core.codec import JSON, Codec, as_json, codec_for
 from lambda_once.core.fields import printable
-from lambda_once.core.keys import Selector, labels_of, select, select_from
+from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
-from lambda_once.core.unit import NOTHING, BadRequest, MalformedRequest, Unit
+from lambda_once.core.unit import NOTHING, MalformedRequest, Unit
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
@@ -39,7 +39,7 @@ from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceErr
 from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API
-from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, cookies_of, given
+from lambda_once.sources.caller import NO_CALLER, Caller, by_option, caller_of, cookies_of
 from lambda_once.sources.envelopes import TooDeep, at, parse, parse_bytes, text_at
 from lambda_once.sources.headers import (
     HEADER_FIELDS,
@@ -386,19 +386,11 @@ def _selected(
     selector: str | Callable[..., object] | Literal[False], request: HttpRequest, event: Mapping[str, Any]
 ) -> Caller:
     """Return the caller of *event* by ``caller=``. Raises `CallerMissing` if that selects nothing."""
-    if selector is False:
-        return NO_CALLER
-    try:
-        if isinstance(selector, str):
-            # Header names in any case, and the cookies by name.
-            cookies = dict(cookies_of(event, request.headers))
-            found = select(selector, {**envelope_of(event, request.headers), "cookies": cookies}, "caller")
-            return given(found, are_parts=bool(labels_of(selector)))
-        return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
-    except BadRequest:
-        raise
-    except KeyMissing as error:
-        raise CallerMissing(str(error)) from None
+    if not isinstance(selector, str):
+        return by_option(selector, event, event)
+    # Header names in any case, and the cookies by name.
+    cookies = dict(cookies_of(event, request.headers))
+    return by_option(selector, event, {**envelope_of(event, request.headers), "cookies": cookies})
 
 
 # ------------------------------------------------------------------ the handler

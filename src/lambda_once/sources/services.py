@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.envelopes import at
+from lambda_once.sources.caller import Caller, of_connection, of_identity
+from lambda_once.sources.envelopes import at, text_at
 
 Event = Mapping[str, Any]
 
@@ -32,11 +33,17 @@ class Service(NamedTuple):
     """Why an event is refused even with a key."""
     counts: tuple[str, ...] = ()
     """The fields of the fingerprint under ``key=``; none: all."""
+    operation: Callable[[Event], str | None] | None = None
+    """What is asked for, which is part of the scope; None: the service has one operation."""
+    caller: Callable[[Event], Caller] | None = None
+    """Who asks; None: nobody but the service itself."""
     asynchronous: bool = False
     """Whether Lambda invokes the function asynchronously for it, and so retries by itself."""
 
     def content(self, payload: object) -> object:
         """Return the part of *payload* to hash, an event of this service without ignored fields."""
+        if isinstance(payload, list):  # AppSync's batch
+            return [self.content(each) for each in payload]
         if not isinstance(payload, Mapping) or not self.counts:
             return payload
         return {name: payload[name] for name in self.counts if name in payload}
@@ -188,6 +195,17 @@ def _is_appsync(event: Event) -> bool:
     return resolver or (_under("info", "operation")(event) and "channelNamespace" in event["info"])
 
 
+def _field(event: Event) -> str | None:
+    """Return ``Type.field``, or of AppSync Events ``namespace/channel/operation``."""
+    info = event.get("info", event)
+    if at(info, "channelNamespace") is not None:
+        parts = (("channelNamespace", "name"), ("channel", "path"), ("operation",))
+        return "/".join(str(at(info, *path)) for path in parts)
+    kind = text_at(event, "info", "parentTypeName") or text_at(event, "typeName")
+    field = text_at(event, "info", "fieldName") or text_at(event, "fieldName")
+    return None if field is None else f"{kind or ''}.{field}"
+
+
 def _is_firehose(event: Event) -> bool:
     return _has("invocationId", "deliveryStreamArn")(event) and isinstance(event.get("records"), list)
 
@@ -315,10 +333,17 @@ SERVICES: Final[tuple[Service, ...]] = (
         "AppSync",
         ("arguments", "info"),
         _is_appsync,
-        counts=("arguments", "typeName", "fieldName", "info", "source", "events"),
+        counts=("arguments", "source", "prev", "events"),
+        operation=_field,
+        caller=lambda event: of_identity(event.get("identity")),
     ),
     Service(
-        "a WebSocket API", ("requestContext",), _under("requestContext", "connectionId"), counts=("body",)
+        "a WebSocket API",
+        ("requestContext",),
+        _under("requestContext", "connectionId"),
+        counts=("body",),
+        operation=lambda event: text_at(event, "requestContext", "routeKey"),
+        caller=lambda event: of_connection(event["requestContext"]),
     ),
     Service(
         "VPC Lattice",

@@ -174,7 +174,11 @@ class MessageFormat:
         return Message("", group, "", {}, 0, Failed(group, "", type(error).__name__, str(error)))
 
     def token(self, message: object) -> str:
-        """Return the token whose digest is the deduplication id. Raises `KeyMissing`."""
+        """
+        Return the token whose digest is the deduplication id: with a key, that of a handler by these rules.
+
+        Raises `KeyMissing`.
+        """
         if self.key is None:
             key = keys.of_payload(without(message_payload(message), self.ignore), {})
         else:

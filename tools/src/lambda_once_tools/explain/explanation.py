@@ -15,7 +15,7 @@ from lambda_once.core.identity import KeyFrom, shown
 from lambda_once.core.tenant import TENANCY
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.identify import Identification, Identifier
-from lambda_once.errors import Misconfigured, OnceError
+from lambda_once.errors import CallerMissing, Misconfigured, OnceError
 from lambda_once.sources import envelopes, event, http
 from lambda_once.sources.caller import Caller, Origin
 from lambda_once.sources.envelopes import TooDeep, parse
@@ -114,10 +114,10 @@ def explain(protected: Protected, given: Any, context: object = None) -> list[Ex
     """
     with TENANCY.fresh():
         protected.runtime.serve(context)
-        return _explained(protected, given)
+        return _explained(protected, given, context)
 
 
-def _explained(protected: Protected, given: Any) -> list[Explanation]:
+def _explained(protected: Protected, given: Any, context: object) -> list[Explanation]:
     match protected:
         case Records():
             return [_record(protected, record) for record in protected.source.records(given)]
@@ -126,13 +126,18 @@ def _explained(protected: Protected, given: Any) -> list[Explanation]:
         case FunctionIdentifier():
             return [_call(protected, given)]
         case Identifier():
-            source = source_of(given).title
-            return [
-                explained(protected, "once.event", source, unit, "the whole event", _EVENT_ID)
-                for unit, _ in event.units(given, None)
-            ]
+            return _events(protected, given, context)
         case _ as unreachable:
             assert_never(unreachable)
+
+
+def _events(identifier: Identifier, given: Any, context: object) -> list[Explanation]:
+    decorator, source, payload = "once.event", source_of(given).title, "the whole event"
+    try:
+        units = event.units(given, None, event.Asked(context, identifier.settings))
+    except CallerMissing as error:
+        return [_bare(identifier, decorator, source, payload, problem=_described(error))]
+    return [explained(identifier, decorator, source, unit, payload, _EVENT_ID) for unit, _ in units]
 
 
 def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanation:
@@ -308,7 +313,7 @@ def _key_from(selector: object, key_from: KeyFrom, default: str) -> str:
 def _scope_from(selector: object, unit: Unit) -> str | None:
     parts = [] if selector is None else [_selector("scope", selector)]
     if unit.scope:
-        parts.append("method, path and, where one joins, caller")
+        parts.append("what its source adds: the operation and, where one joins, the caller")
     return "; ".join(parts) or None
 
 
@@ -324,6 +329,9 @@ _NAMED_BY: Final = {
     Origin.AUTHORIZATION: "Authorization, whole",
     Origin.API_KEY: "x-api-key, whole",
     Origin.COOKIES: "the cookies, all of them",
+    Origin.RESOLVER_CONTEXT: "what AppSync's Lambda authorizer returned, whole",
+    Origin.CONNECTION: "the connection",
+    Origin.COGNITO_IDENTITY: "Cognito's identity",
 }
 
 
