@@ -9,7 +9,8 @@ with one exception: numbers, booleans and None as names count as the text that J
 Equal numbers have the same text: 5, 5.0, 5e0 and Decimal("5.00") are `5`. A whole number that ends in ZEROS
 zeros or more has an exponent, so the form is never much longer than the input.
 
-The same traversal (`converted`) makes the *plain form* of a value, for JMESPath and for results.
+The same traversal (`converted`) makes the *plain form* of a value, for JMESPath and for results. Dataclasses
+and models count by what they hold (`objects`); a result is what they print.
 
 A key needs the form of its whole payload. A fingerprint does not: in `comparable`, null stands for each part
 without a form. That takes a second walk, which tries each part alone. We are not happy with two, but the
@@ -24,13 +25,25 @@ import sys
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
-from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
+
+from lambda_once.core.objects import (
+    ROOT,
+    ContainsItself,
+    Fields,
+    Noted,
+    Path,
+    Raised,
+    Walk,
+    content_of,
+    is_form,
+    kind_of,
+    value_of,
+)
 
 VERSION = "1"
 """The version of the canonical form. Fingerprints of different versions never match."""
@@ -40,8 +53,6 @@ MARK = "\0"
 _DECIMAL = f"{MARK}decimal"
 _WRITTEN_MARK = '"\\u0000'
 
-Path = tuple[object, ...]
-"""Names and indexes, from a value to a part of it."""
 Leaf = Callable[[object, Path], object]
 """Converts a value that is not JSON."""
 Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
@@ -49,10 +60,12 @@ Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
 
 _MAPPINGS = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
 _LISTS = (list, tuple, deque)
+_SETS = (set, frozenset)
 _NUMBERS = frozenset({int, float, Decimal})
 NEVER_WRAPS = frozenset({dict, list, tuple, *_NUMBERS})
 """Types that `unwrapped` returns unchanged."""
-_NUMPY_NUMBERS: Final = "biuf"
+_CONTAINERS = (*_MAPPINGS, *_LISTS, *_SETS)
+_TOO_DEEP: Final = "a value that contains itself or is nested too deeply"
 _TAGS: Final = {
     "uuid.UUID": "uuid",
     "ipaddress.IPv4Address": "ip",
@@ -79,6 +92,9 @@ If a value is of one of them, its module is loaded.
 class NotCanonical(TypeError):
     """A value or a part of it has no canonical form. The message has the path, never the value."""
 
+    tried = False
+    """Whether the serialiser of the closest field around the value wrote nothing better."""
+
 
 class NoForm(NotCanonical):
     """Its type has none, or its code raises: a matter of the program, not of what was sent."""
@@ -89,41 +105,38 @@ class NoForm(NotCanonical):
         return cls(f"{where}: {kind_of(value)} has no canonical form")
 
 
-class Raised:
-    """Stands for a field that cannot be read, as its property or serialiser raised *error*."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
-def kind_of(value: object) -> str:
-    """Return the type of *value* for messages, such as ``a decimal.Decimal``."""
-    if isinstance(value, Raised):
-        return f"what raises {type(value.error).__name__}"
-    return f"a {type(value).__module__}.{type(value).__qualname__}"
-
-
 def canonical(value: object) -> bytes:
     """
     Return the canonical JSON of *value*.
 
     The order of names and white space do not matter; 1, 1.0, 1e0 and Decimal("1.00") are equal. Tuples become
-    lists, dataclasses and pydantic models objects, Powertools' data classes their raw event, members of an
-    Enum their value, and numpy's scalars numbers. A Decimal that no float represents, datetimes (aware ones
-    by instant), dates, times, timedeltas, UUIDs, URLs, IP addresses and networks, paths, bytes and sets are
-    tagged, so they never equal a string or a list. Raises NotCanonical for any other type (`NoForm`), for
-    cycles and for values nested too deeply.
+    lists, dataclasses and pydantic models objects of what they hold, Powertools' data classes their raw
+    event, members of an Enum their value, and numpy's scalars numbers. A Decimal that no float represents,
+    datetimes (aware ones by instant), dates, times, timedeltas, UUIDs, URLs, IP addresses and networks,
+    paths, bytes and sets are tagged, so they never equal a string or a list. Raises NotCanonical for any
+    other type (`NoForm`), for cycles and for values nested too deeply.
     """
     try:
         return written(value).encode("utf-8", "surrogatepass")
-    except NotCanonical:
-        raise
     except RecursionError:
-        raise NotCanonical("a value that contains itself or is nested too deeply is not canonical") from None
-    except (ValueError, OverflowError) as error:
-        raise NotCanonical(f"a number or a time is out of range: {type(error).__name__}") from None
-    except Exception as error:
-        raise NoForm(f"a part of it raised {type(error).__name__}") from error
+        raise NotCanonical(f"{_TOO_DEEP} is not canonical") from None
+    except Exception as error:  # noqa: BLE001  (a property of the user's may raise anything)
+        raise _problem(error)  # noqa: B904  (it has its cause)
+
+
+def _problem(error: Exception) -> NotCanonical:
+    """Return what *error*, raised for a value, means."""
+    if isinstance(error, NotCanonical):
+        return error
+    if isinstance(error, ContainsItself):
+        return NotCanonical(f"{_TOO_DEEP} is not canonical")
+    if isinstance(error, ValueError | OverflowError):
+        problem = NotCanonical(f"a number or a time is out of range: {type(error).__name__}")
+        problem.__suppress_context__ = True
+        return problem
+    problem = NoForm(f"a part of it raised {type(error).__name__}")
+    problem.__cause__ = error
+    return problem
 
 
 def digest(value: object) -> str:
@@ -140,69 +153,31 @@ def fingerprint(value: object) -> str:
 
 
 def unwrapped(value: object) -> object:
-    """
-    Return the content of *value*, one layer deep; *value* itself if it is not a wrapper. Raises nothing.
-
-    That of a dataclass or pydantic model is a dict of its fields, of Powertools' data classes the raw event,
-    of an Enum member its value, of a numpy scalar a number. pydantic is recognised by ``model_dump``, without
-    an import. In place of what raises there is a `Raised`; the other fields are there.
-    """
-    try:
-        return _content(value)
-    except Exception as error:  # noqa: BLE001  (a property or serialiser of the user's may raise anything)
-        return _readable_fields(value, error)
-
-
-def _content(value: Any) -> object:
-    kind = type(value)
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    if callable(getattr(kind, "model_dump", None)):
-        return value.model_dump()
-    if hasattr(kind, "raw_event"):
-        return value.raw_event
-    if kind.__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and value.dtype.kind in _NUMPY_NUMBERS:
-        number = value.item()
-        return value if type(number) is kind else number  # a long double is its own item
-    return value
-
-
-def _readable_fields(value: Any, error: Exception) -> object:
-    """Return the fields of *value* one by one, as *error* was raised for all of them."""
-    kind = type(value)
-    declared = (
-        [each.name for each in fields(value)] if is_dataclass(value) else getattr(kind, "model_fields", ())
-    )
-    names = [*declared, *getattr(kind, "model_computed_fields", ())]
-    found = {name: _field(value, name) for name in names}
-    if not any(isinstance(each, Raised) for each in found.values()):
-        found["model_dump"] = Raised(error)  # a serialiser of the model's own: these may be other fields
-    return found if names else Raised(error)
-
-
-def _field(value: object, name: str) -> object:
-    try:
-        return getattr(value, name)
-    except Exception as error:  # noqa: BLE001  (as above)
-        return Raised(error)
+    """Return `content_of` of *value*; of a root model of a number, the number."""
+    content = content_of(value)
+    if type(content) is not Fields or not content.schema.is_root:
+        return content
+    root = unwrapped(content.held.get(ROOT))
+    return root if type(root) in _NUMBERS else content
 
 
 def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> object:
     """
     Return *value* as dicts, lists, strings, integers below LARGE, booleans and None.
 
-    *leaf* converts all else, such as larger integers.
+    *leaf* converts all else, such as larger integers, and `Fields`.
     """
     kind = type(value)
     if kind is str or kind is bool or value is None or (kind is int and abs(value) < LARGE):  # type: ignore[arg-type]  # an int
         return value
     if kind in _NUMBERS:
         return leaf(value, path)
-    inner = value if kind in NEVER_WRAPS else unwrapped(value)
-    if inner is not value:
-        return converted(inner, leaf, names, path)
+    if kind not in NEVER_WRAPS:
+        inner = content_of(value)
+        if type(inner) is Fields:
+            return leaf(inner, path)
+        if inner is not value:
+            return converted(inner, leaf, names, path)
     if isinstance(value, _MAPPINGS):
         return {name: converted(each, leaf, names, (*path, name)) for name, each in names(value).items()}
     if isinstance(value, _LISTS):
@@ -215,14 +190,18 @@ def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> objec
 # -- the canonical form
 
 
-def written(value: object) -> str:
-    """Return the canonical text. Raises one of UNWRITABLE if there is none."""
+def written(value: object, noted: Noted | None = None) -> str:
+    """
+    Return the canonical text. Raises if there is none.
+
+    Adds to *noted* the excluded fields of models that do not count, as their values have no form.
+    """
     # The C encoder alone writes most values: few have a number or a name that needs another form.
     try:
         text = _ENCODER.encode(value)
     except (TypeError, InvalidOperation):  # another type; names that cannot be sorted, or compared
-        return _walked(value)
-    return text if _is_canonical(text) else _walked(value)
+        return _Strict(noted).text(value, ())
+    return text if _is_canonical(text) else _Strict(noted).text(value, ())
 
 
 def _is_canonical(text: str) -> bool:
@@ -235,34 +214,58 @@ def _is_canonical(text: str) -> bool:
     )
 
 
-def _walked(value: object, path: Path = ()) -> str:
-    return _ENCODER.encode(converted(value, _canonical_leaf, _canonical_names, path))
+class _Strict(Walk):
+    """Converts to the canonical form. Raises where a part has none."""
+
+    def text(self, value: object, path: Path) -> str:
+        """Return the text of *value*, which is at *path*."""
+        return _ENCODER.encode(converted(value, self.leaf, _canonical_names, path))
+
+    def leaf(self, value: object, path: Path) -> object:
+        """Return the form of *value*, of no type that JSON has."""
+        match value:
+            case int() | float():
+                return _number_form(int(value) if isinstance(value, int) else float(value))
+            case Decimal() if not value.is_snan():
+                return _decimal_form(value)
+            case datetime():
+                instant = value if value.utcoffset() is None else value.astimezone(UTC)
+                return {f"{MARK}datetime": instant.isoformat(timespec="microseconds")}
+            case date():
+                return {f"{MARK}date": value.isoformat()}
+            case time():
+                return {f"{MARK}time": value.isoformat(timespec="microseconds")}
+            case timedelta():
+                return {f"{MARK}timedelta": value // timedelta(microseconds=1)}
+            case bytes() | bytearray() | memoryview():
+                return {f"{MARK}bytes": bytes(value).hex()}
+            case set() | frozenset():
+                return {f"{MARK}set": sorted(self.text(each, path) for each in value)}
+            case Fields():
+                return self._object(value, path)
+            case _:
+                return _tagged_form(value, path)
+
+    def _named(self, form: dict[str, object]) -> Mapping[Any, object]:
+        return _canonical_names(form)
+
+    def _attempt(self, value: object, path: Path) -> tuple[object, NotCanonical | None]:
+        try:
+            return converted(value, self.leaf, _canonical_names, path), None
+        except RecursionError:
+            raise
+        except Exception as error:  # noqa: BLE001  (a property of the user's may raise anything)
+            return None, _problem(error)
+
+    def _as_it_is(self, form: object, problem: NotCanonical) -> object:  # noqa: ARG002  (as `Walk` has it)
+        raise problem
 
 
-def _canonical_leaf(value: object, path: Path) -> object:
-    match value:
-        case int() | float():
-            return _number_form(int(value) if isinstance(value, int) else float(value))
-        case Decimal() if not value.is_snan():
-            return _decimal_form(value)
-        case datetime():
-            instant = value if value.utcoffset() is None else value.astimezone(UTC)
-            return {f"{MARK}datetime": instant.isoformat(timespec="microseconds")}
-        case date():
-            return {f"{MARK}date": value.isoformat()}
-        case time():
-            return {f"{MARK}time": value.isoformat(timespec="microseconds")}
-        case timedelta():
-            return {f"{MARK}timedelta": value // timedelta(microseconds=1)}
-        case bytes() | bytearray() | memoryview():
-            return {f"{MARK}bytes": bytes(value).hex()}
-        case set() | frozenset():
-            return {f"{MARK}set": sorted(_walked(each, path) for each in value)}
-        case _:
-            tagged = _tagged(value)
-            if tagged is None:
-                raise NoForm.of(value, path)
-            return {f"{MARK}{tagged[0]}": tagged[1]}
+def _tagged_form(value: object, path: Path) -> object:
+    tagged = _tagged(value)
+    if tagged is None:
+        raise NoForm.of(value, path)
+    return {f"{MARK}{tagged[0]}": tagged[1]}
 
 
 def _tagged(value: Any) -> tuple[str, str] | None:
@@ -297,8 +300,12 @@ def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
     return named
 
 
+def _leaf_of_name(value: object, path: Path) -> object:
+    return _Strict().leaf(value, path)
+
+
 def _canonical_name(name: object) -> str:
-    form = converted(name, _canonical_leaf, _canonical_names)
+    form = converted(name, _leaf_of_name, _canonical_names)
     if isinstance(form, str):
         return MARK + form if form.startswith(MARK) else form
     return MARK + _ENCODER.encode(form)
@@ -312,74 +319,124 @@ MOST_PARTS: Final = 100_000
 """Containers that they look at: an object whose parts refer to each other has more ways than parts."""
 
 
-def comparable(value: object, note: Callable[[Path, str], object]) -> str:
+def comparable(value: object, noted: Noted) -> str:
     """
-    Return the canonical text of *value*, with null for each part without a form: *note* gets path and kind.
+    Return the canonical text of *value*, with null for each part without a form.
 
     Such a part is one of a type without a form, a property that raises, what contains itself, is nested too
-    deeply or out of range. A name without a form counts as null, too. Raises nothing.
+    deeply or out of range. A name without a form counts as null, too. Puts all of them into *noted*. Raises
+    nothing.
     """
+    noted.clear()
     try:
-        return _ENCODER.encode(_Comparable(note).form(value, ()))
+        return _ENCODER.encode(_Comparable(noted).form(value, ()))
     except Exception:  # noqa: BLE001  (the stack has no room for the walk)
-        note((), kind_of(value))
+        noted[:] = [((), kind_of(value))]
         return "null"
 
 
-class _Tolerant:
-    """Converts to the plain form for expressions; a part that has none stays unchanged."""
+class _Odd:
+    """Parts without a form."""
 
     def __init__(self) -> None:
+        self.tried = False
+        """Whether serialisers wrote nothing better for all of them (`NotCanonical.tried`)."""
+        self.noted: Noted = []
+
+
+class _Tolerant(Walk):
+    """Converts to the plain form; a part that has none stays unchanged."""
+
+    def __init__(self, noted: Noted | None = None) -> None:
+        super().__init__(noted)
         self._within: set[int] = set()
         self._left = MOST_PARTS
+        self._odd: _Odd | None = None
+        """What the value of the closest field has met so far."""
 
     def form(self, value: object, path: Path) -> object:
         """Return the form of *value*, which is at *path*."""
-        if id(value) in self._within or len(path) > DEEPEST:
-            return self._odd(value, path, f"{kind_of(value)} that contains itself or is nested too deeply")
-        self._within.add(id(value))
+        if is_form(value):
+            return value
+        owner = value.owner if type(value) is Fields else value
+        if id(owner) in self._within or len(path) > DEEPEST:
+            return self._formless(
+                owner, path, f"{kind_of(owner)} that contains itself or is nested too deeply"
+            )
+        self._within.add(id(owner))
         try:
-            inner = unwrapped(value)
-            return self._form(value, path) if inner is value else self.form(inner, path)
+            if type(value) in _NUMBERS:
+                return self._leaf(value, path)
+            inner = content_of(value)
+            is_open = inner is value or type(inner) is Fields
+            return self._form(inner, path) if is_open else self.form(inner, path)
         except RecursionError:
             raise
         except Exception:  # noqa: BLE001  (a value of the user's may raise anything)
-            return self._odd(value, path, kind_of(value))
+            return self._formless(owner, path, kind_of(owner))
         finally:
-            self._within.discard(id(value))
+            self._within.discard(id(owner))
 
     def _form(self, value: object, path: Path) -> object:
-        if isinstance(value, (*_MAPPINGS, *_LISTS, set, frozenset)):
+        if isinstance(value, _CONTAINERS):
             self._left -= 1
             if self._left < 0:
-                return self._odd(value, path, f"{kind_of(value)} behind {MOST_PARTS} others")
-        if isinstance(value, _MAPPINGS):
-            return self._object(value, path)
-        if isinstance(value, _LISTS):
-            return [self.form(each, (*path, index)) for index, each in enumerate(value)]
+                return self._formless(value, path, f"{kind_of(value)} behind {MOST_PARTS} others")
+            if isinstance(value, Fields):
+                return self._object(value, path)
+            if isinstance(value, _MAPPINGS):
+                return self._mapping(value, path)
+            if isinstance(value, _LISTS):
+                return [self.form(each, (*path, index)) for index, each in enumerate(value)]
+            return self._set([self.form(each, path) for each in value])
         return self._leaf(value, path)
 
-    def _odd(self, value: object, _path: Path, _kind: str) -> object:
+    def _formless(self, value: object, _path: Path, _kind: str) -> object:
+        self._odd = _Odd()
         return value
 
-    def _object(self, mapping: Mapping[Any, object], path: Path) -> object:
+    def _mapping(self, mapping: Mapping[Any, object], path: Path) -> object:
         return {name: self.form(each, (*path, name)) for name, each in _plain_names(mapping).items()}
 
+    def _set(self, forms: list[object]) -> object:
+        return _sorted(forms)
+
     def _leaf(self, value: object, path: Path) -> object:
-        return converted(value, _readable_leaf, _plain_names, path)
+        form = converted(value, _readable_leaf, _plain_names, path)
+        is_odd = form is value and not isinstance(value, str | int | float | None)
+        return self._formless(value, path, kind_of(value)) if is_odd else form
+
+    def _named(self, form: dict[str, object]) -> Mapping[Any, object]:
+        return form
+
+    def _attempt(self, value: object, path: Path) -> tuple[object, _Odd | None]:
+        outer, self._odd = self._odd, None
+        noted = len(self._noted)
+        form = self.form(value, path)
+        problem, self._odd = self._odd, outer
+        if problem is not None:
+            problem.noted = self._noted[noted:]
+        return form, problem
+
+    def _as_it_is(self, form: object, problem: _Odd) -> object:
+        self._noted += problem.noted
+        problem.tried = problem.tried and (self._odd is None or self._odd.tried)
+        self._odd = problem
+        return form
 
 
 class _Comparable(_Tolerant):
     """Converts to the canonical form; a part that has none is null, and noted."""
 
-    def __init__(self, note: Callable[[Path, str], object]) -> None:
-        super().__init__()
-        self._note = note
+    def __init__(self, noted: Noted) -> None:
+        super().__init__(noted)
+        self._strict = _Strict()
 
-    def _odd(self, _value: object, path: Path, kind: str) -> None:
-        self._note(path, kind)
+    def _formless(self, _value: object, path: Path, kind: str) -> None:
+        self._odd = _Odd()
+        self._noted.append((path, kind))
 
-    def _object(self, mapping: Mapping[Any, object], path: Path) -> object:
+    def _mapping(self, mapping: Mapping[Any, object], path: Path) -> object:
         try:
             named = _canonical_names(mapping)
         except Exception:  # noqa: BLE001  (as in `form`)
@@ -395,13 +452,17 @@ class _Comparable(_Tolerant):
         try:
             return _canonical_name(name)
         except Exception:  # noqa: BLE001  (as in `form`)
-            self._note(place, f"the name, {kind_of(name)},")
+            self._formless(name, place, f"the name, {kind_of(name)},")
             return f"{MARK}null"
 
+    def _set(self, forms: list[object]) -> object:
+        return {f"{MARK}set": sorted(map(_ENCODER.encode, forms))}
+
     def _leaf(self, value: object, path: Path) -> object:
-        if isinstance(value, set | frozenset):
-            return {f"{MARK}set": sorted(_ENCODER.encode(self.form(each, path)) for each in value)}
-        return converted(value, _canonical_leaf, _canonical_names, path)
+        return converted(value, self._strict.leaf, _canonical_names, path)
+
+    def _named(self, form: dict[str, object]) -> Mapping[Any, object]:
+        return _canonical_names(form)
 
 
 # -- the plain form
@@ -416,16 +477,14 @@ def plain(value: object, *kept: type) -> object:
     sorted list. Values without such a form are left unchanged. Raises NotCanonical if the value contains
     itself or is nested too deeply, and what a property of it raises.
     """
+
+    def leaf(part: object, path: Path) -> object:
+        return part if isinstance(part, kept) else _plain_leaf(part, path, leaf)
+
     try:
-        if not kept:
-            return converted(value, _plain_leaf, _plain_names)
-        return converted(
-            value,
-            lambda part, path: part if isinstance(part, kept) else _plain_leaf(part, path),
-            _plain_names,
-        )
+        return converted(value, leaf if kept else _plain_leaf, _plain_names)
     except RecursionError:
-        raise NotCanonical("a value that contains itself or is nested too deeply has no plain form") from None
+        raise NotCanonical(f"{_TOO_DEEP} has no plain form") from None
 
 
 def readable(value: object) -> object:
@@ -438,27 +497,39 @@ def readable(value: object) -> object:
     try:
         return converted(value, _readable_leaf, _plain_names)
     except Exception:  # noqa: BLE001  (arguments of any kind)
-        return _Tolerant().form(value, ())
+        return _Readable().form(value, ())
+
+
+class _Readable(_Tolerant):
+    """Converts to the plain form with computed fields, which an expression may select."""
+
+    def _object(self, fields: Fields, path: Path) -> Any:
+        form = super()._object(fields, path)
+        for label, name in fields.schema.computed.items():
+            if label not in fields.left_out:
+                form[label], _ = self._attempt(value_of(fields.owner, name), (*path, label))
+        return form
 
 
 def _readable_leaf(value: object, path: Path) -> object:
     match value:
         case datetime() if value.utcoffset() is not None:
             return value.astimezone(UTC).isoformat()
-        case set() | frozenset():
-            return _sorted_forms(value, path, _readable_leaf)
+        case Fields():
+            return _Readable().form(value, path)
         case Raised():
             return value
         case _:
-            return _plain_leaf(value, path)
+            return _plain_leaf(value, path, _readable_leaf)
 
 
-def _sorted_forms(values: set[object] | frozenset[object], path: Path, leaf: Leaf) -> object:
-    forms = [converted(each, leaf, _plain_names, path) for each in values]
+def _sorted(forms: list[object]) -> list[object]:
+    """Return *forms*, plain, of the items of a set."""
     return sorted(forms, key=lambda form: json.dumps(form, sort_keys=True, default=repr))
 
 
-def _plain_leaf(value: object, path: Path) -> object:
+def _plain_leaf(value: object, path: Path, leaf: Leaf | None = None) -> object:
+    """Return the plain form of *value*; *leaf* is that of its parts, by default this one."""
     match value:
         case int():
             return int(value)
@@ -472,7 +543,9 @@ def _plain_leaf(value: object, path: Path) -> object:
         case bytes() | bytearray() | memoryview():
             return b64encode(value).decode()
         case set() | frozenset():
-            return _sorted_forms(value, path, _plain_leaf)
+            return _sorted([converted(each, leaf or _plain_leaf, _plain_names, path) for each in value])
+        case Fields():
+            return converted(value.printed(), leaf or _plain_leaf, _plain_names, path)
         case Raised():
             raise value.error
         case _:

@@ -307,7 +307,7 @@ def _tagged(value: object, *kinds: type) -> str:
         tags, value = 0, plain(value, *kinds)
         text = _json(value, other)
     if text.count(_WRITTEN_MARK) > tags:
-        text = _json(converted(value, lambda part, _: part, _escaped), other)
+        text = _json(converted(plain(value, *kinds), lambda part, _: part, _escaped), other)
     return text
 
 

@@ -34,8 +34,8 @@ from typing import (
     get_type_hints,
 )
 
-from lambda_once.core.canonical import Path
 from lambda_once.core.fields import printable
+from lambda_once.core.objects import Path
 
 _UNTYPED: Final = (Any, object)
 _UNIONS: Final = (Union, UnionType)

@@ -17,8 +17,9 @@ from json import JSONDecoder
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from lambda_once.core.canonical import VERSION, Path, comparable, unwrapped, written
+from lambda_once.core.canonical import VERSION, comparable, written
 from lambda_once.core.identity import apart
+from lambda_once.core.objects import ROOT, Fields, Noted, content_of
 
 MOST_FIELDS = 32
 """Most fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""
@@ -49,7 +50,7 @@ class Printed(NamedTuple):
     labels: tuple[str, ...] = ()
     """Names for what an expression selected, if that has none."""
     not_compared: tuple[tuple[str, str], ...] = ()
-    """Parts that count as null: their paths, as in ``ignore=``, and why."""
+    """Parts that count as null, and fields that don't count: their paths, as in ``ignore=``, and why."""
     beside: tuple[tuple[str, str], ...] = ()
     """Name and canonical text of what's compared apart (`identity.ORIGIN`, `identity.ATTRIBUTES`)."""
 
@@ -137,7 +138,7 @@ def printed(
     whole: object, payload: object = None, *, parts: bool = False, labels: Sequence[str] = ()
 ) -> Printed:
     """
-    Return the canonical text of *whole*. What has no canonical form counts as null.
+    Return the canonical text of *whole*. What has no canonical form counts as null, or not at all.
 
     *parts*: a decorator built *whole* around *payload*. Its fields are then those of its parts, named
     ``part.field``, and those of *payload* under their own names, as in ``ignore=``.
@@ -145,20 +146,24 @@ def printed(
     part = None
     if parts and isinstance(whole, dict):
         part = next((name for name, each in whole.items() if each is payload), None)
+    noted: Noted = []
     try:
-        return Printed(written(whole), parts, part, tuple(labels))
+        text = written(whole, noted)
     except Exception:  # noqa: BLE001  (code of the user's may raise anything)
-        noted: dict[str, str] = {}
+        text = comparable(whole, noted)
+    return Printed(text, parts, part, tuple(labels), _not_compared(noted, part, labels) if noted else ())
 
-        def note(path: Path, kind: str) -> None:
-            if len(labels) > 1 and path and isinstance(path[0], int) and path[0] < len(labels):
-                path = (labels[path[0]], *path[1:])
-            own = path[1:] if part is not None and path[:1] == (part,) else path
-            names = ".".join(printable(str(name)) for name in own if not isinstance(name, int))
-            if len(noted) < MOST_FIELDS:
-                noted.setdefault(names, f"{kind} has no canonical form")
 
-        return Printed(comparable(whole, note), parts, part, tuple(labels), tuple(noted.items()))
+def _not_compared(noted: Noted, part: str | None, labels: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the paths of *noted*, as in ``ignore=``, and why they are not compared: MOST_FIELDS at most."""
+    found: dict[str, str] = {}
+    for path, kind in noted:
+        if len(labels) > 1 and path and isinstance(path[0], int) and path[0] < len(labels):
+            path = (labels[path[0]], *path[1:])  # noqa: PLW2901  (as an expression selected it)
+        own = path[1:] if part is not None and path[:1] == (part,) else path
+        names = ".".join(printable(str(name)) for name in own if not isinstance(name, int))
+        found.setdefault(names, f"{kind} has no canonical form")
+    return tuple(islice(found.items(), MOST_FIELDS))
 
 
 def selected(whole: object, labels: Sequence[str]) -> Printed:
@@ -291,16 +296,25 @@ def _branches(paths: tuple[str, ...]) -> _Branches:
 
 
 def _pruned(value: object, branches: _Branches) -> object:
-    value = unwrapped(value)
-    if isinstance(value, Mapping):
-        if not any(name in value for name in branches):
-            return value
-        kept = ((name, each, branches.get(name)) for name, each in value.items())
-        return {
-            name: each if branch is None else _pruned(each, branch)
-            for name, each, branch in kept
-            if branch != {}
-        }
-    if isinstance(value, list | tuple | deque):
-        return [_pruned(each, branches) for each in value]
-    return value
+    content = content_of(value)
+    if isinstance(content, Fields):
+        return value if content.has_none_of(branches) else _pruned_object(content, branches)
+    if isinstance(content, Mapping):
+        return _pruned_items(content, branches) if any(name in content for name in branches) else content
+    if isinstance(content, list | tuple | deque):
+        return [_pruned(each, branches) for each in content]
+    return content
+
+
+def _pruned_items(items: Mapping[Any, Any], branches: _Branches) -> dict[Any, object]:
+    kept = ((name, each, branches.get(name)) for name, each in items.items())
+    return {
+        name: each if branch is None else _pruned(each, branch) for name, each, branch in kept if branch != {}
+    }
+
+
+def _pruned_object(fields: Fields, branches: _Branches) -> Fields:
+    if fields.schema.is_root:
+        branches = {ROOT: branches}
+    left_out = (name for name, branch in branches.items() if branch == {})
+    return fields.holding(_pruned_items(fields.held, branches), left_out)

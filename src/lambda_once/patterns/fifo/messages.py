@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from lambda_once.core import keys
-from lambda_once.core.canonical import NotCanonical, converted, digest, fingerprint, json_number, plain
+from lambda_once.core.canonical import NotCanonical, digest, fingerprint, json_number, plain
 from lambda_once.core.fields import without
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured, OnceError
 from lambda_once.patterns.exact_json import exact_json
@@ -252,19 +252,8 @@ class Backlog:
 
 
 def _writable(value: object) -> object:
-    """Return *value* as `plain` does, except that Decimals stay."""
-    return converted(value, _writable_leaf, _plain_names)
-
-
-def _writable_leaf(value: object, _: object) -> object:
-    if isinstance(value, set | frozenset):
-        return [_writable(each) for each in sorted(value, key=repr)]
-    return value if isinstance(value, Decimal) else plain(value)
-
-
-def _plain_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
-    names: Any = plain(dict.fromkeys(mapping))
-    return dict(zip(names, mapping.values(), strict=True))
+    """Return *value* in JSON types and Decimals."""
+    return plain(value, Decimal)
 
 
 def _number(value: object) -> str:

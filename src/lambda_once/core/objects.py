@@ -1,0 +1,461 @@
+"""
+What an object holds: the fields of dataclasses and of pydantic's models, and which of them count.
+
+A model counts by the values of its own fields, of the class that it is, and not as it prints: a serialiser
+may drop what differs, ``exclude=True`` leaves fields out, and where a base class is declared, its fields are
+all that is printed of a subclass. Private attributes and computed fields don't count, and neither does an
+excluded field that its default_factory filled, such as the time of parsing.
+
+Where a union of classes is declared, the class counts: an order that was created and one that was deleted may
+have equal fields. It doesn't where a field tells the classes apart, so a model of one equals the dict.
+
+A value without a form counts as its serialiser writes it. We find out by converting it first, so such a field
+is walked twice; what contains it isn't, unless it is written by a function of its own.
+
+pydantic isn't imported: its models bring what is read here, by names that its reference documents.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from enum import Enum
+from functools import lru_cache, partial
+from operator import attrgetter, methodcaller
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+CLASS: Final = "@class"
+"""The name under which the class of an object counts, beside its fields."""
+ROOT: Final = "root"
+"""The only field of a root model."""
+
+_NUMPY_NUMBERS: Final = "biuf"
+_SHORT: Final = 2**63
+"""A shorter integer has one form."""
+_ABSENT: Final = object()
+"""The form of a field that doesn't count."""
+_UNIONS: Final = (Union, UnionType)
+_SERIALISERS: Final = {"PlainSerializer", "WrapSerializer"}
+
+
+Path = tuple[object, ...]
+"""Names and indexes, from a value to a part of it."""
+Noted = list[tuple[Path, str]]
+"""Parts that don't count: path and kind."""
+
+
+class ContainsItself(Exception):
+    """An object contains itself."""
+
+
+class Raised:
+    """Stands for a field that cannot be read, as its property or serialiser raised *error*."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def kind_of(value: object) -> str:
+    """Return the type of *value* for messages, such as ``a decimal.Decimal``."""
+    if isinstance(value, Raised):
+        return f"what raises {type(value.error).__name__}"
+    return f"a {type(value).__module__}.{type(value).__qualname__}"
+
+
+class Field(NamedTuple):
+    """What its class declares of a field."""
+
+    name: str
+    excluded: bool = False
+    """Whether it is never printed. It doesn't count if it has no canonical form."""
+    is_made: bool = False
+    """Whether a default_factory fills it, and nobody sees with what: it counts only if it was given."""
+    classes: tuple[type, ...] = ()
+    """Classes whose objects only the class tells apart."""
+    has_serialiser: bool = False
+    """Whether it is written by a function of its own."""
+
+
+UNDECLARED: Final = Field("")
+"""What is known of an extra field."""
+
+
+class Schema(NamedTuple):
+    """What a class declares of its objects."""
+
+    fields: Mapping[str, Field]
+    """By their labels, the names under which they count: aliases where the class prints these."""
+    computed: Mapping[str, str] = {}
+    """The names of the computed fields, by their labels."""
+    is_model: bool = False
+    is_root: bool = False
+    """Whether its only field counts in its place."""
+    has_serialiser: bool = False
+    """Whether it is written by a function of its own."""
+    is_plain: bool = False
+    """Whether its fields all count, under their names."""
+
+
+class Fields:
+    """
+    The fields of an object that count, but for what ``ignore=`` leaves out: values by labels.
+
+    It has excluded ones, whose values may have no form.
+    """
+
+    __slots__ = ("_whole", "held", "left_out", "owner", "schema")
+
+    def __init__(self, owner: Any, schema: Schema, held: dict[str, Any]) -> None:
+        self.owner, self.schema, self.held = owner, schema, held
+        self._whole = held
+        self.left_out: frozenset[str] = frozenset()
+        """Labels of what ``ignore=`` leaves out."""
+
+    def __getitem__(self, label: str) -> object:
+        return self.held[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.held)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def declared(self, label: str) -> Field:
+        """Return what is declared of a field."""
+        return self.schema.fields.get(label, UNDECLARED)
+
+    def has_none_of(self, labels: Iterable[str]) -> bool:
+        """Whether none of *labels* names what counts, or what expressions see."""
+        known = (self.held, self.schema.computed, (CLASS,))
+        return not self.schema.is_root and not any(label in each for label in labels for each in known)
+
+    def holding(self, held: dict[str, Any], left_out: Iterable[str]) -> Fields:
+        """Return these fields with the values *held*, where those of the labels *left_out* are missing."""
+        fields = Fields(self.owner, self.schema, held)
+        fields._whole, fields.left_out = self._whole, self.left_out.union(left_out)
+        return fields
+
+    def class_among(self, classes: tuple[type, ...]) -> str | None:
+        """Return the name of the object's class if it counts, as only the class tells *classes* apart."""
+        if not isinstance(self.owner, classes) or CLASS in self.left_out:
+            return None
+        kind = type(self.owner)
+        is_taken = any(each.__name__ == kind.__name__ for each in classes if each is not kind)
+        return f"{kind.__module__}.{kind.__qualname__}" if is_taken else kind.__name__
+
+    def serialised(self, label: str) -> object:
+        """
+        Return what the serialiser of a field writes, that of its type, or of its model.
+
+        The value itself if there is none, if it raises, and if ``ignore=`` leaves out a part of the value.
+        """
+        value, serialiser = self.held[label], getattr(type(self.owner), "__pydantic_serializer__", None)
+        if serialiser is None or value is not self._whole[label]:
+            return value
+        is_whole = self.schema.has_serialiser or self.schema.is_root
+        name = self.declared(label).name or label
+        chosen = None if is_whole else {name}
+        try:
+            found = serialiser.to_python(self.owner, include=chosen, by_alias=False, warnings=False)
+        except Exception:  # noqa: BLE001  (a serialiser of the user's may raise anything)
+            return value
+        if isinstance(found, Mapping) and name in found and not self.schema.is_root:
+            return found[name]
+        return found if is_whole and not self.left_out else value
+
+    def printed(self) -> object:
+        """Return the object as it prints, but for what is left out. Raises what its code raises."""
+        return self.owner.model_dump() if self.schema.is_model and self.held is self._whole else self.held
+
+
+Mapping.register(Fields)  # by inheritance, each check for its type would be slow
+
+
+def fields_of(owner: Any, schema: Schema) -> Fields:
+    """Return the fields of *owner*, of the class of *schema*. In place of one that raises is a `Raised`."""
+    if schema.is_model:
+        return Fields(owner, schema, _values(owner, schema))
+    try:
+        return Fields(owner, schema, {label: getattr(owner, label) for label in schema.fields})
+    except Exception:  # noqa: BLE001  (a property of the user's may raise anything)
+        return Fields(owner, schema, {label: value_of(owner, label) for label in schema.fields})
+
+
+def value_of(owner: object, name: str) -> object:
+    """Return the value of a field, or a `Raised`."""
+    try:
+        return getattr(owner, name)
+    except Exception as error:  # noqa: BLE001  (as above)
+        return Raised(error)
+
+
+def _values(model: Any, schema: Schema) -> dict[str, Any]:
+    """Return the values of *model*'s own fields and of its extra ones, by their labels."""
+    values: dict[str, Any] = model.__dict__
+    given: set[str] = model.__pydantic_fields_set__
+    if schema.is_plain and values.keys() == schema.fields.keys() and not model.__pydantic_extra__:
+        return dict(values)
+    held = {
+        label: values[field.name]
+        for label, field in schema.fields.items()
+        if field.name in values and not (field.excluded and _is_unsaid(field, values[field.name], given))
+    }
+    extra = model.__pydantic_extra__ or {}
+    for name in extra if held.keys().isdisjoint(extra) else sorted(extra):
+        label = name
+        while label in held:  # an alias leaves the name of its field to others
+            label = f"@{label}"
+        held[label] = extra[name]
+    return held
+
+
+def _is_unsaid(field: Field, value: object, given: set[str]) -> bool:
+    """Whether *value*, excluded, doesn't count. None is equal to what has no form, which doesn't either."""
+    return value is None or (field.is_made and field.name not in given)
+
+
+def content_of(value: object) -> object:
+    """
+    Return the content of *value*, one layer deep; *value* itself if it is not a wrapper. Raises nothing.
+
+    That of a dataclass or pydantic model is its `Fields`, of Powertools' data classes the raw event, of an
+    Enum member its value, of a numpy scalar a number. In place of what raises there is a `Raised`.
+    """
+    try:
+        kind: Any = type(value)
+        unwrap = _unwrapping(kind)
+        return value if unwrap is None else unwrap(value)
+    except Exception as error:  # noqa: BLE001  (a property or serialiser of the user's may raise anything)
+        return Raised(error)
+
+
+@lru_cache(maxsize=1_024)
+def _unwrapping(kind: Any) -> Callable[[Any], object] | None:
+    """Return what unwraps objects of the class *kind*; None if nothing does."""
+    if issubclass(kind, Enum):
+        return attrgetter("value")
+    schema = schema_of(kind)
+    if schema is not None:
+        return partial(fields_of, schema=schema)
+    if callable(getattr(kind, "model_dump", None)):
+        return methodcaller("model_dump")
+    if hasattr(kind, "raw_event"):
+        return attrgetter("raw_event")
+    return _number_of if kind.__module__ == "numpy" else None
+
+
+def _number_of(value: Any) -> object:
+    """Return a scalar of numpy as a number; what is none, unchanged."""
+    if getattr(value, "ndim", 1) or value.dtype.kind not in _NUMPY_NUMBERS:
+        return value
+    number = value.item()
+    return value if type(number) is type(value) else number  # a long double is its own item
+
+
+# -- the walk
+
+
+def is_form(value: object) -> bool:
+    """Whether *value* is its own form, in each of them."""
+    kind = type(value)
+    return kind is str or kind is bool or value is None or (kind is int and abs(value) < _SHORT)  # type: ignore[arg-type]  # an int
+
+
+class Walk(ABC):
+    """Converts objects, and remembers what they are within."""
+
+    def __init__(self, noted: Noted | None = None) -> None:
+        self._noted: Noted = [] if noted is None else noted
+        self._owners: set[int] = set()
+        self._classes: tuple[type, ...] = ()
+        """The classes that count here: those in a union of the closest field."""
+
+    def _object(self, fields: Fields, path: Path) -> Any:
+        """Return the form of the object of *fields*, with the name of its class where that counts."""
+        if id(fields.owner) in self._owners:
+            raise ContainsItself
+        self._owners.add(id(fields.owner))
+        classes = self._classes
+        form: dict[str, object] = {}
+        try:
+            for label, value in fields.held.items():
+                part = value if is_form(value) else self._part(fields, label, path)
+                if part is not _ABSENT:
+                    form[label] = part
+        finally:
+            self._owners.discard(id(fields.owner))
+            self._classes = classes
+        own = fields.class_among(classes) if classes else None
+        if own is not None:
+            label = CLASS
+            while label in form:
+                label = f"@{label}"
+            form[label] = own
+        elif fields.schema.is_root:
+            return form.get(ROOT)
+        return self._named(form)
+
+    def _part(self, fields: Fields, label: str, path: Path) -> object:
+        """Return the form of a field: of what its serialiser writes if its value has none."""
+        field, value, noted = fields.declared(label), fields.held[label], len(self._noted)
+        path = path if fields.schema.is_root else (*path, label)
+        self._classes = field.classes
+        form, problem = self._attempt(value, path)
+        if problem is None:
+            return form
+        del self._noted[noted:]
+        if field.excluded:
+            self._noted.append((path, kind_of(value)))
+            return _ABSENT
+        if field.has_serialiser or not problem.tried:
+            serialised = fields.serialised(label)
+            if serialised is not value:
+                other, failure = self._attempt(serialised, path)
+                if failure is None:
+                    return other
+                del self._noted[noted:]
+            problem.tried = True
+        return self._as_it_is(form, problem)
+
+    @abstractmethod
+    def _named(self, form: dict[str, object]) -> Mapping[Any, object]:
+        """Return *form*, of an object, with the names that it has among others."""
+
+    @abstractmethod
+    def _attempt(self, value: object, path: Path) -> tuple[object, Any]:
+        """Return the form of *value*, and why a part of it has none; None if each part has one."""
+
+    @abstractmethod
+    def _as_it_is(self, form: object, problem: Any) -> object:
+        """Return the form, not that of the whole, of a value with *problem*; or raise that."""
+
+
+# -- what a class declares
+
+
+@lru_cache(maxsize=1_024)
+def schema_of(kind: Any) -> Schema | None:
+    """Return what the class *kind* declares; None if it is neither a dataclass nor a model of pydantic."""
+    infos, is_model = getattr(kind, "__pydantic_fields__", None), not hasattr(kind, "__dataclass_fields__")
+    if is_model and infos is None:
+        return None
+    infos = infos or {}
+    hints = {name: info.annotation for name, info in infos.items()} if infos else _hints(kind)
+    written, has_serialiser = _serialised_by_functions(kind)
+    declared = {}
+    for name in infos if is_model else [each.name for each in fields(kind)]:
+        field = _field(name, hints.get(name), infos.get(name))
+        is_written = has_serialiser or not written.isdisjoint({name, "*"})
+        declared[name] = field._replace(has_serialiser=field.has_serialiser or is_written)
+    if not is_model:
+        return Schema(declared, has_serialiser=has_serialiser)
+    labels = _labels(kind, {name: info.serialization_alias for name, info in infos.items()})
+    is_root, computed = kind.__pydantic_root_model__, kind.__pydantic_computed_fields__
+    aliases = {} if is_root else {name: info.alias for name, info in computed.items()}
+    return Schema(
+        {label: declared[name] for name, label in labels.items()},
+        computed={label: name for name, label in _labels(kind, aliases).items()},
+        is_model=True,
+        is_root=is_root,
+        has_serialiser=has_serialiser,
+        is_plain=all(labels[name] == name and not field.excluded for name, field in declared.items()),
+    )
+
+
+def _serialised_by_functions(kind: Any) -> tuple[set[str], bool]:
+    """Return the fields that functions of *kind* write, or ``*``, and whether one writes the whole."""
+    decorators = getattr(kind, "__pydantic_decorators__", None)
+    if decorators is None:
+        return set(), False
+    names = {name for each in decorators.field_serializers.values() for name in each.info.fields}
+    return names, bool(decorators.model_serializers)
+
+
+def _labels(kind: Any, aliases: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the labels of the fields with *aliases*: these, if *kind* prints them and no two are one."""
+    labels = {name: alias or name for name, alias in aliases.items()}
+    prints_aliases = kind.model_config.get("serialize_by_alias") and len({*labels.values()}) == len(labels)
+    return labels if prints_aliases else {name: name for name in aliases}
+
+
+def _field(name: str, hint: object, info: Any) -> Field:
+    """Return what *hint*, its annotation, and *info*, of pydantic, say of the field *name*."""
+    try:
+        found = _found_in(hint, () if info is None else (info, *info.metadata))
+    except Exception:  # noqa: BLE001  (a name that cannot be resolved)
+        found = _Found()
+    excluded = info is not None and info.exclude is True
+    is_made = excluded and info.default_factory is not None
+    return Field(name, excluded, is_made, tuple(found.united), found.has_serialiser)
+
+
+class _Found(NamedTuple):
+    """What is in a type."""
+
+    classes: frozenset[type] = frozenset()
+    """Dataclasses and models."""
+    alternatives: int = 0
+    """How many of them may be in one place, unless a field tells which."""
+    united: frozenset[type] = frozenset()
+    """Those that only the class tells apart."""
+    has_serialiser: bool = False
+
+
+def _found_in(hint: Any, said: tuple[object, ...] = (), within: tuple[object, ...] = ()) -> _Found:
+    """Return what is in *hint*, an annotation with the metadata *said*, itself *within* others."""
+    if any(hint is each for each in within):
+        return _Found()
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _found_in(get_args(hint)[0], (*said, *hint.__metadata__), within)
+    found = [_found_in(each, (), (*within, hint)) for each in _parts(hint)]
+    classes: frozenset[type] = frozenset().union(*(each.classes for each in found))
+    united: frozenset[type] = frozenset().union(*(each.united for each in found))
+    alternatives = max((each.alternatives for each in found), default=0)
+    kind = hint if origin is None else origin
+    if _is_of_objects(kind):
+        classes, alternatives = classes | {kind}, 1
+    elif any(isinstance(getattr(each, "discriminator", None), str) for each in said):
+        alternatives = 1
+    elif origin in _UNIONS or isinstance(hint, TypeVar):
+        alternatives = sum(each.alternatives for each in found)
+        united = united if alternatives < 2 or len(classes) < 2 else classes  # noqa: PLR2004
+    has_serialiser = any(type(each).__name__ in _SERIALISERS for each in said)
+    return _Found(classes, alternatives, united, has_serialiser or any(each.has_serialiser for each in found))
+
+
+def _is_of_objects(kind: Any) -> bool:
+    is_model = callable(getattr(kind, "model_dump", None))
+    return isinstance(kind, type) and (is_model or hasattr(kind, "__dataclass_fields__"))
+
+
+def _parts(hint: Any) -> Iterable[Any]:
+    """Return the types that *hint* consists of: arguments, what it is a name for, what its items are."""
+    for name in ("__supertype__", "__value__"):  # a NewType, an alias
+        if hasattr(hint, name):
+            return (getattr(hint, name),)
+    if isinstance(hint, TypeVar):
+        return hint.__constraints__ or (hint.__bound__,)
+    if isinstance(hint, type) and (hasattr(hint, "__total__") or hasattr(hint, "_fields")):
+        return _hints(hint).values()
+    return get_args(hint)
+
+
+def _hints(kind: Any) -> Mapping[str, object]:
+    """Return the annotations of a class; none if a name in one of them cannot be resolved."""
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except Exception:  # noqa: BLE001  (an annotation may be any expression)
+        return {}
