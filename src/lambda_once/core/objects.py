@@ -143,9 +143,9 @@ class Fields:
 
     def holding(self, held: dict[str, Any], left_out: Iterable[str]) -> Fields:
         """Return these fields with the values *held*, where those of the labels *left_out* are missing."""
-        fields = Fields(self.owner, self.schema, held)
-        fields._whole, fields.left_out = self._whole, self.left_out.union(left_out)
-        return fields
+        copy = Fields(self.owner, self.schema, held)
+        copy._whole, copy.left_out = self._whole, self.left_out.union(left_out)
+        return copy
 
     def class_among(self, classes: tuple[type, ...]) -> str | None:
         """Return the name of the object's class if it counts, as only the class tells *classes* apart."""
