@@ -270,8 +270,11 @@ def test_results_are_printed() -> None:
 
 
 def test_a_model_that_was_not_validated_has_the_fields_that_it_has() -> None:
-    """None is made up."""
+    """None is made up, also if a library made it and set nothing else."""
     assert canonical(Payment.model_construct()) == canonical({})
+    bare = CardPayment.__new__(CardPayment)
+    bare.__dict__["order"] = 5
+    assert canonical(bare) == canonical({"order": 5})
 
 
 class OfAnotherKind:

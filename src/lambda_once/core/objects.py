@@ -204,15 +204,15 @@ def value_of(owner: object, name: str) -> object:
 def _values(model: Any, schema: Schema) -> dict[str, Any]:
     """Return the values of *model*'s own fields and of its extra ones, by their labels."""
     values: dict[str, Any] = model.__dict__
-    given: set[str] = model.__pydantic_fields_set__
-    if schema.is_plain and values.keys() == schema.fields.keys() and not model.__pydantic_extra__:
+    extra: dict[str, Any] = getattr(model, "__pydantic_extra__", None) or {}
+    if schema.is_plain and values.keys() == schema.fields.keys() and not extra:
         return dict(values)
+    given: set[str] = getattr(model, "__pydantic_fields_set__", set())
     held = {
         label: values[field.name]
         for label, field in schema.fields.items()
         if field.name in values and not (field.excluded and _is_unsaid(field, values[field.name], given))
     }
-    extra = model.__pydantic_extra__ or {}
     for name in extra if held.keys().isdisjoint(extra) else sorted(extra):
         label = name
         while label in held:  # an alias leaves the name of its field to others
