@@ -125,16 +125,16 @@ def test_parameters_are_those_of_the_table(file: Path) -> None:
     assert written == source, "options in settings.py have changed: run `make surface`"
 
 
-@pytest.mark.parametrize(("row", "before", "after"), [("concurrency", 5, 0), ("label", 0, 2)])
+@pytest.mark.parametrize(("row", "before", "after"), [("concurrency", 5, 0), ("invented", 0, 2)])
 def test_an_option_that_comes_or_goes_is_written(
     monkeypatch: pytest.MonkeyPatch, row: str, before: int, after: int
 ) -> None:
     """Where it's accepted, nowhere else: as a parameter, and in the TypedDict."""
-    label = Parameter("label", Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
+    invented = Parameter("invented", Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
 
     def changed(where: Where) -> Signature:
         rows = [each for each in signature_of_options(where).parameters.values() if each.name != row]
-        return Signature([*rows, label] if where is Where.QUEUE and after else rows)
+        return Signature([*rows, invented] if where is Where.QUEUE and after else rows)
 
     source = signatures.FILES[0].read_text(encoding="utf-8")
     monkeypatch.setattr(signatures, "signature_of_options", changed)

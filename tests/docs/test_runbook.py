@@ -199,12 +199,15 @@ def test_did_an_order_go_through(night: Night) -> None:
 
 
 def test_where_to_look(night: Night) -> None:
-    """The table of the shell is checked: this one keeps what expires, until its TTL is on."""
+    """What is deployed is checked: the sample, as CloudFormation prints it, and without its TTL."""
     (line,) = SECTIONS["Where to look"]
-    assert "time to live is off" in night.types(line, 1).output
-    ttl = {"Enabled": True, "AttributeName": "ttl"}
-    night.client.update_time_to_live(TableName=night.table, TimeToLiveSpecification=ttl)
-    night.types(line)
+    body = (ROOT / "template.yaml").read_text(encoding="utf-8")
+    ttl = "      TimeToLiveSpecification: {AttributeName: ttl, Enabled: true}\n"
+    assert ttl in body
+    for text, code in ((body.replace(ttl, ""), 1), (body, 0)):
+        deployed = json.dumps({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
+        (night.folder / "deployed.json").write_text(deployed, encoding="utf-8")
+        night.types(line, code)
 
 
 def test_overdue_tasks(night: Night) -> None:
