@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -11,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.core.canonical import NotCanonical, canonical, fingerprint
+from lambda_once.core.canonical import NotCanonical, canonical, fingerprint, written
 from lambda_once.core.fields import (
     MOST_FIELDS,
     MOST_NAMED,
     Difference,
+    Printed,
     checksums,
     difference,
     printed,
@@ -226,3 +228,26 @@ def test_parts_of_an_expression_are_noted_by_their_labels() -> None:
 def test_few_parts_are_noted() -> None:
     """The names in a payload may be data, without end."""
     assert len(printed({str(n): object() for n in range(1_000)}).not_compared) == MOST_FIELDS
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"Authorization": "s3cret", "type": "created"}, [["x-api-key", "s3cret"], ["type", "created"]]],
+    ids=["by name", "in pairs"],
+)
+def test_a_credential_beside_the_payload_has_no_checksum(attributes: Any) -> None:
+    """Four bytes of it would narrow a guess; it counts in the digest all the same."""
+    texts = [written(each) for each in (attributes, json.loads(json.dumps(attributes).replace("s3", "s4")))]
+    first, second = (Printed("{}", beside=(("@attributes", text),)) for text in texts)
+    assert first.fingerprint != second.fingerprint
+    assert first.fields == second.fields
+    assert "s3cret" not in str(first.fields)
+
+
+def test_what_is_no_credential_has_a_checksum() -> None:
+    """Of each attribute by its name, and of a list of pairs as a whole."""
+    named = Printed("{}", beside=(("@attributes", '{"type":"a"}'),))
+    assert named.fields == [("@attributes.type", '"a"')]
+    assert Printed("{}", beside=(("@attributes", '[["type","a"]]'),)).fields == [
+        ("@attributes", '[["type","a"]]')
+    ]

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from lambda_once.core.identity import is_secret
 from lambda_once.core.unit import Unit
 from lambda_once.sources.attributes import (
     LEFT_OUT,
@@ -18,7 +19,6 @@ from lambda_once.sources.attributes import (
     counted_jms,
     counted_kafka,
     is_dead_letter,
-    is_secret,
 )
 from lambda_once.sources.records import RecordSource
 from lambda_once.sources.sns import SNS

@@ -8,6 +8,7 @@ decide nothing.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -18,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from lambda_once.core.canonical import VERSION, comparable, written
-from lambda_once.core.identity import apart
+from lambda_once.core.identity import ATTRIBUTES, apart, is_secret
 from lambda_once.core.objects import ROOT, Fields, Noted, content_of
 
 MOST_FIELDS = 32
@@ -75,8 +76,10 @@ class Printed(NamedTuple):
                 found.append((self.labels[0], self.text))
             for name, text in self.beside:
                 if _is_object(text, 0):
-                    self._read(0, f"{name}.", found, levels=1, text=text)
-                else:
+                    named: list[tuple[str, str]] = []
+                    self._read(0, "", named, levels=1, text=text)
+                    found += [(f"{name}.{each}", form) for each, form in named if not is_secret(each)]
+                elif not (name == ATTRIBUTES and _has_secret(text)):
                     found.append((name, text))
         except RecursionError:
             return []
@@ -250,6 +253,11 @@ def _checksum(text: str, salt: int) -> int:
 # Numbers stay text: what they mean does not matter here, and Python refuses to read the longest. `raw_decode`
 # is this scanner within two more calls, some twenty times a payload.
 _scan: Final[Callable[[str, int], tuple[Any, int]]] = JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
+
+
+def _has_secret(headers: str) -> bool:
+    """Whether *headers*, the text of names and values in pairs, have one that `identity.is_secret`."""
+    return any(is_secret(str(name)) for name, _ in json.loads(headers))
 
 
 def _is_object(text: str, at: int) -> bool:

@@ -31,6 +31,7 @@ BYTES: Final = "@bytes"
 """What a payload was decoded from by a schema: a lenient reader takes two framed values for one."""
 CONTENT: Final = "content"
 _APART: Final = "~"
+_SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key"})
 
 
 class KeyFrom(Enum):
@@ -83,6 +84,11 @@ def shown(origin: object) -> str:
     if isinstance(origin, Mapping):
         return ", ".join(f"{name}: {shown(part)}" for name, part in origin.items())
     return "/".join(map(shown, origin)) if isinstance(origin, list) else str(origin)
+
+
+def is_secret(name: str) -> bool:
+    """Whether *name* is of a credential: it counts in a digest, but no checksum of it alone is stored."""
+    return name.lower() in _SECRETS
 
 
 def apart(fingerprint: str, parts: dict[str, str]) -> str:

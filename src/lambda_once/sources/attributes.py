@@ -403,7 +403,6 @@ def _table(rows: Iterable[Row]) -> _Table:
 _TABLE: Final = _table(row for row in LEFT_OUT if not row.rabbitmq)
 _OF_RABBITMQ: Final = _table(LEFT_OUT)
 _DEAD_LETTERS: Final = tuple(_lower(row.beside) for row in LEFT_OUT if row.is_dead_letter)
-_SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key"})
 
 
 # ---------------------------------------------------------------- what counts
@@ -489,11 +488,6 @@ def is_dead_letter(attributes: object) -> bool:
         return False
     names = _lower(map(str, attributes))
     return any(marks <= names for marks in _DEAD_LETTERS)
-
-
-def is_secret(name: str) -> bool:
-    """Whether *name* is of a credential: it counts in a digest, but no checksum of it alone is stored."""
-    return name.lower() in _SECRETS
 
 
 def _kept(attributes: Mapping[str, object], table: _Table = _TABLE) -> dict[str, object]:

@@ -29,9 +29,17 @@ from lambda_once.decorators.suspensions import SDK, check_arguments, check_funct
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, check_of_call, is_self
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
-from lambda_once.sources.envelopes import s3_record_content
+from lambda_once.sources.envelopes import Parsed, s3_record_content
 from lambda_once.sources.event import unit_of
-from lambda_once.sources.source import Source, as_sent, named_source, record_source, source_of_record
+from lambda_once.sources.services import service_of
+from lambda_once.sources.source import (
+    Source,
+    as_sent,
+    named_source,
+    record_source,
+    source_of,
+    source_of_record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,6 +69,8 @@ def argument_of(value: object) -> Unit | None:
         if unit.bad is not None:
             return Unit(sent, unread=unit.bad, is_malformed=not source.repeats)
         return unit._replace(view=NOTHING if is_data_class else value)
+    if isinstance(sent, Parsed) and source_of(sent) is Source.DIRECT and service_of(sent) is None:
+        return None  # a model of the user's own, one of whose fields has the name of one of an event's
     view = NOTHING if is_data_class or sent is value else value
     if "s3" in sent and named_source(sent) is Source.S3:
         return Unit(s3_record_content(sent), view=sent if view is NOTHING else view)
