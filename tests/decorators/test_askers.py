@@ -228,3 +228,22 @@ def test_an_outcome_is_asked_for_with_the_operation() -> None:
     assert once.outcome("o-1", name="pay", scope=[event["source"], event["detail-type"]]).result == "paid"
     with pytest.raises(Misconfigured, match="scope="):
         once.outcome("o-1", name="pay")
+
+
+def test_who_is_missing_is_reported_and_runs_where_nothing_is_protected(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line says why nothing ran; under LAMBDA_ONCE_DISABLED everything runs."""
+    work = Work(unscoped="refuse", key=lambda _: "o-1")
+    with pytest.raises(CallerMissing):
+        work.ask(appsync())
+    assert [each.message for each in caplog.records].count("once.caller_missing") == 1
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
+    assert [work.ask(appsync())["n"] for _ in range(2)] == [1, 2]
+
+
+def test_caller_counts_for_an_event_of_a_bus() -> None:
+    """Though EventBridge itself names nobody."""
+    work = Work(key="detail.id", caller="detail.user")
+    asked = [eventbridge_event({"id": "o-1", "user": each}) for each in ("a", "b", "a")]
+    assert [work.ask(each)["n"] for each in asked] == [1, 2, 1]

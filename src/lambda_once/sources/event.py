@@ -25,7 +25,7 @@ from lambda_once.decorators.handlers import (
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one
-from lambda_once.engine.invocation import Receiver, Redelivery
+from lambda_once.engine.invocation import Invocation, Receiver, Redelivery
 from lambda_once.errors import CallerMissing, InProgress, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.attributes import GATEWAY, TOOL, counted_context
@@ -70,7 +70,7 @@ def units(event: Any, request_id: str | None, asked: Asked | None = None) -> lis
         parts = [_alone(event, {"Records": [record]}, n) for n, record in enumerate(records)]
         return [(_as_given(unit_of(one, request_id), part), part) for one, part in parts]
     unit = unit_of(sent, request_id)
-    if asked is not None and source_of(sent) in _OF_ONE_EVENT:
+    if asked is not None and (source_of(sent) in _OF_ONE_EVENT or asked.settings.caller is not None):
         unit = asked.applied(unit, sent, event)
     return [(_as_given(unit, event), event)]
 
@@ -220,6 +220,23 @@ def _is_json(event: object) -> bool:
     return event is None or isinstance(event, Mapping | str | int | float)
 
 
+def _asked_units(
+    identifier: Identifier, event: Any, context: object, invocation: Invocation
+) -> list[tuple[Unit, Any]]:
+    """Return `units`. Raises as they do, `CallerMissing` reported; not it if nothing is protected."""
+
+    def warn(reason: str) -> None:
+        identifier.runtime.reporter.warn_once(Event.UNSCOPED, reason, identifier)
+
+    try:
+        return units(event, invocation.request_id, Asked(context, identifier.settings, warn))
+    except CallerMissing as error:
+        if not identifier.runtime.disabled:
+            identifier.refused(error, invocation, invocation.request_id)
+            raise
+    return units(event, invocation.request_id)
+
+
 def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that runs *function* once for each unit of its event."""
     work = with_context(function)
@@ -228,15 +245,12 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         runtime, settings, codec_of(function, settings), name_of(function), receiver=Receiver.LAMBDA
     )
 
-    def warn(reason: str) -> None:
-        runtime.reporter.warn_once(Event.UNSCOPED, reason, identifier)
-
     def handle(event: Any, context: Any) -> Any:
         results: dict[int, Any] = {}
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
             redelivery = Redelivery.SAME_REQUEST if is_asynchronous(event) else Redelivery.ANY
-            parts = units(event, invocation.request_id, Asked(context, settings, warn))
+            parts = _asked_units(identifier, event, context, invocation)
             if settings.history is not None and len(parts) > 1:
                 raise Misconfigured(
                     f"history= expects one record an event, as Powertools has keyed it; this has {len(parts)}"
