@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from lambda_once.sources.source import Source
 from lambda_once.testing import (
     activemq_event,
     dynamodb_stream_event,
@@ -134,5 +135,10 @@ SOURCES = (
     Row("activemq", "mq", activemq_event, ("data",), again=_REDELIVERED),
     Row("rabbitmq", "mq", rabbitmq_event, ("data",), again=_REDELIVERED),
 )
-PIPED = tuple(row for row in SOURCES if row.decorator != "sns")
+RECORD_DECORATORS = tuple(
+    dict.fromkeys(str(each.decorator).removeprefix("once.") for each in Source if each.fields)
+)
+"""The decorators of sources of records, by their names in `Once`."""
+_OF_PIPES = {str(each.decorator).removeprefix("once.") for each in Source if each.is_piped}
+PIPED = tuple(row for row in SOURCES if row.decorator in _OF_PIPES)
 """The sources of EventBridge Pipes."""

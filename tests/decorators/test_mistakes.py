@@ -25,10 +25,11 @@ from pydantic import BaseModel
 from lambda_once import KeyMissing, Lapsed, MemoryStore, Misconfigured, Once, ResultUnavailable
 from lambda_once.testing import kinesis_event
 from tests.decorators.rig import Rig, in_memory
+from tests.decorators.sources_table import RECORD_DECORATORS
 from tests.sources.samples import batch, sqs_record
 
 once = Once(store=MemoryStore(), service="shop")
-HANDLERS = ("sqs", "sns", "kinesis", "dynamodb_stream", "kafka", "mq", "event", "api_gateway")
+HANDLERS = (*RECORD_DECORATORS, "event", "api_gateway")
 DECORATORS = (*HANDLERS, "function")
 NOTHING: dict[str, Any] = {}
 
@@ -314,10 +315,7 @@ def converting(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-RECORDS = ("sqs", "sns", "kinesis", "dynamodb_stream", "kafka", "mq")
-
-
-@pytest.mark.parametrize("decorator", RECORDS)
+@pytest.mark.parametrize("decorator", RECORD_DECORATORS)
 def test_a_record_is_no_whole_event(decorator: str) -> None:
     """A parameter that is called as a whole event is refused: a loop over Records would fail every record."""
     protect = getattr(once, decorator)
@@ -329,7 +327,7 @@ def test_a_record_is_no_whole_event(decorator: str) -> None:
     refused(f"but once.{decorator} calls it", lambda: protect(whole))
 
 
-@pytest.mark.parametrize("decorator", RECORDS)
+@pytest.mark.parametrize("decorator", RECORD_DECORATORS)
 def test_a_model_is_an_option(decorator: str) -> None:
     """A parameter annotated with a model of pydantic would get the record: ``model=`` is what is meant."""
     for function in (annotated_order, by_text):
@@ -338,7 +336,7 @@ def test_a_model_is_an_option(decorator: str) -> None:
         refused(words, lambda: getattr(once, decorator)(function))  # noqa: B023  (called at once)
 
 
-@pytest.mark.parametrize("decorator", RECORDS)
+@pytest.mark.parametrize("decorator", RECORD_DECORATORS)
 def test_what_may_be_decorated_as_a_record(decorator: str) -> None:
     """Other names and annotations, unknown ones, a converting wrapper, and everything with ``model=``."""
     protect = getattr(once, decorator)

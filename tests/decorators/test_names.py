@@ -22,10 +22,11 @@ from lambda_once import MemoryStore, Misconfigured, Once
 from lambda_once.observability.events import Event
 from lambda_once.testing import sqs_event, using
 from tests.decorators.rig import Rig, in_memory
+from tests.decorators.sources_table import RECORD_DECORATORS
 
 pytestmark = in_memory
 Function = Callable[..., Any]
-DECORATORS = ["sqs", "sns", "kinesis", "dynamodb_stream", "kafka", "mq", "event", "api_gateway", "function"]
+DECORATORS = [*RECORD_DECORATORS, "event", "api_gateway", "function"]
 
 
 def ship(record: Any) -> str:

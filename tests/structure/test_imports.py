@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lambda_once import dynamodb
+from tests.decorators.sources_table import RECORD_DECORATORS
 
 ROOT = Path(__file__).parents[2]
 SOURCE, TOOLS = ROOT / "src", ROOT / "tools" / "src"
@@ -344,7 +345,7 @@ def test_a_loaded_sdk_is_seen() -> None:
     assert {"boto3", "botocore"} <= _modules_after("import boto3")
 
 
-_OF_ONE = {"sqs", "sns", "mq", "kinesis", "dynamodb_stream", "kafka", "event", "http", "function", "block"}
+_OF_ONE = {*RECORD_DECORATORS, "event", "http", "function", "block"}
 """The files of `sources` that are each of one source."""
 
 
