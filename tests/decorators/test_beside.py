@@ -516,3 +516,18 @@ def test_data_in_bytes_is_base64_in_a_plain_record(once: Once) -> None:
         record["kinesis"]["data"] = record["kinesis"]["data"].encode()
     deliver(count, batch)
     assert counted == [{"order": 1}, {"order": 2}]
+
+
+@pytest.mark.parametrize("ignore", [("@attributes.sentAt",), ("@attributes.other",)])
+def test_a_header_of_kafka_is_ignored_by_its_name(once: Once, ignore: Any) -> None:
+    """Headers are pairs in their order; another name leaves it counting."""
+    work, ran = ran_by(once, "kafka", key="orderId", ignore=ignore)
+    work(kafka(0, sentAt="1", type="created"), lambda_context())
+    if ignore == ("@attributes.sentAt",):
+        work(kafka(9, sentAt="2", type="created"), lambda_context())
+    else:
+        with pytest.raises(KeyReused):
+            work(kafka(9, sentAt="2", type="created"), lambda_context())
+    with pytest.raises(KeyReused):
+        work(kafka(10, sentAt="1", type="cancelled"), lambda_context())
+    assert ran == [1]

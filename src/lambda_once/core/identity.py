@@ -10,6 +10,8 @@ published (origin), where it stands there (position), and what the sender wrote 
     origin      in the token                                   compared
     position    in the token                                   left out
 
+Tenant, operation and the caller that is stable are in the token beside every key: they're parts of the scope.
+
 Compared means compared apart: the fingerprint has the content's hash, then a short digest each of origin and
 attributes, and two fingerprints are compared by the hash and by the parts that both have. So a part that's
 ignored from now on is ignored for rows of before, too. A part that's empty is written, one that a source

@@ -3,7 +3,7 @@ A unit of work: what a source has read, and all that the rest of the package kno
 
 Every source makes one value of one type, so that `decorators.identify` and the engine know no source. A
 record that can't be read is a unit, too (`Unit.bad`): its id, its group and its turn count like any other's.
-What we're not happy with: 21 fields, of which a source sets seven; some (`unread`, `is_malformed`, `refused`)
+What we're not happy with: 23 fields, of which a source sets seven; some (`unread`, `is_malformed`, `refused`)
 are for records among the arguments of a function alone.
 """
 

@@ -324,6 +324,8 @@ class Identifier(NamedTuple):
             beside[ATTRIBUTES] = {
                 name: form for name, form in attributes.items() if f"{ATTRIBUTES}.{name}" not in ignore
             }
+        elif isinstance(attributes, list) and ignore:  # Kafka's headers, in their order
+            beside[ATTRIBUTES] = [pair for pair in attributes if f"{ATTRIBUTES}.{pair[0]}" not in ignore]
         return beside
 
     def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
