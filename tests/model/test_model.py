@@ -100,7 +100,7 @@ def test_the_guarantees_name_every_invariant_and_every_guard() -> None:
 
 
 def test_each_guarantee_names_its_invariant() -> None:
-    """Every section has the table but seven: of one caller and name, and no deadline, result, log or asker."""
+    """Every section has the table but seven: of one caller and name, and no deadline, result, log, asker."""
     sections = re.split(r"^## (?=\d+\. )", PAGE, flags=re.MULTILINE)[1:]
     without = {section.partition(".")[0] for section in sections if not _ROW_OF_PAGE.search(section)}
     assert {"9"} <= without <= {"9", "11", "12", "13", "14", "15", "16"}
