@@ -151,7 +151,7 @@ class Identifier(NamedTuple):
         name = self._named(environment.function)
         scoped = self.runtime.scoped
         scoped[name] = bool(unit.scope) and scoped.get(name, True)
-        found = self.identify(unit, given, environment.service, name)
+        found = self.identify(unit, given, environment.service, name, context=invocation.context)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
@@ -244,14 +244,16 @@ class Identifier(NamedTuple):
         service: str | None = None,
         name: str | None = None,
         tenant: str | None = None,
+        context: object = None,
     ) -> Identification:
         """
         Identify *unit*; *given*: a call of a function, with these arguments.
 
-        *service*, *name* and *tenant* are the first parts of its token, by default those of now.
+        *service*, *name* and *tenant* are the first parts of its token, by default those of now. *context*:
+        Lambda's, for a callable key or scope.
         Raises no Exception: it is in the result, with what was found before it.
         """
-        argument = unit.argument if given is None else given
+        arguments = (unit.argument if given is None else given, context)
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
@@ -261,9 +263,9 @@ class Identifier(NamedTuple):
         key = scope = fingerprint = None
         found = ""
         try:
-            key = self._key(unit, key_from, payload, argument)
+            key = self._key(unit, key_from, payload, arguments)
             own = self.settings.scope
-            scope = unit.scope or None if own is None else self._scope(own, unit, argument)
+            scope = unit.scope or None if own is None else self._scope(own, unit, arguments)
             if self.settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(self.settings.history, tenant)
             found = token(service, name, scope, key, tenant)
@@ -281,14 +283,16 @@ class Identifier(NamedTuple):
             return KeyFrom.OPTION
         return KeyFrom.HASH if unit.position is NOTHING or unit.is_call else KeyFrom.SOURCE
 
-    def _key(self, unit: Unit, key_from: KeyFrom, payload: object, argument: object) -> object:
+    def _key(
+        self, unit: Unit, key_from: KeyFrom, payload: object, arguments: tuple[object, object]
+    ) -> object:
         selector = self.settings.key
         if unit.refused is not None:
             raise Misconfigured(unit.refused)
         if isinstance(selector, str):
             return select(selector, self._viewed(unit, payload))
         if selector is not None:
-            return select_from(selector, (argument,), {})
+            return select_from(selector, arguments, {})
         if unit.key is not NOTHING:
             return unit.key
         if unit.needs_key is not None:
@@ -328,11 +332,13 @@ class Identifier(NamedTuple):
             beside[ATTRIBUTES] = [pair for pair in attributes if f"{ATTRIBUTES}.{pair[0]}" not in ignore]
         return beside
 
-    def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
+    def _scope(
+        self, selector: str | Callable[..., object], unit: Unit, arguments: tuple[object, object]
+    ) -> object:
         if isinstance(selector, str):
             scope = select(selector, seen(unit, unit.envelope), "scope")
         else:
-            scope = select_from(selector, (argument,), {}, "scope")
+            scope = select_from(selector, arguments, {}, "scope")
         return (scope, *unit.scope) if unit.scope else scope
 
     def _counted(self, unit: Unit, key_from: KeyFrom, payload: object) -> Printed | None:

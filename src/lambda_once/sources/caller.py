@@ -203,9 +203,11 @@ def given(found: object, *, are_parts: bool = False) -> Caller:
     return Caller((Origin.OPTION,), (Name(Origin.OPTION, (found,)),), None)
 
 
-def by_option(selector: str | Callable[..., object] | Literal[False], event: object, seen: object) -> Caller:
+def by_option(
+    selector: str | Callable[..., object] | Literal[False], event: object, context: object, seen: object
+) -> Caller:
     """
-    Return the caller of *event* by ``caller=``, whose expression sees *seen*.
+    Return the caller of *event* by ``caller=``: an expression, which sees *seen*, or a function of two.
 
     Raises `CallerMissing` if that selects nothing, and as `given` does.
     """
@@ -214,7 +216,7 @@ def by_option(selector: str | Callable[..., object] | Literal[False], event: obj
     try:
         if isinstance(selector, str):
             return given(select(selector, seen, "caller"), are_parts=bool(labels_of(selector)))
-        return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
+        return given(select_from(selector, (event, context), {}, "caller"), are_parts=True)
     except BadRequest:
         raise
     except KeyMissing as error:

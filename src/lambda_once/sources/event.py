@@ -24,6 +24,7 @@ from lambda_once.decorators.handlers import (
 )
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import name_of
+from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Invocation, Receiver, Redelivery
 from lambda_once.errors import CallerMissing, InProgress, Misconfigured
@@ -178,7 +179,7 @@ class Asked(NamedTuple):
             unit = _sent_with(custom, unit)
         selector = self.settings.caller
         if selector is not None:
-            caller = by_option(selector, event, sent)
+            caller = by_option(selector, event, self.context, sent)
         elif service is None:
             caller = of_cognito(getattr(self.context, "identity", None))
         else:
@@ -241,6 +242,7 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
     """Return the Lambda handler that runs *function* once for each unit of its event."""
     work = with_context(function)
     check_of_one(settings, "the event")
+    settings = with_selectors_of_one(settings, "the event")
     identifier = Identifier(
         runtime, settings, codec_of(function, settings), name_of(function), receiver=Receiver.LAMBDA
     )

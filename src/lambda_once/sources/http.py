@@ -32,6 +32,7 @@ from lambda_once.core.unit import NOTHING, MalformedRequest, Unit
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
+from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Receiver, unchanged
 from lambda_once.engine.replay import Replayed
@@ -275,7 +276,7 @@ class HttpIdentifier:
             self._warn_if_keyed(event, kind, method, route)
             return None
         try:
-            found = self.read(event, kind, method, invocation.request_id)
+            found = self.read(event, kind, method, invocation.request_id, invocation.context)
         except OnceError as error:
             self.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
@@ -337,7 +338,7 @@ class HttpIdentifier:
         return place if place in self._paths else "(other paths)"
 
     def read(
-        self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
+        self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None, context: object
     ) -> KeyedRequest | None:
         """Return *event* as a unit, and its caller. Returns None and raises as `call` does."""
         settings = self._settings
@@ -351,7 +352,7 @@ class HttpIdentifier:
         if settings.caller is None:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:
-            caller = _selected(settings.caller, request, event)
+            caller = _selected(settings.caller, request, event, context)
         if settings.unscoped == "refuse" and caller.is_nobody:
             raise CallerMissing(caller.refusal)
         envelope = envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
@@ -383,14 +384,17 @@ def _known(method: str) -> str:
 
 
 def _selected(
-    selector: str | Callable[..., object] | Literal[False], request: HttpRequest, event: Mapping[str, Any]
+    selector: str | Callable[..., object] | Literal[False],
+    request: HttpRequest,
+    event: Mapping[str, Any],
+    context: object,
 ) -> Caller:
     """Return the caller of *event* by ``caller=``. Raises `CallerMissing` if that selects nothing."""
     if not isinstance(selector, str):
-        return by_option(selector, event, event)
+        return by_option(selector, event, context, event)
     # Header names in any case, and the cookies by name.
     cookies = dict(cookies_of(event, request.headers))
-    return by_option(selector, event, {**envelope_of(event, request.headers), "cookies": cookies})
+    return by_option(selector, event, context, {**envelope_of(event, request.headers), "cookies": cookies})
 
 
 # ------------------------------------------------------------------ the handler
@@ -400,6 +404,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     """Return the Lambda handler that answers a duplicate request with the stored response."""
     work = with_context(function)
     check_of_one(settings, "the event", of_requests=True)
+    settings = with_selectors_of_one(settings, "the event")
     identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:

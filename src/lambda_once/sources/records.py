@@ -26,6 +26,7 @@ from lambda_once.core.unit import NOTHING, BadRecord, RecordId, Unit
 from lambda_once.decorators.handlers import with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
+from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Job, Left
 from lambda_once.engine.invocation import Receiver, Redelivery
@@ -199,7 +200,9 @@ class Records:
         redelivery: Redelivery = Redelivery.ANY,
     ) -> None:
         check_takes_record(source.decorator, function, settings.model)
-        check_of_one(settings, "the record" if settings.model is None else "the model")
+        what = "the record" if settings.model is None else "the model"
+        check_of_one(settings, what)
+        settings = with_selectors_of_one(settings, what)
         self.source = source
         self.runtime = runtime
         self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)

@@ -120,9 +120,9 @@ def explain(protected: Protected, given: Any, context: object = None) -> list[Ex
 def _explained(protected: Protected, given: Any, context: object) -> list[Explanation]:
     match protected:
         case Records():
-            return [_record(protected, record) for record in protected.source.records(given)]
+            return [_record(protected, record, context) for record in protected.source.records(given)]
         case HttpIdentifier():
-            return [_request(protected, given)]
+            return [_request(protected, given, context)]
         case FunctionIdentifier():
             return [_call(protected, given)]
         case Identifier():
@@ -137,10 +137,10 @@ def _events(identifier: Identifier, given: Any, context: object) -> list[Explana
         units = event.units(given, None, event.Asked(context, identifier.settings))
     except CallerMissing as error:
         return [_bare(identifier, decorator, source, payload, problem=_described(error))]
-    return [explained(identifier, decorator, source, unit, payload, _EVENT_ID) for unit, _ in units]
+    return [explained(identifier, decorator, source, unit, payload, _EVENT_ID, context) for unit, _ in units]
 
 
-def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanation:
+def _request(identifier: HttpIdentifier, given: Mapping[str, Any], context: object) -> Explanation:
     decorator = identifier.decorator
     kind, method = http.kind_of(given), http.method_of(given)
     bare = identifier.of_kind(kind)
@@ -150,7 +150,7 @@ def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanatio
         reason = f"{method} is not among the methods that are protected"
         return _bare(bare, decorator, source, body, unprotected=reason)
     try:
-        found = identifier.read(given, kind, method, None)
+        found = identifier.read(given, kind, method, None, context)
     except OnceError as error:
         return _bare(bare, decorator, source, body, problem=_described(error))
     if found is None:
@@ -158,7 +158,7 @@ def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanatio
         return _bare(bare, decorator, source, body, unprotected=reason)
     body = f"the body of the request, {_named(found.unit.payload)}"
     of_kind = identifier.of_kind(kind, found.keep)
-    shown = explained(of_kind, decorator, source, found.unit, body, f"the header {KEY_HEADER}")
+    shown = explained(of_kind, decorator, source, found.unit, body, f"the header {KEY_HEADER}", context)
     return replace(shown, **_caller(found.caller, identifier.caller_selector))
 
 
@@ -175,7 +175,7 @@ def _call(function: FunctionIdentifier, given: object) -> Explanation:
     except TypeError as error:
         raise Misconfigured(f"the call does not fit {function.identifier.name}: {error}") from None
     payload = f"the arguments by name: {', '.join(unit.envelope) or 'none'}"
-    return explained(function.identifier, "once.function", "a call", unit, payload, "", bound)
+    return explained(function.identifier, "once.function", "a call", unit, payload, "", None, bound)
 
 
 def explained(
@@ -185,10 +185,11 @@ def explained(
     unit: Unit,
     payload: str,
     default: str,
+    context: object,
     given: BoundArguments | None = None,
 ) -> Explanation:
     """Explain *unit* as *identifier* identifies it; *default* describes the default key of the source."""
-    settings, found = identifier.settings, identifier.identify(unit, given)
+    settings, found = identifier.settings, identifier.identify(unit, given, context=context)
     if found.error is not None and identifier.runs_without(found.error):
         reason = 'key= selects nothing, and without_key is "run"'
         return _bare(identifier, decorator, source, payload, delivery=unit.delivery, unprotected=reason)
@@ -244,7 +245,7 @@ def _plain(selected: object) -> object:
 # ---------------------------------------------------------------- descriptions
 
 
-def _record(records: Records, unit: Unit) -> Explanation:
+def _record(records: Records, unit: Unit, context: object) -> Explanation:
     kind = records.source.source
     decorator, source, default = records.source.decorator, kind.title, records.source.identity
     if kind is Source.SQS:
@@ -262,7 +263,7 @@ def _record(records: Records, unit: Unit) -> Explanation:
     except OnceError as error:
         known = {"delivery": unit.delivery, "problem": _described(error)}
         return _bare(records.identifier, decorator, source, payload, **known)
-    return explained(records.identifier, decorator, source, unit, payload, default)
+    return explained(records.identifier, decorator, source, unit, payload, default, context)
 
 
 def _layers(text: str, most: int = envelopes.MOST_ENVELOPES) -> str:
