@@ -52,8 +52,19 @@ _SERIALISERS: Final = {"PlainSerializer", "WrapSerializer"}
 
 Path = tuple[object, ...]
 """Names and indexes, from a value to a part of it."""
-Noted = list[tuple[Path, str]]
-"""Parts that don't count: path and kind."""
+
+
+class Note(NamedTuple):
+    """A part without a canonical form."""
+
+    path: Path
+    kind: str
+    counts: bool = True
+    """Whether it counts, as null. An excluded field doesn't."""
+
+
+Noted = list[Note]
+"""What a walk met."""
 
 
 class ContainsItself(Exception):
@@ -317,7 +328,7 @@ class Walk(ABC):
             return form
         del self._noted[noted:]
         if field.excluded:
-            self._noted.append((path, kind_of(value)))
+            self._noted.append(Note(path, kind_of(value), counts=False))
             return _ABSENT
         if field.has_serialiser or not problem.tried:
             serialised = fields.serialised(label)

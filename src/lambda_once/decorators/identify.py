@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.canonical import readable, written
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import Printed, printed, selected, without
+from lambda_once.core.fields import Printed, not_compared, printed, selected, without
 from lambda_once.core.identity import (
     ATTRIBUTES,
     BYTES,
@@ -21,7 +21,7 @@ from lambda_once.core.identity import (
     located,
     standing,
 )
-from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
+from lambda_once.core.keys import PAYLOAD, labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.tenant import TENANCY
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from inspect import BoundArguments
 
+    from lambda_once.core.objects import Noted
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import Guard
     from lambda_once.settings import Settings
@@ -75,6 +76,8 @@ class Identification(NamedTuple):
     presented: Presented | None = None
     """The credential of the request, compared with that of a duplicate; None: nothing is compared."""
     error: Exception | None = None
+    not_compared: tuple[tuple[str, str], ...] = ()
+    """`fields.not_compared` of what the fingerprint hashes, or the key where it is the payload's hash."""
 
     def clashes(self, other: Identification) -> bool:
         """Whether *other*, a later unit with the same token, has another payload (`KeyReused`)."""
@@ -181,8 +184,8 @@ class Identifier(NamedTuple):
             separate=separate,
             stored_of=stored_of,
         )
-        if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
-            self._not_compared(found.hashed.not_compared, call)
+        if found.not_compared and not environment.disabled:
+            self._not_compared(found.not_compared, call)
         return call
 
     def _without_token(self, error: Exception, unit: Unit, invocation: Invocation) -> None:
@@ -205,13 +208,13 @@ class Identifier(NamedTuple):
         reporter.warn_once(Event.UNPROTECTED, reason, self, of=self.name)
 
     def _not_compared(self, parts: tuple[tuple[str, str], ...], call: Call) -> None:
-        """Report each of *parts*, which count as null, once; of a function `MOST_NOT_COMPARED` at most."""
+        """Report each of *parts*, which are not compared, once; of a function `MOST_NOT_COMPARED` at most."""
         among = (Event.NOT_COMPARED, call.name)
         for path, why in parts:
             if self.runtime.reporter.is_first((*among, path), among, MOST_NOT_COMPARED):
                 reason = (
-                    f"{path or 'the payload'}: {why}; it counts as null, and payloads that differ only there "
-                    "as equal: leave it out with ignore=, or select what counts with fingerprint="
+                    f"{path or 'the payload'}: {why}, and payloads that differ only there are the same: "
+                    "leave it out with ignore=, or select what counts with key= and fingerprint="
                 )
                 call.report(Event.NOT_COMPARED, reason=reason)
 
@@ -262,21 +265,27 @@ class Identifier(NamedTuple):
         key_from, presented = self._key_from(unit), unit.presented
         key = scope = fingerprint = None
         found = ""
+        parts: tuple[tuple[str, str], ...] = ()
         try:
             key = self._key(unit, key_from, payload, arguments)
             own = self.settings.scope
             scope = unit.scope or None if own is None else self._scope(own, unit, arguments)
             if self.settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(self.settings.history, tenant)
-            found = token(service, name, scope, key, tenant)
+            noted: Noted = []
+            found = token(service, name, scope, key, tenant, noted)
             hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
             if hashed is not None:
-                fingerprint = hashed.fingerprint
+                fingerprint, parts = hashed.fingerprint, hashed.not_compared
+            elif key_from is KeyFrom.HASH and noted:
+                parts = not_compared(noted, PAYLOAD)
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
             if unit.unread is not None and isinstance(error, KeyMissing):
                 error = KeyMissing(f"{unit.unread} {error}")
             return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
-        return Identification(key_from, payload, key, scope, found, hashed, fingerprint, presented)
+        return Identification(
+            key_from, payload, key, scope, found, hashed, fingerprint, presented, not_compared=parts
+        )
 
     def _key_from(self, unit: Unit) -> KeyFrom:
         if self.settings.key is not None or unit.key is not NOTHING:
