@@ -32,6 +32,13 @@ def of_context(_event: Any, context: Any) -> str:
     return run_of(context)
 
 
+def handle(found: Any) -> None: ...
+
+
+def answer(event: Any) -> dict[str, int]:
+    return {"statusCode": 200}
+
+
 class Selector:
     def __call__(self, event: Any, context: Any) -> str:
         return run_of(context)
@@ -64,7 +71,7 @@ TAKES_IT_NOT: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("selector", [*TAKES_IT, *TAKES_IT_NOT])
 def test_a_second_required_parameter_gets_the_context(rig: Rig, selector: Callable[..., Any]) -> None:
     """A key and a scope: no other parameter does, and whatever has one alone keeps working."""
-    handler = rig.once.event(name="job", key=selector, scope=selector)(lambda event: None)
+    handler = rig.once.event(name="job", key=selector, scope=selector)(handle)
     handler({"run": "7"}, CONTEXT)
     assert rig.row().token == "shop/job/7/7"
 
@@ -98,10 +105,10 @@ def test_a_request_comes_with_the_context(rig: Rig, selected: str) -> None:
         return "7"
 
     options: Any = {"key": "orderId", selected: select}
-    rig.once.api_gateway(name="a", **options)(lambda event: {"statusCode": 200})(http(), CONTEXT)
+    rig.once.api_gateway(name="a", **options)(answer)(http(), CONTEXT)
     app = APIGatewayHttpResolver()
 
-    @app.post("/orders/5/pay", middlewares=[rig.once.route(name="b", **options)])  # type: ignore[untyped-decorator]
+    @app.post("/orders/5/pay", middlewares=[rig.once.route(name="b", **options)])
     def pay() -> dict[str, int]:
         return {"order": 5}
 
@@ -111,7 +118,7 @@ def test_a_request_comes_with_the_context(rig: Rig, selected: str) -> None:
 
 def test_the_caller_of_an_event_comes_with_the_context(rig: Rig) -> None:
     """``caller=`` of `once.event`, too."""
-    handler = rig.once.event(name="job", key="id", caller=of_context)(lambda event: "done")
+    handler = rig.once.event(name="job", key="id", caller=of_context)(handle)
     handler({"id": 5}, CONTEXT)
     handler({"id": 5}, lambda_context(client_context={"run": "8"}))
     assert len(rig.rows()) == 2
@@ -119,7 +126,8 @@ def test_the_caller_of_an_event_comes_with_the_context(rig: Rig) -> None:
 
 def test_the_context_is_none_where_there_is_none(rig: Rig) -> None:
     """As the handler has it: what a test calls without a context."""
-    rig.once.event(name="job", key=lambda event, context: str(context))(lambda event: None)({"id": 5})
+    handler: Any = rig.once.event(name="job", key=lambda event, context: str(context))(handle)
+    handler({"id": 5})
     assert rig.row().token == "shop/job/None"
 
 
@@ -146,8 +154,9 @@ def test_a_function_passes_no_context(rig: Rig) -> None:
 )
 def test_what_neither_fits_is_refused(rig: Rig, option: str, selector: Callable[..., Any]) -> None:
     """When it is decorated."""
+    options: Any = {option: selector}
     with pytest.raises(Misconfigured, match=f"{option}=.* must accept the event, or the event and Lambda's"):
-        rig.once.event(**{option: selector})(lambda event: None)
+        rig.once.event(**options)(handle)
 
 
 def test_an_async_selector_of_two_is_refused(rig: Rig) -> None:
@@ -157,12 +166,12 @@ def test_an_async_selector_of_two_is_refused(rig: Rig) -> None:
         return "7"
 
     with pytest.raises(Misconfigured, match=r"key=.*select is async"):
-        rig.once.sqs(key=select)(lambda record: None)
+        rig.once.sqs(key=select)(handle)
 
 
 def test_arity_is_decided_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """When it is decorated: no record pays for an inspection."""
-    handler = rig.once.sqs(name="job", key=lambda record, context: record.message_id)(lambda record: None)
+    handler = rig.once.sqs(name="job", key=lambda record, context: record.message_id)(handle)
     monkeypatch.setattr("inspect.signature", None)
     handler(sqs_event("a", "b"), CONTEXT)
     assert len(rig.rows()) == 2

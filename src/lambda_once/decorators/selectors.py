@@ -56,7 +56,9 @@ def with_selectors_of_one(settings: Settings, what: str) -> Settings:
     async, or accepts neither *what* alone nor both.
     """
     given = {name: getattr(settings, name) for name in ("key", "scope", "caller")}
-    of_both = {name: _of_both(each, what, name) for name, each in given.items() if callable(each)}
+    of_both: dict[str, Any] = {
+        name: _of_both(each, what, name) for name, each in given.items() if callable(each)
+    }
     return replace(settings, **of_both) if of_both else settings
 
 
