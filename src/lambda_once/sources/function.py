@@ -4,7 +4,8 @@
 The arguments by name are the payload, without a Lambda context and the object of a method. A record or an
 event among them counts as under the decorator of its source, and an event as under `once.event`, whether the
 function gets it as a dict, as Powertools' data class or as a model of its parser: receipt handle, receive
-count, timestamps and signatures belong to one delivery. Anything else is itself.
+count, timestamps and signatures belong to one delivery. Anything else is itself; where a parameter is a union
+of classes, with its class.
 
 What we're not happy with: an argument is a record by its looks. A dict of your own with ``eventSource`` and
 ``receiptHandle`` is taken for a message.
@@ -19,12 +20,13 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.signatures import is_async, signature_of, title
+from lambda_once.core.objects import UNDECLARED, Field, Fields, arguments_of, parameter_of
+from lambda_once.core.signatures import is_async, parameter_types, signature_of, title
 from lambda_once.core.unit import NOTHING, Unit
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, name_of
-from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
+from lambda_once.decorators.selectors import arguments_by_name, selector_of_call, variadic
 from lambda_once.decorators.suspensions import SDK, check_arguments, check_function
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, check_of_call, is_self
 from lambda_once.errors import Misconfigured
@@ -95,22 +97,30 @@ def _batch(value: Any) -> Unit | None:
     )
 
 
-def _unit_of(named: Mapping[str, object], arguments: object, *, guarded: bool) -> Unit:
+def _unit_of(
+    named: dict[str, object],
+    arguments: object,
+    declared: Callable[[dict[str, object]], Any],
+    *,
+    guarded: bool,
+) -> Unit:
     """
-    Return the unit of a call with all *arguments*; *named* are those that count.
+    Return the unit of a call with all *arguments*; *named* are those that count, as they are *declared*.
 
     *guarded*: nothing says what identifies a batch or a request, so it is refused.
     """
     special = {name: found for name, each in named.items() if (found := argument_of(each)) is not None}
     if not special:
-        return Unit(named, named, arguments, parsed=False)
+        payload = declared(named)
+        return Unit(payload, payload, arguments, parsed=False)
     payload = {name: special[name].payload if name in special else each for name, each in named.items()}
     seen = {
         name: each if name not in special or special[name].view is NOTHING else special[name].view
         for name, each in payload.items()
     }
+    seen = declared(seen)
     return Unit(
-        payload,
+        declared(payload),
         seen,
         arguments,
         content=functools.partial(_content, special),
@@ -133,12 +143,31 @@ def _each(special: Mapping[str, Unit], part: str) -> object:
     return NOTHING if not parts else next(iter(parts.values())) if len(special) == 1 else parts
 
 
-def _content(special: Mapping[str, Unit], payload: object) -> object:
+def _content(special: Mapping[str, Unit], payload: Any) -> object:
     """Return what counts of *payload*, the arguments without ignored fields, of which some are *special*."""
-    return {
-        name: special[name].content(each) if name in special else each
-        for name, each in dict(payload).items()  # type: ignore[call-overload]  # by name
-    }
+    named = payload.held if isinstance(payload, Fields) else payload
+    counted = {name: special[name].content(each) if name in special else each for name, each in named.items()}
+    return payload.holding(counted, ()) if isinstance(payload, Fields) else counted
+
+
+class Declared:
+    """What the annotations of a function say of its arguments. They may name what is defined later."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, named: dict[str, Any]) -> Any:
+        """Return the arguments *named*, as fields if a parameter is a union whose classes count."""
+        if _PLAIN.issuperset(map(type, named.values())) or not self._unions:
+            return named
+        rest = variadic(signature_of(self._function))
+        return arguments_of(named, self._unions, self._unions.get(rest or "", UNDECLARED))
+
+    @functools.cached_property
+    def _unions(self) -> dict[str, Field]:
+        types = parameter_types(self._function)
+        parameters = (parameter_of(name, hint) for name, hint in types.items())
+        return {each.name: each for each in parameters if each.classes}
 
 
 # ------------------------------------------------------------------ the function
@@ -149,6 +178,7 @@ class FunctionIdentifier(NamedTuple):
 
     identifier: Identifier
     signature: inspect.Signature
+    declared: Declared
     is_method: bool
     """Whether the first argument is the object, which is not part of the key."""
     receivers: Receivers | None = None
@@ -183,7 +213,7 @@ class FunctionIdentifier(NamedTuple):
         counting = {name: each for name, each in named.items() if name not in contexts}
         settings = self.identifier.settings
         guarded = settings.key is None or settings.fingerprint is None
-        return _unit_of(counting, named, guarded=guarded), bound
+        return _unit_of(counting, named, self.declared, guarded=guarded), bound
 
     def _contexts_in_rest(self, named: Mapping[str, Any]) -> Iterator[object]:
         """Yield the Lambda contexts among the arguments of ``*args``, which count in the payload as it is."""
@@ -224,7 +254,9 @@ def protected_function(
     if is_method(function) and settings.name is None and not callable(settings.scope):
         log = functools.partial(runtime.reporter.warn, Event.SHARED_NAME, work=identifier)
         receivers = Receivers(title(function), log)
-    found = FunctionIdentifier(identifier, signature_of(function), is_method(function), receivers)
+    found = FunctionIdentifier(
+        identifier, signature_of(function), Declared(function), is_method(function), receivers
+    )
 
     if is_async(function):
 
