@@ -24,6 +24,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
+from lambda_once.core.unit import NOTHING, Among, Given, Identity
+
 ORIGIN: Final = "@origin"
 """Where a unit was published. No JMESPath begins so."""
 ATTRIBUTES: Final = "@attributes"
@@ -63,6 +65,41 @@ def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Stan
     if part == ORIGIN:
         return Standing.COMPARED if key_from is KeyFrom.OPTION else Standing.IN_TOKEN
     return Standing.IN_TOKEN if key_from is KeyFrom.HASH else Standing.COMPARED
+
+
+def key_source(what: Identity, *, has_option: bool) -> KeyFrom:
+    """Return where the key of *what* comes from; *has_option*: ``key=`` is given."""
+    if has_option or isinstance(what.position, Given):
+        return KeyFrom.OPTION
+    return KeyFrom.HASH if what.position is NOTHING or isinstance(what.position, Among) else KeyFrom.SOURCE
+
+
+def beside(
+    what: Identity, key_from: KeyFrom, wanted: Standing, ignore: tuple[str, ...] = ()
+) -> dict[str, object]:
+    """Return what *what* has beside its content, of what is *wanted* of it, without what is ignored."""
+    position = what.position
+    parts = {
+        ORIGIN: what.origin,
+        POSITION: position.positions if isinstance(position, Among) else position,
+        ATTRIBUTES: what.attributes,
+        BYTES: what.content.data,
+    }
+    found = {
+        name: part
+        for name, part in parts.items()
+        if part is not NOTHING and standing(name, key_from, ignore) is wanted
+    }
+    attributes = found.get(ATTRIBUTES)
+    if isinstance(attributes, Mapping) and ignore:
+        found[ATTRIBUTES] = {
+            name: form for name, form in attributes.items() if f"{ATTRIBUTES}.{name}" not in ignore
+        }
+    elif isinstance(attributes, list) and ignore:  # Kafka's headers, in their order
+        found[ATTRIBUTES] = [pair for pair in attributes if f"{ATTRIBUTES}.{pair[0]}" not in ignore]
+    if wanted is Standing.IN_TOKEN and found.get(ATTRIBUTES) == {}:  # compared apart it is written
+        del found[ATTRIBUTES]
+    return found
 
 
 def located(origin: object, position: object) -> object:

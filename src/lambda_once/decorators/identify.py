@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.canonical import readable, written
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.fields import Printed, not_compared, printed, selected, without
-from lambda_once.core.identity import (
-    ATTRIBUTES,
-    BYTES,
-    ORIGIN,
-    POSITION,
-    KeyFrom,
-    Standing,
-    differing,
-    located,
-    standing,
-)
+from lambda_once.core.identity import ORIGIN, KeyFrom, Standing, beside, differing, key_source, located
 from lambda_once.core.keys import PAYLOAD, labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import Presented, new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.unit import NOTHING, Unit, itself
+from lambda_once.core.unit import NOTHING, Content, Flaw, Given, Identity, Refused, Unit, itself
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
 from lambda_once.decorators.validation import check_history_of_tenant
@@ -153,17 +142,18 @@ class Identifier(NamedTuple):
             invocation.tally.count("disabled")
         name = self._named(environment.function)
         scoped = self.runtime.scoped
-        scoped[name] = bool(unit.scope) and scoped.get(name, True)
+        scoped[name] = bool(unit.what.scope) and scoped.get(name, True)
+        record = unit.record
         found = self.identify(unit, given, environment.service, name, context=invocation.context)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
         elif found.error is not None:
-            return self._without_token(found.error, unit, invocation)
+            return self._without_token(found.error, record.delivery, invocation)
         guard: Guard | None = Suspensions() if SDK in sys.modules else None
         if self.settings.history is not None and not environment.disabled:
-            seen = unit.argument if seen is NOTHING else seen
-            guard = self._guard(seen, given, invocation, unit.delivery)
+            seen = record.argument if seen is NOTHING else seen
+            guard = self._guard(seen, given, invocation, record.delivery)
         call = Call(
             name=name,
             token=found.token,
@@ -173,9 +163,9 @@ class Identifier(NamedTuple):
             fingerprint=found.fingerprint,
             hashed=found.hashed,
             presented=found.presented,
-            delivery=unit.delivery,
+            delivery=record.delivery,
             arguments=arguments,
-            redelivered=unit.redelivered,
+            redelivered=record.redelivered,
             redelivery=redelivery,
             guard=guard,
             error_in=self.error_in,
@@ -188,12 +178,12 @@ class Identifier(NamedTuple):
             self._not_compared(found.not_compared, call)
         return call
 
-    def _without_token(self, error: Exception, unit: Unit, invocation: Invocation) -> None:
-        """Let *unit*, which has no token because of *error*, run all the same, or raise the error."""
+    def _without_token(self, error: Exception, delivery: str | None, invocation: Invocation) -> None:
+        """Let a unit, which has no token because of *error*, run all the same, or raise the error."""
         if self.runs_without(error):
             return self._runs_unprotected(error, invocation)
         if isinstance(error, OnceError):
-            self.refused(error, invocation, unit.delivery)
+            self.refused(error, invocation, delivery)
         raise error
 
     def runs_without(self, error: Exception) -> bool:
@@ -256,124 +246,95 @@ class Identifier(NamedTuple):
         Lambda's, for a callable key or scope.
         Raises no Exception: it is in the result, with what was found before it.
         """
-        arguments = (unit.argument if given is None else given, context)
+        what, settings = unit.what, self.settings
+        arguments = (unit.record.argument if given is None else given, context)
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
-        ignore = self.settings.ignore
-        payload = without(unit.payload, ignore) if ignore else unit.payload
-        key_from, presented = self._key_from(unit), unit.presented
+        payload = without(what.content.payload, settings.ignore) if settings.ignore else what.content.payload
+        key_from, presented = key_source(what, has_option=settings.key is not None), what.presented
         key = scope = fingerprint = None
         found = ""
         parts: tuple[tuple[str, str], ...] = ()
         try:
-            key = self._key(unit, key_from, payload, arguments)
-            own = self.settings.scope
-            scope = unit.scope or None if own is None else self._scope(own, unit, arguments)
-            if self.settings.history is not None and not self.runtime.disabled:
-                check_history_of_tenant(self.settings.history, tenant)
+            key = self._key(what, key_from, payload, arguments)
+            own = settings.scope
+            scope = what.scope or None if own is None else self._scope(own, unit, arguments)
+            if settings.history is not None and not self.runtime.disabled:
+                check_history_of_tenant(settings.history, tenant)
             noted: Noted = []
             found = token(service, name, scope, key, tenant, noted)
-            hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
+            hashed = None if key_from is KeyFrom.HASH else self._counted(what, key_from, payload)
             if hashed is not None:
                 fingerprint, parts = hashed.fingerprint, hashed.not_compared
             elif key_from is KeyFrom.HASH and noted:
                 parts = not_compared(noted, PAYLOAD)
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
-            if unit.unread is not None and isinstance(error, KeyMissing):
-                error = KeyMissing(f"{unit.unread} {error}")
+            flaw = what.content.flaw
+            if isinstance(flaw, Flaw) and flaw.unread is not None and isinstance(error, KeyMissing):
+                error = KeyMissing(f"{flaw.unread} {error}")
             return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
         return Identification(
             key_from, payload, key, scope, found, hashed, fingerprint, presented, not_compared=parts
         )
 
-    def _key_from(self, unit: Unit) -> KeyFrom:
-        if self.settings.key is not None or unit.key is not NOTHING:
-            return KeyFrom.OPTION
-        return KeyFrom.HASH if unit.position is NOTHING or unit.is_call else KeyFrom.SOURCE
-
     def _key(
-        self, unit: Unit, key_from: KeyFrom, payload: object, arguments: tuple[object, object]
+        self, what: Identity, key_from: KeyFrom, payload: object, arguments: tuple[object, object]
     ) -> object:
-        selector = self.settings.key
-        if unit.refused is not None:
-            raise Misconfigured(unit.refused)
+        selector, flaw = self.settings.key, what.content.flaw
+        if isinstance(flaw, Refused):
+            raise flaw.error
         if isinstance(selector, str):
-            return select(selector, self._viewed(unit, payload))
+            return select(selector, self._viewed(what.content, payload))
         if selector is not None:
             return select_from(selector, arguments, {})
-        if unit.key is not NOTHING:
-            return unit.key
-        if unit.needs_key is not None:
-            raise unit.needs_key if isinstance(unit.needs_key, KeyMissing) else Misconfigured(unit.needs_key)
-        beside = self._beside(unit, key_from, Standing.IN_TOKEN)
+        if isinstance(what.position, Given):
+            return what.position.key
+        if flaw is not None and flaw.error is not None:
+            raise flaw.error
+        parts = beside(what, key_from, Standing.IN_TOKEN, tuple(self.settings.ignore))
         if key_from is KeyFrom.SOURCE:
-            return located(beside.get(ORIGIN), unit.position)
-        if unit.is_malformed:
-            raise KeyMissing("the key is missing: pass key= with what the function gets")
-        content = payload if unit.content is itself else unit.content(payload)
-        return of_payload(content, {name: each for name, each in beside.items() if each != {}})
+            return located(parts.get(ORIGIN), what.position)
+        return of_payload(what.content.counted(payload), parts)
 
-    def _viewed(self, unit: Unit, payload: object) -> object:
-        """Return what an expression of ``key=`` or ``fingerprint=`` sees of *unit*."""
-        return seen(unit, payload if unit.view is NOTHING else without(unit.view, self.settings.ignore))
-
-    def _beside(self, unit: Unit, key_from: KeyFrom, wanted: Standing) -> dict[str, object]:
-        """Return what the source of *unit* says beside its content, of what is *wanted* of it."""
-        ignore = tuple(self.settings.ignore)
-        parts = {
-            ORIGIN: unit.origin,
-            POSITION: unit.position,
-            ATTRIBUTES: unit.attributes,
-            BYTES: unit.data,
-        }
-        beside = {
-            name: part
-            for name, part in parts.items()
-            if part is not NOTHING and standing(name, key_from, ignore) is wanted
-        }
-        attributes = beside.get(ATTRIBUTES)
-        if isinstance(attributes, Mapping) and ignore:
-            beside[ATTRIBUTES] = {
-                name: form for name, form in attributes.items() if f"{ATTRIBUTES}.{name}" not in ignore
-            }
-        elif isinstance(attributes, list) and ignore:  # Kafka's headers, in their order
-            beside[ATTRIBUTES] = [pair for pair in attributes if f"{ATTRIBUTES}.{pair[0]}" not in ignore]
-        return beside
+    def _viewed(self, content: Content, payload: object) -> object:
+        """Return what an expression of ``key=`` or ``fingerprint=`` sees of *content*."""
+        view = content.view
+        return seen(content, payload if view is NOTHING else without(view, self.settings.ignore))
 
     def _scope(
         self, selector: str | Callable[..., object], unit: Unit, arguments: tuple[object, object]
     ) -> object:
         if isinstance(selector, str):
-            scope = select(selector, seen(unit, unit.envelope), "scope")
+            scope = select(selector, seen(unit.what.content, unit.record.envelope), "scope")
         else:
             scope = select_from(selector, arguments, {}, "scope")
-        return (scope, *unit.scope) if unit.scope else scope
+        return (scope, *unit.what.scope) if unit.what.scope else scope
 
-    def _counted(self, unit: Unit, key_from: KeyFrom, payload: object) -> Printed | None:
-        """Return the text that the fingerprint of *unit* hashes; None if there is no fingerprint."""
+    def _counted(self, what: Identity, key_from: KeyFrom, payload: object) -> Printed | None:
+        """Return the text that the fingerprint of *what* hashes; None if there is no fingerprint."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
         if narrowed is not None:
-            chosen = select(narrowed, self._viewed(unit, payload), "fingerprint", may_be_null=True)
+            chosen = select(narrowed, self._viewed(what.content, payload), "fingerprint", may_be_null=True)
             content = selected(chosen, labels_of(narrowed) or (narrowed,))
         else:
-            content = self.content(unit, payload, key_from)
-        compared = self._beside(unit, key_from, Standing.COMPARED)
-        return content._replace(beside=tuple((name, written(part)) for name, part in compared.items()))
+            content = self.content(what.content, payload, key_from)
+        parts = beside(what, key_from, Standing.COMPARED, tuple(self.settings.ignore))
+        return content._replace(beside=tuple((name, written(part)) for name, part in parts.items()))
 
-    def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
-        """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
-        if key_from is KeyFrom.SOURCE and unit.data is not NOTHING:
-            return printed(unit.data)  # a later schema may read the same bytes otherwise
-        parts, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
+    def content(self, content: Content, payload: object, key_from: KeyFrom) -> Printed:
+        """Return the text to hash for *payload*, that of *content* without ignored fields."""
+        if key_from is KeyFrom.SOURCE and content.data is not NOTHING:
+            return printed(content.data)  # a later schema may read the same bytes otherwise
+        parts, whole = content.counted is not itself or not content.parsed, content.counted(payload)
         return printed(whole, payload, parts=parts)
 
 
-def seen(unit: Unit, value: object) -> object:
-    """Return *value*, of *unit*, as expressions see it."""
-    return value if unit.parsed else readable(value)
+def seen(content: Content, value: object) -> object:
+    """Return *value*, of a unit with *content*, as expressions see it."""
+    return value if content.parsed else readable(value)
 
 
 def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:

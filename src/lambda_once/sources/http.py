@@ -28,7 +28,7 @@ from lambda_once.core.codec import JSON, Codec, as_json, codec_for
 from lambda_once.core.fields import printable
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
-from lambda_once.core.unit import NOTHING, MalformedRequest, Unit
+from lambda_once.core.unit import NOTHING, Content, Delivered, Given, Identity, MalformedRequest, Unit
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
@@ -149,20 +149,20 @@ def unit_of(
     Query and body are hashed; method, path and the caller, if one is named, are its scope. *request_id* is
     Lambda's, for load balancers, which give a request none. *envelope*: see `envelope_of`.
     """
+    # With a key every retry of a client is a request of its own.
     delivery = None if key is not None else text_at(event, "requestContext", "requestId") or request_id
-    return Unit(
-        payload=request.body,
-        envelope=event if envelope is None else envelope,
-        argument=event,
-        delivery=delivery,  # with a key every retry of a client is a request of its own
-        content=partial(_content, request.query),
-        key=NOTHING if key is None else key,
-        scope=(request.method, request.path, *caller.scope),
-        presented=caller.presented,
+    what = Identity(
+        who=caller.who,
+        operation=(request.method, request.path),
+        origin=NOTHING,
+        position=NOTHING if key is None else Given(key),
+        attributes=NOTHING,
+        content=Content(request.body, partial(_counted, request.query)),
     )
+    return Unit(what, Delivered(event, event if envelope is None else envelope, delivery))
 
 
-def _content(query: Mapping[str, list[str]], body: object) -> object:
+def _counted(query: Mapping[str, list[str]], body: object) -> object:
     return {"query": query, "body": body}
 
 
@@ -315,7 +315,7 @@ class HttpIdentifier:
             return response
         kept = stored_of(response, named=found.caller.joins_as_user)
         if kept is Unavailable.WITHHELD:
-            method, path = found.unit.scope[:2]
+            method, path = found.unit.what.scope[:2]
             where = f"{_known(str(method))} {self._place(str(path), route)}"
             reason = (
                 f"{where}: the response sets a cookie or says no-store, and no user is named: it is "
