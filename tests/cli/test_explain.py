@@ -63,7 +63,11 @@ def test_one_event() -> None:
     assert event["file"] == "events/sqs-payment.json"
     assert (unit["key"], unit["keyFrom"]) == ("pay_12345", 'key="paymentId"')
     assert json.loads(unit["hashed"])["amount"] == 4990
-    assert unit["compared"].keys() == {"@origin", "@attributes"}
+    assert {name: part["standing"] for name, part in unit["parts"].items()} == {
+        "@origin": "compared",
+        "@attributes": "compared",
+        "content": "compared",
+    }
     assert unit["lockToken"] == "service_undefined/examples.orders.payments.charge/pay_12345"
     assert unit["fingerprint"].startswith("1.")
 
@@ -127,6 +131,8 @@ def test_a_person_reads_it() -> None:
     assert lines[0] == "events/sqs-payment.json"
     assert "source Amazon SQS, standard queue, handled by once.sqs" in lines
     assert 'key "pay_12345", by key="paymentId"' in lines
+    assert "origin 123456789012/orders-payments; compared" in lines
+    assert "content compared" in lines
     assert lines[-3:] == [
         "verdict",
         "the same token, another payload: the second would raise KeyReused",

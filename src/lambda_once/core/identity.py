@@ -11,6 +11,7 @@ published (origin), where it stands there (position), and what the sender wrote 
     position    in the token                                   left out
 
 Tenant, operation and the caller that is stable are in the token beside every key: they're parts of the scope.
+A fresh credential is compared, beside every key.
 
 Compared means compared apart: the fingerprint has the content's hash, then a short digest each of origin and
 attributes, and two fingerprints are compared by the hash and by the parts that both have. So a part that's
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from lambda_once.core.unit import NOTHING, Among, Given, Identity
 
@@ -31,9 +32,16 @@ ORIGIN: Final = "@origin"
 ATTRIBUTES: Final = "@attributes"
 """What names of a message's attributes begin with: ``@attributes.sentAt``."""
 POSITION: Final = "@position"
+TENANT: Final = "tenant"
+CALLER: Final = "caller"
+"""What of the caller is stable and verified."""
+CREDENTIAL: Final = "credential"
+"""What of the caller is fresh."""
+OPERATION: Final = "operation"
 BYTES: Final = "@bytes"
 """What a payload was decoded from by a schema: a lenient reader takes two framed values for one."""
 CONTENT: Final = "content"
+_IN_SCOPE: Final = frozenset({TENANT, CALLER, OPERATION})
 _APART: Final = "~"
 _SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key"})
 
@@ -56,7 +64,11 @@ class Standing(Enum):
 
 def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Standing:
     """Return what becomes of *part* of an identity whose key is *key_from*. The one place that decides it."""
-    if part in ignore:
+    if part in _IN_SCOPE:
+        return Standing.IN_TOKEN
+    if part == CREDENTIAL:
+        return Standing.COMPARED
+    if part in ignore and part != CONTENT:  # a field of that name
         return Standing.LEFT_OUT
     if part == BYTES and ignore:  # what's ignored is in them
         return Standing.LEFT_OUT
@@ -100,6 +112,45 @@ def beside(
     if wanted is Standing.IN_TOKEN and found.get(ATTRIBUTES) == {}:  # compared apart it is written
         del found[ATTRIBUTES]
     return found
+
+
+class Part(NamedTuple):
+    """A part of an identity, as `explain` prints it."""
+
+    name: str
+    value: object
+    """`NOTHING` for content, and for who asks."""
+    standing: Standing
+
+
+def parts_of(
+    what: Identity, key_from: KeyFrom, tenant: str | None, ignore: tuple[str, ...], *, compares: bool
+) -> tuple[Part, ...]:
+    """
+    Return each part that *what* has, and what becomes of it; *tenant*: that of the process.
+
+    *compares*: whether there is a fingerprint; without one nothing is compared but a credential.
+    """
+    who = what.who
+    said: dict[str, object] = {} if tenant is None else {TENANT: tenant}
+    if who is not NOTHING:
+        said |= {CALLER: NOTHING} if who.joins else {}
+        said |= {CREDENTIAL: NOTHING} if who.presented is not None and who.presented.is_compared else {}
+    said |= {OPERATION: list(what.operation)} if what.operation not in (NOTHING, ()) else {}
+    found = [Part(name, value, standing(name, key_from)) for name, value in said.items()]
+    of_source = {
+        name: Part(name, value, each)
+        for each in Standing
+        for name, value in beside(what, key_from, each, ignore).items()
+        if not isinstance(value, Given)
+    }
+    of_source[CONTENT] = Part(CONTENT, NOTHING, standing(CONTENT, key_from, ignore))
+    for name in (ORIGIN, POSITION, ATTRIBUTES, BYTES, CONTENT):
+        part = of_source.get(name)
+        if part is not None:
+            is_left_out = part.standing is Standing.COMPARED and not compares
+            found.append(part._replace(standing=Standing.LEFT_OUT) if is_left_out else part)
+    return tuple(found)
 
 
 def located(origin: object, position: object) -> object:

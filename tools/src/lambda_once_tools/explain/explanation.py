@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from lambda_once.core.canonical import plain, unwrapped
-from lambda_once.core.identity import KeyFrom, shown
+from lambda_once.core.canonical import plain, unwrapped, written
+from lambda_once.core.identity import BYTES, OPERATION, ORIGIN, TENANT, KeyFrom, Standing, parts_of, shown
 from lambda_once.core.tenant import TENANCY
 from lambda_once.core.unit import NOTHING, Identity, Refused, Unit
 from lambda_once.decorators.identify import Identification, Identifier
@@ -45,6 +45,15 @@ class Ignored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of the identity: what it is, if that may be shown, and what becomes of it."""
+
+    name: str
+    text: str | None
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """How one unit of work is identified, as far as possible, in words; None for what does not exist."""
 
@@ -58,6 +67,8 @@ class Explanation:
     tenant: str | None = None
     """The tenant that the context names, which is in the token."""
     identity: Identification = _UNIDENTIFIED
+    parts: tuple[Part, ...] = ()
+    """Those of its identity: in the token, compared or left out."""
     key_from: str | None = None
     within: object = None
     """What a hash is the key within, such as a queue; None: no more than its name and scope."""
@@ -202,6 +213,16 @@ def explained(
         payload,
         delivery=delivery,
         identity=found,
+        parts=tuple(
+            Part(name=name, text=_part_text(name, value), standing=standing)
+            for name, value, standing in parts_of(
+                what,
+                found.key_from,
+                TENANCY.tenant,
+                tuple(settings.ignore),
+                compares=settings.fingerprint is not False,
+            )
+        ),
         key_from=_key_from(settings.key, found.key_from, default),
         within=shown(what.origin) if is_hash and what.origin is not NOTHING else None,
         scope_from=_scope_from(settings.scope, what),
@@ -216,6 +237,16 @@ def explained(
         ),
         problem=None if found.error is None else _described(found.error),
     )
+
+
+def _part_text(name: str, value: object) -> str | None:
+    if value is NOTHING or name == BYTES:
+        return None
+    if name == TENANT:
+        return f"{value}, by the context"
+    if name == OPERATION and isinstance(value, list):
+        return " ".join(map(str, value))
+    return shown(value) if name == ORIGIN else written(value)
 
 
 def _bare(identifier: Identifier, decorator: str, source: str, payload: str, **known: Any) -> Explanation:
