@@ -357,6 +357,13 @@ def test_a_person_reads_what_is_compared(rig: Rig, event: Any, line: str) -> Non
     assert f"{line}\n" in re.sub(" +\n", "\n", printed.getvalue())
 
 
+def test_a_key_in_a_header_is_explained_as_such(rig: Rig) -> None:
+    """Where there is no ``key=``."""
+    handler: Callable[..., Any] = rig.once.api_gateway(_answer)
+    (unit,) = _explain(handler, http(headers={KEY: "k"}))
+    assert (unit.key, unit.key_from) == ("k", "the header Idempotency-Key")
+
+
 TOKEN, COMPARED, LEFT_OUT = "in the token", "compared", "left out"
 QUEUED = batch(sqs_record(BODY))
 FIFO = batch(fifo_record(BODY))

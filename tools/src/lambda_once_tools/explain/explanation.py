@@ -337,9 +337,9 @@ def _named(found: object) -> str:
 
 def _key_from(selector: object, key_from: KeyFrom, default: str) -> str:
     match key_from:
-        case KeyFrom.OPTION:
+        case KeyFrom.OPTION if selector is not None:
             return _selector("key", selector)
-        case KeyFrom.SOURCE:
+        case KeyFrom.OPTION | KeyFrom.SOURCE:
             return default
         case KeyFrom.HASH:
             return "no key=: the hash of what counts"
