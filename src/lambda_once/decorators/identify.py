@@ -154,7 +154,7 @@ class Identifier(NamedTuple):
         name = self._named(environment.function)
         scoped = self.runtime.scoped
         scoped[name] = bool(unit.scope) and scoped.get(name, True)
-        found = self.identify(unit, given, environment.service, name, context=invocation.context)
+        found = self.identify(unit, given, environment.service, name, None, invocation.context)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
