@@ -144,7 +144,7 @@ class Identifier(NamedTuple):
         scoped = self.runtime.scoped
         scoped[name] = bool(unit.what.scope) and scoped.get(name, True)
         record = unit.record
-        found = self.identify(unit, given, environment.service, name, context=invocation.context)
+        found = self.identify(unit, given, environment.service, name, None, invocation.context)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
