@@ -52,7 +52,7 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         attributes=NOTHING,
         content=Content({"eventName": raw["eventName"], **items}, parsed=False),
     )
-    return Unit(what, record._replace(delivery=event_id))
+    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 DYNAMODB_STREAM: Final = RecordSource(

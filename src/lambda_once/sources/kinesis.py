@@ -97,7 +97,7 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         attributes=NOTHING,
         content=Content(payload, parsed=not isinstance(payload, bytes), flaw=flaw),
     )
-    return Unit(what, record._replace(delivery=event_id))
+    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 KINESIS: Final = RecordSource(
