@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lambda_once.core.unit import Identity, Unit
+from lambda_once.core.identity import Identity
+from lambda_once.core.unit import Unit
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("who", "operation", "origin", "position", "attributes", "content")
@@ -33,7 +34,10 @@ def test_a_unit_is_its_identity_and_its_record() -> None:
 
 def test_mypy_asks_the_author_of_a_source_for_each_part(tmp_path: Path) -> None:
     """A source that leaves out a part of its identity is an error that names the part."""
-    source = ["from lambda_once.core.unit import NOTHING, Content, Delivered, Identity, Unit"]
+    source = [
+        "from lambda_once.core.identity import NOTHING, Content, Identity",
+        "from lambda_once.core.unit import Delivered, Unit",
+    ]
     for left_out in (*PARTS, None):
         given = {part: "NOTHING" for part in PARTS if part != left_out}
         given |= {"content": "Content(raw)"} if "content" in given else {}
@@ -42,7 +46,9 @@ def test_mypy_asks_the_author_of_a_source_for_each_part(tmp_path: Path) -> None:
         source.append(f"    return Unit(Identity({parts}), Delivered(raw))")
     file = tmp_path / "new_source.py"
     file.write_text("\n".join(source), encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--no-error-summary", file]
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", str(file)]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [line.partition(" error: ")[2] for line in checked.stdout.splitlines()]
-    assert lines == [f'Missing positional argument "{part}" in call to "Identity"  [call-arg]' for part in PARTS]
+    assert lines == [
+        f'Missing positional argument "{part}" in call to "Identity"  [call-arg]' for part in PARTS
+    ]

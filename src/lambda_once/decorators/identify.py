@@ -9,12 +9,27 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lambda_once.core.canonical import readable, written
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.fields import Printed, printed, selected, without
-from lambda_once.core.identity import ORIGIN, KeyFrom, Standing, beside, differing, key_source, located
+from lambda_once.core.identity import (
+    NOTHING,
+    ORIGIN,
+    Content,
+    Flaw,
+    Given,
+    Identity,
+    KeyFrom,
+    Parts,
+    Presented,
+    Refused,
+    differing,
+    itself,
+    located,
+    parts_of,
+)
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
-from lambda_once.core.lifecycle import Presented, new_attempt_id
+from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.unit import NOTHING, Content, Flaw, Given, Identity, Refused, Unit, itself
+from lambda_once.core.unit import Unit
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
 from lambda_once.decorators.validation import check_history_of_tenant
@@ -52,7 +67,7 @@ class Identification(NamedTuple):
     If a step failed, *error* has its exception, and the members of later steps are empty.
     """
 
-    key_from: KeyFrom = KeyFrom.HASH
+    parts: Parts = Parts(KeyFrom.HASH, (), {}, {})
     payload: object = None
     """The payload without ignored fields."""
     key: object = None
@@ -64,6 +79,10 @@ class Identification(NamedTuple):
     presented: Presented | None = None
     """The credential of the request, compared with that of a duplicate; None: nothing is compared."""
     error: Exception | None = None
+
+    @property
+    def key_from(self) -> KeyFrom:
+        return self.parts.key_from
 
     def clashes(self, other: Identification) -> bool:
         """Whether *other*, a later unit with the same token, has another payload (`KeyReused`)."""
@@ -138,10 +157,9 @@ class Identifier(NamedTuple):
         if environment.disabled:
             invocation.tally.count("disabled")
         name = self._named(environment.function)
-        scoped = self.runtime.scoped
-        scoped[name] = bool(unit.what.scope) and scoped.get(name, True)
-        record = unit.record
+        record, scoped = unit.record, self.runtime.scoped
         found = self.identify(unit, given, environment.service, name)
+        scoped[name] = bool(found.parts.scope) and scoped.get(name, True)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
@@ -247,27 +265,32 @@ class Identifier(NamedTuple):
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
         payload = without(what.content.payload, settings.ignore) if settings.ignore else what.content.payload
-        key_from, presented = key_source(what, has_option=settings.key is not None), what.presented
-        key = scope = fingerprint = None
+        presented = None if what.who is NOTHING else what.who.presented
+        parts = parts_of(what, tuple(settings.ignore), has_option=settings.key is not None)
+        key: object = None
+        scope: object = None
+        fingerprint = None
         found = ""
         try:
-            key = self._key(what, key_from, payload, argument)
-            own = settings.scope
-            scope = what.scope or None if own is None else self._scope(own, unit, argument)
+            key = self._key(what, parts, payload, argument)
+            scope = parts.scope or None
+            if settings.scope is not None:
+                own = self._scope(settings.scope, unit, argument)
+                scope = (own, *parts.scope) if parts.scope else own
             if settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(settings.history, tenant)
             found = token(service, name, scope, key, tenant)
-            hashed = None if key_from is KeyFrom.HASH else self._counted(what, key_from, payload)
+            hashed = None if parts.key_from is KeyFrom.HASH else self._counted(what.content, parts, payload)
             if hashed is not None:
                 fingerprint = hashed.fingerprint
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
             flaw = what.content.flaw
             if isinstance(flaw, Flaw) and flaw.unread is not None and isinstance(error, KeyMissing):
                 error = KeyMissing(f"{flaw.unread} {error}")
-            return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
-        return Identification(key_from, payload, key, scope, found, hashed, fingerprint, presented)
+            return Identification(parts, payload, key, scope, found, presented=presented, error=error)
+        return Identification(parts, payload, key, scope, found, hashed, fingerprint, presented)
 
-    def _key(self, what: Identity, key_from: KeyFrom, payload: object, argument: object) -> object:
+    def _key(self, what: Identity, parts: Parts, payload: object, argument: object) -> object:
         selector, flaw = self.settings.key, what.content.flaw
         if isinstance(flaw, Refused):
             raise flaw.error
@@ -279,10 +302,10 @@ class Identifier(NamedTuple):
             return what.position.key
         if flaw is not None and flaw.error is not None:
             raise flaw.error
-        parts = beside(what, key_from, Standing.IN_TOKEN, tuple(self.settings.ignore))
-        if key_from is KeyFrom.SOURCE:
-            return located(parts.get(ORIGIN), what.position)
-        return of_payload(what.content.counted(payload), parts)
+        if parts.key_from is KeyFrom.SOURCE:
+            return located(parts.in_token.get(ORIGIN), what.position)
+        counted = what.content.counted
+        return of_payload(payload if counted is itself else counted(payload), parts.in_token)
 
     def _viewed(self, content: Content, payload: object) -> object:
         """Return what an expression of ``key=`` or ``fingerprint=`` sees of *content*."""
@@ -291,30 +314,29 @@ class Identifier(NamedTuple):
 
     def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
         if isinstance(selector, str):
-            scope = select(selector, seen(unit.what.content, unit.record.envelope), "scope")
-        else:
-            scope = select_from(selector, (argument,), {}, "scope")
-        return (scope, *unit.what.scope) if unit.what.scope else scope
+            return select(selector, seen(unit.what.content, unit.record.envelope), "scope")
+        return select_from(selector, (argument,), {}, "scope")
 
-    def _counted(self, what: Identity, key_from: KeyFrom, payload: object) -> Printed | None:
-        """Return the text that the fingerprint of *what* hashes; None if there is no fingerprint."""
+    def _counted(self, content: Content, parts: Parts, payload: object) -> Printed | None:
+        """Return the text that the fingerprint hashes; None if there is no fingerprint."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
         if narrowed is not None:
-            chosen = select(narrowed, self._viewed(what.content, payload), "fingerprint", may_be_null=True)
-            content = selected(chosen, labels_of(narrowed) or (narrowed,))
+            chosen = select(narrowed, self._viewed(content, payload), "fingerprint", may_be_null=True)
+            found = selected(chosen, labels_of(narrowed) or (narrowed,))
         else:
-            content = self.content(what.content, payload, key_from)
-        parts = beside(what, key_from, Standing.COMPARED, tuple(self.settings.ignore))
-        return content._replace(beside=tuple((name, written(part)) for name, part in parts.items()))
+            found = self.content(content, payload, parts.key_from)
+        if not parts.compared:
+            return found
+        return found._replace(beside=tuple((name, written(part)) for name, part in parts.compared.items()))
 
     def content(self, content: Content, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, that of *content* without ignored fields."""
         if key_from is KeyFrom.SOURCE and content.data is not NOTHING:
             return printed(content.data)  # a later schema may read the same bytes otherwise
-        parts, whole = content.counted is not itself or not content.parsed, content.counted(payload)
-        return printed(whole, payload, parts=parts)
+        is_built = content.counted is not itself or not content.parsed
+        return printed(content.counted(payload), payload, parts=is_built)
 
 
 def seen(content: Content, value: object) -> object:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 
-from lambda_once.core.unit import NOTHING, Content, Delivered, Identity, Unit
+from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.sources.envelopes import BadData, Parsed, at, decoded, named_in, parse, text_at
 from lambda_once.sources.records import Raw, RecordSource
 from lambda_once.sources.source import Source

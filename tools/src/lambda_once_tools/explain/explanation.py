@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
-from lambda_once.core.identity import KeyFrom, shown
+from lambda_once.core.identity import NOTHING, KeyFrom, Refused, shown
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.unit import NOTHING, Identity, Refused, Unit
+from lambda_once.core.unit import Unit
 from lambda_once.decorators.identify import Identification, Identifier
 from lambda_once.errors import CallerMissing, Misconfigured, OnceError
 from lambda_once.sources import envelopes, event, http
@@ -203,7 +203,7 @@ def explained(
         identity=found,
         key_from=_key_from(settings.key, found.key_from, default),
         within=shown(what.origin) if is_hash and what.origin is not NOTHING else None,
-        scope_from=_scope_from(settings.scope, what),
+        scope_from=_scope_from(settings.scope, found.parts.scope),
         hashed=(
             identifier.content(what.content, found.payload, found.key_from)
             if is_hash and found.error is None
@@ -315,9 +315,9 @@ def _key_from(selector: object, key_from: KeyFrom, default: str) -> str:
             assert_never(unreachable)
 
 
-def _scope_from(selector: object, what: Identity) -> str | None:
+def _scope_from(selector: object, added: tuple[object, ...]) -> str | None:
     parts = [] if selector is None else [_selector("scope", selector)]
-    if what.scope:
+    if added:
         parts.append("what its source adds: the operation and, where one joins, the caller")
     return "; ".join(parts) or None
 
