@@ -201,10 +201,12 @@ class Parts(NamedTuple):
     """What becomes of an identity: what is where, beside its content, without what is ignored."""
 
     key_from: KeyFrom
+    key: object
+    """The key that was given, or is by the position; `NOTHING`: ``key=`` selects it, or a hash is."""
     scope: tuple[object, ...]
     """Operation and who: in the token beside every key."""
     in_token: dict[str, object]
-    """By name, what is in the default key."""
+    """By name, what is in a hash beside the content, or in the key by the position."""
     compared: dict[str, object]
     """By name, what is compared apart."""
 
@@ -229,7 +231,12 @@ def parts_of(what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool) 
             compared[name] = part
         elif found is Standing.IN_TOKEN and part != {}:  # compared apart, an empty part is written
             in_token[name] = part
-    return Parts(key_from, scope_of(what), in_token, compared)
+    key: object = NOTHING
+    if key_from is KeyFrom.SOURCE:
+        key = located(in_token.get(ORIGIN), position)
+    elif isinstance(position, Given) and not has_option:
+        key = position.key
+    return Parts(key_from, key, scope_of(what), in_token, compared)
 
 
 def scope_of(what: Identity) -> tuple[object, ...]:

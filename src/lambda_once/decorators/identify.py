@@ -11,18 +11,14 @@ from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.fields import Printed, printed, selected, without
 from lambda_once.core.identity import (
     NOTHING,
-    ORIGIN,
     Content,
     Flaw,
-    Given,
-    Identity,
     KeyFrom,
     Parts,
     Presented,
     Refused,
     differing,
     itself,
-    located,
     parts_of,
 )
 from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
@@ -67,7 +63,7 @@ class Identification(NamedTuple):
     If a step failed, *error* has its exception, and the members of later steps are empty.
     """
 
-    parts: Parts = Parts(KeyFrom.HASH, (), {}, {})
+    parts: Parts = Parts(KeyFrom.HASH, NOTHING, (), {}, {})
     payload: object = None
     """The payload without ignored fields."""
     key: object = None
@@ -272,11 +268,9 @@ class Identifier(NamedTuple):
         fingerprint = None
         found = ""
         try:
-            key = self._key(what, parts, payload, argument)
-            scope = parts.scope or None
-            if settings.scope is not None:
-                own = self._scope(settings.scope, unit, argument)
-                scope = (own, *parts.scope) if parts.scope else own
+            key = self._key(what.content, parts, payload, argument) if parts.key is NOTHING else parts.key
+            own = settings.scope
+            scope = parts.scope or None if own is None else self._scope(own, unit, parts.scope, argument)
             if settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(settings.history, tenant)
             found = token(service, name, scope, key, tenant)
@@ -290,21 +284,18 @@ class Identifier(NamedTuple):
             return Identification(parts, payload, key, scope, found, presented=presented, error=error)
         return Identification(parts, payload, key, scope, found, hashed, fingerprint, presented)
 
-    def _key(self, what: Identity, parts: Parts, payload: object, argument: object) -> object:
-        selector, flaw = self.settings.key, what.content.flaw
+    def _key(self, content: Content, parts: Parts, payload: object, argument: object) -> object:
+        """Return the key that ``key=`` selects, or the hash of *payload* and its *parts*."""
+        selector, flaw = self.settings.key, content.flaw
         if isinstance(flaw, Refused):
             raise flaw.error
         if isinstance(selector, str):
-            return select(selector, self._viewed(what.content, payload))
+            return select(selector, self._viewed(content, payload))
         if selector is not None:
             return select_from(selector, (argument,), {})
-        if isinstance(what.position, Given):
-            return what.position.key
         if flaw is not None and flaw.error is not None:
             raise flaw.error
-        if parts.key_from is KeyFrom.SOURCE:
-            return located(parts.in_token.get(ORIGIN), what.position)
-        counted = what.content.counted
+        counted = content.counted
         return of_payload(payload if counted is itself else counted(payload), parts.in_token)
 
     def _viewed(self, content: Content, payload: object) -> object:
@@ -312,10 +303,19 @@ class Identifier(NamedTuple):
         view = content.view
         return seen(content, payload if view is NOTHING else without(view, self.settings.ignore))
 
-    def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
+    def _scope(
+        self,
+        selector: str | Callable[..., object],
+        unit: Unit,
+        added: tuple[object, ...],
+        argument: object,
+    ) -> object:
+        """Return the scope by *selector* and, behind it, what the source has *added*."""
         if isinstance(selector, str):
-            return select(selector, seen(unit.what.content, unit.record.envelope), "scope")
-        return select_from(selector, (argument,), {}, "scope")
+            own = select(selector, seen(unit.what.content, unit.record.envelope), "scope")
+        else:
+            own = select_from(selector, (argument,), {}, "scope")
+        return (own, *added) if added else own
 
     def _counted(self, content: Content, parts: Parts, payload: object) -> Printed | None:
         """Return the text that the fingerprint hashes; None if there is no fingerprint."""
