@@ -10,8 +10,8 @@ from inspect import currentframe
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from lambda_once.core.checks import checked_flag
+from lambda_once.core.identity import NOTHING
 from lambda_once.core.signatures import frame_that_called, title
-from lambda_once.core.unit import NOTHING
 from lambda_once.decorators.names import check_shared
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (

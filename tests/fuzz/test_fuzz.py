@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from lambda_once import MemoryStore, Once
 from lambda_once.core.canonical import NotCanonical, canonical, plain
 from lambda_once.core.fields import printed
+from lambda_once.core.identity import NOTHING
 from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
-from lambda_once.core.unit import NOTHING
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.sources import event, http
 from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM

@@ -10,8 +10,8 @@ import pytest
 
 from lambda_once import GiveUp, MemoryStore, Once
 from lambda_once.core import identity
-from lambda_once.core.identity import ATTRIBUTES, ORIGIN, Standing, standing
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import ATTRIBUTES, NOTHING, ORIGIN, Standing, standing
+from lambda_once.core.unit import Unit
 from lambda_once.decorators import identify
 from lambda_once.testing import eventbridge_event, lambda_context, sns_event, sqs_event
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Presented
+from lambda_once.core.identity import Presented
 from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.caller import LONGEST_JWT, NO_CALLER, Caller, Origin, caller_of, cookies_of, given

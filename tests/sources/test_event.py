@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING
+from lambda_once.core.unit import Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.event import is_asynchronous, read
 from tests.sources import samples

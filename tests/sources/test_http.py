@@ -8,7 +8,8 @@ import jmespath
 import pytest
 
 from lambda_once.core.canonical import fingerprint
-from lambda_once.core.unit import NOTHING, MalformedRequest
+from lambda_once.core.identity import NOTHING, scope_of
+from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.headers import Headers
 from lambda_once.sources.http import HttpRequest, Kind, kind_of, method_of, request_of
@@ -30,7 +31,7 @@ EVENTS: dict[Kind, Json] = {
 
 def _hashed(event: Json) -> object:
     found = request_unit(event, "r-1")
-    return found.what.scope, found.what.content.counted(found.what.content.payload)
+    return scope_of(found.what), found.what.content.counted(found.what.content.payload)
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -51,7 +52,7 @@ def test_a_request_is_a_unit(kind: Kind) -> None:
     found = request_unit(event, "r-1")
     assert found.what.content.payload == {"orderId": 5}
     assert found.record.argument is event
-    assert found.what.scope == ("POST", "/orders/5/pay")
+    assert scope_of(found.what) == ("POST", "/orders/5/pay")
     assert found.what.position is NOTHING
     assert found.record.delivery == event.get("requestContext", {}).get("requestId", "r-1")
 
@@ -161,11 +162,10 @@ def test_bytes_of_a_query_that_are_no_text_are_kept() -> None:
 
 def test_the_caller_is_part_of_the_scope() -> None:
     """The caller that the gateway verified is in the scope as a SHA-256; an unknown caller adds nothing."""
-    (caller,) = request_unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1").what.scope[
-        2:
-    ]
+    unit = request_unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1")
+    (caller,) = scope_of(unit.what)[2:]
     assert re.fullmatch("[0-9a-f]{64}", str(caller))
-    assert request_unit(samples.http(), "r-1").what.scope[2:] == ()
+    assert scope_of(request_unit(samples.http(), "r-1").what)[2:] == ()
 
 
 @pytest.mark.parametrize("name", ["X-Tenant", "x-tenant", "X-TENANT"])

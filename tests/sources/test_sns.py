@@ -5,7 +5,8 @@ import json
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
-from lambda_once.core.unit import NOTHING, Refused, Unit
+from lambda_once.core.identity import NOTHING, Refused
+from lambda_once.core.unit import Unit
 from lambda_once.sources.sns import SNS
 from tests.sources import samples
 

@@ -6,7 +6,8 @@ from copy import deepcopy
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once.core.unit import NOTHING, Refused, Unit
+from lambda_once.core.identity import NOTHING, Refused, scope_of
+from lambda_once.core.unit import Unit
 from lambda_once.sources.records import failures
 from lambda_once.sources.sqs import SQS
 from tests.sources import samples
@@ -41,7 +42,7 @@ def test_a_record_is_a_unit() -> None:
     assert found.record.argument.raw_event is record
     assert found.record.delivery == "m-1"
     assert found.what.position is NOTHING
-    assert found.what.scope == ()
+    assert scope_of(found.what) == ()
 
 
 def test_text_is_a_payload() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.unit import Refused, Unit
+from lambda_once.core.identity import Refused
+from lambda_once.core.unit import Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.kinesis import KINESIS

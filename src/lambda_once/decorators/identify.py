@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lambda_once.core.canonical import readable, written
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.fields import Printed, not_compared, printed, selected, without
-from lambda_once.core.identity import ORIGIN, KeyFrom, Standing, beside, differing, key_source, located
+from lambda_once.core.identity import (
+    NOTHING,
+    Content,
+    Flaw,
+    KeyFrom,
+    Parts,
+    Presented,
+    Refused,
+    differing,
+    itself,
+    parts_of,
+)
 from lambda_once.core.keys import PAYLOAD, labels_of, of_payload, select, select_from, token
-from lambda_once.core.lifecycle import Presented, new_attempt_id
+from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.unit import NOTHING, Content, Flaw, Given, Identity, Refused, Unit, itself
+from lambda_once.core.unit import Unit
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
 from lambda_once.decorators.validation import check_history_of_tenant
@@ -53,7 +64,7 @@ class Identification(NamedTuple):
     If a step failed, *error* has its exception, and the members of later steps are empty.
     """
 
-    key_from: KeyFrom = KeyFrom.HASH
+    parts: Parts = Parts(KeyFrom.HASH, NOTHING, (), {}, {})
     payload: object = None
     """The payload without ignored fields."""
     key: object = None
@@ -67,6 +78,10 @@ class Identification(NamedTuple):
     error: Exception | None = None
     not_compared: tuple[tuple[str, str], ...] = ()
     """`fields.not_compared` of what the fingerprint hashes, or the key where it is the payload's hash."""
+
+    @property
+    def key_from(self) -> KeyFrom:
+        return self.parts.key_from
 
     def clashes(self, other: Identification) -> bool:
         """Whether *other*, a later unit with the same token, has another payload (`KeyReused`)."""
@@ -141,10 +156,9 @@ class Identifier(NamedTuple):
         if environment.disabled:
             invocation.tally.count("disabled")
         name = self._named(environment.function)
-        scoped = self.runtime.scoped
-        scoped[name] = bool(unit.what.scope) and scoped.get(name, True)
-        record = unit.record
+        record, scoped = unit.record, self.runtime.scoped
         found = self.identify(unit, given, environment.service, name, None, invocation.context)
+        scoped[name] = bool(found.parts.scope) and scoped.get(name, True)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
@@ -252,50 +266,50 @@ class Identifier(NamedTuple):
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
         payload = without(what.content.payload, settings.ignore) if settings.ignore else what.content.payload
-        key_from, presented = key_source(what, has_option=settings.key is not None), what.presented
-        key = scope = fingerprint = None
+        presented = None if what.who is NOTHING else what.who.presented
+        parts = parts_of(what, tuple(settings.ignore), has_option=settings.key is not None)
+        key: object = None
+        scope: object = None
+        fingerprint = None
         found = ""
-        parts: tuple[tuple[str, str], ...] = ()
+        uncompared: tuple[tuple[str, str], ...] = ()
         try:
-            key = self._key(what, key_from, payload, arguments)
+            key = self._key(what.content, parts, payload, arguments) if parts.key is NOTHING else parts.key
             own = settings.scope
-            scope = what.scope or None if own is None else self._scope(own, unit, arguments)
+            scope = parts.scope or None if own is None else self._scope(own, unit, parts.scope, arguments)
             if settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(settings.history, tenant)
             noted: Noted = []
             found = token(service, name, scope, key, tenant, noted)
-            hashed = None if key_from is KeyFrom.HASH else self._counted(what, key_from, payload)
+            hashed = None if parts.key_from is KeyFrom.HASH else self._counted(what.content, parts, payload)
             if hashed is not None:
-                fingerprint, parts = hashed.fingerprint, hashed.not_compared
-            elif key_from is KeyFrom.HASH and noted:
-                parts = not_compared(noted, PAYLOAD)
+                fingerprint, uncompared = hashed.fingerprint, hashed.not_compared
+            elif parts.key_from is KeyFrom.HASH and noted:
+                uncompared = not_compared(noted, PAYLOAD)
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
             flaw = what.content.flaw
             if isinstance(flaw, Flaw) and flaw.unread is not None and isinstance(error, KeyMissing):
                 error = KeyMissing(f"{flaw.unread} {error}")
-            return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
+            return Identification(parts, payload, key, scope, found, presented=presented, error=error)
         return Identification(
-            key_from, payload, key, scope, found, hashed, fingerprint, presented, not_compared=parts
+            parts, payload, key, scope, found, hashed, fingerprint, presented, not_compared=uncompared
         )
 
     def _key(
-        self, what: Identity, key_from: KeyFrom, payload: object, arguments: tuple[object, object]
+        self, content: Content, parts: Parts, payload: object, arguments: tuple[object, object]
     ) -> object:
-        selector, flaw = self.settings.key, what.content.flaw
+        """Return the key that ``key=`` selects, or the hash of *payload* and its *parts*."""
+        selector, flaw = self.settings.key, content.flaw
         if isinstance(flaw, Refused):
             raise flaw.error
         if isinstance(selector, str):
-            return select(selector, self._viewed(what.content, payload))
+            return select(selector, self._viewed(content, payload))
         if selector is not None:
             return select_from(selector, arguments, {})
-        if isinstance(what.position, Given):
-            return what.position.key
         if flaw is not None and flaw.error is not None:
             raise flaw.error
-        parts = beside(what, key_from, Standing.IN_TOKEN, tuple(self.settings.ignore))
-        if key_from is KeyFrom.SOURCE:
-            return located(parts.get(ORIGIN), what.position)
-        return of_payload(what.content.counted(payload), parts)
+        counted = content.counted
+        return of_payload(payload if counted is itself else counted(payload), parts.in_token)
 
     def _viewed(self, content: Content, payload: object) -> object:
         """Return what an expression of ``key=`` or ``fingerprint=`` sees of *content*."""
@@ -303,33 +317,39 @@ class Identifier(NamedTuple):
         return seen(content, payload if view is NOTHING else without(view, self.settings.ignore))
 
     def _scope(
-        self, selector: str | Callable[..., object], unit: Unit, arguments: tuple[object, object]
+        self,
+        selector: str | Callable[..., object],
+        unit: Unit,
+        added: tuple[object, ...],
+        arguments: tuple[object, object],
     ) -> object:
+        """Return the scope by *selector* and, behind it, what the source has *added*."""
         if isinstance(selector, str):
-            scope = select(selector, seen(unit.what.content, unit.record.envelope), "scope")
+            own = select(selector, seen(unit.what.content, unit.record.envelope), "scope")
         else:
-            scope = select_from(selector, arguments, {}, "scope")
-        return (scope, *unit.what.scope) if unit.what.scope else scope
+            own = select_from(selector, arguments, {}, "scope")
+        return (own, *added) if added else own
 
-    def _counted(self, what: Identity, key_from: KeyFrom, payload: object) -> Printed | None:
-        """Return the text that the fingerprint of *what* hashes; None if there is no fingerprint."""
+    def _counted(self, content: Content, parts: Parts, payload: object) -> Printed | None:
+        """Return the text that the fingerprint hashes; None if there is no fingerprint."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
         if narrowed is not None:
-            chosen = select(narrowed, self._viewed(what.content, payload), "fingerprint", may_be_null=True)
-            content = selected(chosen, labels_of(narrowed) or (narrowed,))
+            chosen = select(narrowed, self._viewed(content, payload), "fingerprint", may_be_null=True)
+            found = selected(chosen, labels_of(narrowed) or (narrowed,))
         else:
-            content = self.content(what.content, payload, key_from)
-        parts = beside(what, key_from, Standing.COMPARED, tuple(self.settings.ignore))
-        return content._replace(beside=tuple((name, written(part)) for name, part in parts.items()))
+            found = self.content(content, payload, parts.key_from)
+        if not parts.compared:
+            return found
+        return found._replace(beside=tuple((name, written(part)) for name, part in parts.compared.items()))
 
     def content(self, content: Content, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, that of *content* without ignored fields."""
         if key_from is KeyFrom.SOURCE and content.data is not NOTHING:
             return printed(content.data)  # a later schema may read the same bytes otherwise
-        parts, whole = content.counted is not itself or not content.parsed, content.counted(payload)
-        return printed(whole, payload, parts=parts)
+        is_built = content.counted is not itself or not content.parsed
+        return printed(content.counted(payload), payload, parts=is_built)
 
 
 def seen(content: Content, value: object) -> object:

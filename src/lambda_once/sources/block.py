@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import through
 from lambda_once.core.codec import Codec, codec_by, codec_for
+from lambda_once.core.identity import NOTHING, Content, Given, Identity
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated
-from lambda_once.core.unit import NOTHING, Content, Delivered, Given, Identity, Unit
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.validation import check_no_history
 from lambda_once.engine.ownership import Ownership

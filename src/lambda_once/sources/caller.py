@@ -35,9 +35,9 @@ from typing import Final, Literal, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.fields import LONGEST_NAME, printable
+from lambda_once.core.identity import Presented, Who
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from
-from lambda_once.core.lifecycle import Presented
-from lambda_once.core.unit import BadRequest, MalformedRequest, Who
+from lambda_once.core.unit import BadRequest, MalformedRequest
 from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured
 from lambda_once.sources.envelopes import at_each
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 
-from lambda_once.core.unit import NOTHING, Content, Delivered, Identity, Unit
+from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.sources.envelopes import BadData, Parsed, at, decoded, named_in, parse, text_at
 from lambda_once.sources.records import Raw, RecordSource
 from lambda_once.sources.source import Source
@@ -52,7 +53,7 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         attributes=NOTHING,
         content=Content({"eventName": raw["eventName"], **items}, parsed=False),
     )
-    return Unit(what, record._replace(delivery=event_id))
+    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 DYNAMODB_STREAM: Final = RecordSource(

@@ -19,7 +19,7 @@ from math import inf, isinf
 from typing import Any, Final, NoReturn, TypeGuard
 
 from lambda_once.core.canonical import is_shortest
-from lambda_once.core.unit import NOTHING, Content, Identity
+from lambda_once.core.identity import NOTHING, Content, Identity
 from lambda_once.sources.attributes import counted
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.

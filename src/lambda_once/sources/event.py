@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.unit import NOTHING, Content, Delivered, Flaw, Identity, Unit
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import (
     apply_on_replay,
     execute,

@@ -20,9 +20,10 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lambda_once.core.identity import NOTHING, Among, Content, Flaw, Identity, Refused
 from lambda_once.core.objects import UNDECLARED, Field, Fields, arguments_of, parameter_of
 from lambda_once.core.signatures import is_async, parameter_types, signature_of, title
-from lambda_once.core.unit import NOTHING, Among, Content, Delivered, Flaw, Identity, Refused, Unit
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, name_of

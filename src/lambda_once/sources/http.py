@@ -26,9 +26,10 @@ from urllib.parse import parse_qsl
 
 from lambda_once.core.codec import JSON, Codec, as_json, codec_for
 from lambda_once.core.fields import printable
+from lambda_once.core.identity import NOTHING, Content, Given, Identity, scope_of
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
-from lambda_once.core.unit import NOTHING, Content, Delivered, Given, Identity, MalformedRequest, Unit
+from lambda_once.core.unit import Delivered, MalformedRequest, Unit
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
@@ -315,7 +316,7 @@ class HttpIdentifier:
             return response
         kept = stored_of(response, named=found.caller.joins_as_user)
         if kept is Unavailable.WITHHELD:
-            method, path = found.unit.what.scope[:2]
+            method, path, *_ = scope_of(found.unit.what)
             where = f"{_known(str(method))} {self._place(str(path), route)}"
             reason = (
                 f"{where}: the response sets a cookie or says no-store, and no user is named: it is "

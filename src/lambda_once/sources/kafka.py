@@ -15,7 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.unit import NOTHING, Content, Delivered, Identity, Unit
+from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.attributes import counted_kafka
 from lambda_once.sources.envelopes import BadData, at, decoded, read_data, text_at

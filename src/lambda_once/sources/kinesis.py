@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 
-from lambda_once.core.unit import NOTHING, Content, Delivered, Flaw, Identity, Unit
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.sources.envelopes import BadData, at, named_in, read_data, text_at
 from lambda_once.sources.records import Raw, RecordSource, records_of
 from lambda_once.sources.source import Source
@@ -97,7 +98,7 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         attributes=NOTHING,
         content=Content(payload, parsed=not isinstance(payload, bytes), flaw=flaw),
     )
-    return Unit(what, record._replace(delivery=event_id))
+    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 KINESIS: Final = RecordSource(

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
 from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
 
-from lambda_once.core.unit import NOTHING, Content, Delivered, Identity, Unit
+from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.sources.attributes import counted_amqp, counted_jms
 from lambda_once.sources.envelopes import BadData, at, named_in, read_data, text_at

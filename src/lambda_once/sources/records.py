@@ -20,9 +20,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
+from lambda_once.core.identity import NOTHING, Content, Identity, Refused
 from lambda_once.core.signatures import is_async
 from lambda_once.core.threads import run_coroutine
-from lambda_once.core.unit import NOTHING, BadRecord, Content, Delivered, Identity, RecordId, Refused, Unit
+from lambda_once.core.unit import BadRecord, Delivered, RecordId, Unit
 from lambda_once.decorators.handlers import with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of

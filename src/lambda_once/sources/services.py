@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from lambda_once.core.unit import Flaw
+from lambda_once.core.identity import Flaw
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.caller import Caller, of_connection, of_identity
 from lambda_once.sources.envelopes import at, text_at

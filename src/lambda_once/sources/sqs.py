@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once.core.unit import NOTHING, BadRecord, Delivered, Flaw, Unit
+from lambda_once.core.identity import NOTHING, Flaw
+from lambda_once.core.unit import BadRecord, Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.errors import RetryLater
 from lambda_once.sources.attributes import counted, is_dead_letter

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from lambda_once.core.lifecycle import Presented
+    from lambda_once.core.identity import Presented
 
 FUNCTION: Final = "AWS_LAMBDA_FUNCTION_NAME"
 SERVICE: Final = "POWERTOOLS_SERVICE_NAME"

@@ -11,9 +11,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped, written
-from lambda_once.core.identity import BYTES, OPERATION, ORIGIN, TENANT, KeyFrom, Standing, parts_of, shown
+from lambda_once.core.identity import (
+    BYTES,
+    NOTHING,
+    OPERATION,
+    ORIGIN,
+    TENANT,
+    KeyFrom,
+    Refused,
+    Standing,
+    shown,
+    standings,
+)
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.unit import NOTHING, Identity, Refused, Unit
+from lambda_once.core.unit import Unit
 from lambda_once.decorators.identify import Identification, Identifier
 from lambda_once.errors import CallerMissing, Misconfigured, OnceError
 from lambda_once.sources import envelopes, event, http
@@ -215,9 +226,9 @@ def explained(
         identity=found,
         parts=tuple(
             Part(name=name, text=_part_text(name, value), standing=standing)
-            for name, value, standing in parts_of(
+            for name, value, standing in standings(
                 what,
-                found.key_from,
+                found.parts,
                 TENANCY.tenant,
                 tuple(settings.ignore),
                 compares=settings.fingerprint is not False,
@@ -225,7 +236,7 @@ def explained(
         ),
         key_from=_key_from(settings.key, found.key_from, default),
         within=shown(what.origin) if is_hash and what.origin is not NOTHING else None,
-        scope_from=_scope_from(settings.scope, what),
+        scope_from=_scope_from(settings.scope, found.parts.scope),
         hashed=(
             identifier.content(what.content, found.payload, found.key_from)
             if is_hash and found.error is None
@@ -244,7 +255,7 @@ def _part_text(name: str, value: object) -> str | None:
         return None
     if name == TENANT:
         return f"{value}, by the context"
-    if name == OPERATION and isinstance(value, list):
+    if name == OPERATION and isinstance(value, tuple):
         return " ".join(map(str, value))
     return shown(value) if name == ORIGIN else written(value)
 
@@ -347,9 +358,9 @@ def _key_from(selector: object, key_from: KeyFrom, default: str) -> str:
             assert_never(unreachable)
 
 
-def _scope_from(selector: object, what: Identity) -> str | None:
+def _scope_from(selector: object, added: tuple[object, ...]) -> str | None:
     parts = [] if selector is None else [_selector("scope", selector)]
-    if what.scope:
+    if added:
         parts.append("what its source adds: the operation and, where one joins, the caller")
     return "; ".join(parts) or None
 
