@@ -82,6 +82,26 @@ def sqs_options(record: SQSRecord, context: LambdaContext) -> None: ...
 def sqs_model(order: Order) -> None: ...
 
 
+@once.sqs(key=lambda record, context: (record.message_id, context.aws_request_id))
+def sqs_context(record: SQSRecord) -> None: ...
+
+
+def of_event(event: dict[str, Any], context: LambdaContext) -> object:
+    return event["id"], context.identity
+
+
+def of_value(record: ConsumerRecordRecords, context: LambdaContext) -> object:
+    return record.original_value, context.client_context
+
+
+def of_order(order: Order, context: LambdaContext) -> object:
+    return order.id, context.client_context
+
+
+@once.sqs(model=Order, key=of_order)
+def sqs_model_context(order: Order, context: LambdaContext) -> None: ...
+
+
 @once.sqs
 async def sqs_async(record: SQSRecord) -> None: ...
 
@@ -109,12 +129,20 @@ assert_type(sqs_options(event, context), PartialItemFailureResponse)
 assert_type(sqs_model(event, context), PartialItemFailureResponse)
 assert_type(sqs_async(event, context), PartialItemFailureResponse)
 assert_type(sqs_async_model(event, context), PartialItemFailureResponse)
+assert_type(sqs_context(event, context), PartialItemFailureResponse)
+assert_type(sqs_model_context(event, context), PartialItemFailureResponse)
 sqs_alone(event, "no context")  # type: ignore[arg-type]
 once.sqs(key="orderId", without_key="run")
 once.sqs(model=Order, key="orderId", without_key="run")
 once.sqs(key="orderId", without_key="hash")  # type: ignore[call-overload]
 once.sqs(kee="orderId")  # type: ignore[call-overload]
 once.sqs(model=Order, key=lambda order: order.no_such_field)  # type: ignore[attr-defined]
+once.kinesis(key=lambda record, context: (record.event_id, context.tenant_id))
+once.kinesis(key=of_order)  # type: ignore[arg-type]
+once.mq(model=Order, key=of_order)
+once.kafka(key=lambda record, context: (record.topic, context.tenant_id))
+once.kafka(schema=SchemaConfig(value_schema_type="JSON"), key=of_value)
+once.kafka(model=Order, key=of_order)
 
 
 @once.sqs  # type: ignore[arg-type]
@@ -292,6 +320,9 @@ assert_type(api_options(event, context), dict[str, int])
 once.api_gateway(without_key="ignore")  # type: ignore[call-overload]
 once.api_gateway(unscoped="refuse")
 once.api_gateway(unscoped="allow")  # type: ignore[call-overload]
+once.api_gateway(key=of_event, caller=of_event)
+once.route(key=of_event, caller=of_event)
+once.event(caller=of_event)
 once.route(without_key="run", methods={"POST"}, async_resolver=True)
 once.route(concurrency=5)  # type: ignore[arg-type]
 

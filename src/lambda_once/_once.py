@@ -10,8 +10,8 @@ from inspect import currentframe
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from lambda_once.core.checks import checked_flag
+from lambda_once.core.identity import NOTHING
 from lambda_once.core.signatures import frame_that_called, title
-from lambda_once.core.unit import NOTHING
 from lambda_once.decorators.names import check_shared
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         FunctionDecorator,
         KafkaDecorator,
         MessageDecorator,
+        OfEvent,
         P,
         QueueDecorator,
         R,
@@ -235,7 +236,7 @@ class Once:
         *misplaced: Never,
         async_resolver: bool = False,
         name: str | Callable[..., Any] | None = None,
-        key: str | Callable[[Any], object] | None = None,
+        key: str | OfEvent | None = None,
         scope: str | Callable[..., object] | None = None,
         fingerprint: str | Literal[False] | None = None,
         ignore: Sequence[str] = (),
@@ -254,7 +255,7 @@ class Once:
         unscoped: Literal["warn", "refuse"] = AS_ONCE,
         store_status: Collection[int] = frozenset(),
         problem: Callable[[Problem], Problem] | None = None,
-        caller: str | Callable[[Any], object] | Literal[False] | None = None,
+        caller: str | OfEvent | Literal[False] | None = None,
         **unknown: Never,
     ) -> Callable[..., Any]:
         """

@@ -55,6 +55,8 @@ Event = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 StreamResponse = Mapping[str, Any] | None
 """None; with ``report_failures``, ``batchItemFailures``."""
 Coro = Coroutine[Any, Any, R]
+OfEvent: TypeAlias = Callable[[Any], object] | Callable[[Any, Any], object]
+"""Selects from an event, or from event and context."""
 TypeForm: TypeAlias = "UnionType | SpecialForm | TypeAdapter[Any]"
 """``A | B``, ``Annotated[…]`` and adapters, as mypy sees them; pyright takes the overload of any object."""
 
@@ -162,6 +164,35 @@ class MessageDecorator(Protocol[M_co]):
         key: str | Callable[[M], object] | None = None,
         **options: Unpack[MessageOptions],
     ) -> OfRecords[Any, None]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: Callable[[M_co, Any], object],
+        **options: Unpack[MessageOptions],
+    ) -> OfRecords[M_co, None]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        key: Callable[[M, Any], object],
+        **options: Unpack[MessageOptions],
+    ) -> OfRecords[M, None]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        key: Callable[[Any, Any], object],
+        **options: Unpack[MessageOptions],
+    ) -> OfRecords[Any, None]: ...
 
 
 class QueueDecorator(Protocol[M_co]):
@@ -230,6 +261,35 @@ class QueueDecorator(Protocol[M_co]):
         key: str | Callable[[M], object] | None = None,
         **options: Unpack[QueueOptions],
     ) -> OfRecords[Any, PartialItemFailureResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: Callable[[M_co, Any], object],
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[M_co, PartialItemFailureResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        key: Callable[[M, Any], object],
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[M, PartialItemFailureResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        key: Callable[[Any, Any], object],
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[Any, PartialItemFailureResponse]: ...
 
 
 class StreamDecorator(Protocol[M_co]):
@@ -294,6 +354,38 @@ class StreamDecorator(Protocol[M_co]):
         *,
         model: object,
         key: str | Callable[[M], object] | None = None,
+        on_give_up: Callable[[M_co, GiveUp], object] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[Any, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: Callable[[M_co, Any], object],
+        on_give_up: Callable[[M_co, GiveUp], object] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[M_co, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        key: Callable[[M, Any], object],
+        on_give_up: Callable[[M_co, GiveUp], object] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[M, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        key: Callable[[Any, Any], object],
         on_give_up: Callable[[M_co, GiveUp], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[Any, StreamResponse]: ...
@@ -383,6 +475,51 @@ class KafkaDecorator(Protocol):
         on_give_up: Callable[[Any, GiveUp], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> OfRecords[Any, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: Callable[[KafkaEventRecord, Any], object],
+        on_give_up: Callable[[KafkaEventRecord, GiveUp], object] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[KafkaEventRecord, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        schema: SchemaConfig,
+        key: Callable[[ConsumerRecordRecords, Any], object],
+        on_give_up: Callable[[ConsumerRecordRecords, GiveUp], object] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[ConsumerRecordRecords, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        schema: SchemaConfig | None = None,
+        key: Callable[[M, Any], object],
+        on_give_up: Callable[[Any, GiveUp], object] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[M, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: object,
+        schema: SchemaConfig | None = None,
+        key: Callable[[Any, Any], object],
+        on_give_up: Callable[[Any, GiveUp], object] | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> OfRecords[Any, StreamResponse]: ...
 
 
 class EventDecorator(Protocol):
@@ -421,7 +558,7 @@ class EventDecorator(Protocol):
         on_replay: Callable[[Any, Replayed], Any] | None = None,
         without_key: Literal["run"] | None = None,
         unscoped: Literal["warn", "refuse"] = AS_ONCE,
-        caller: str | Callable[[Any], object] | Literal[False] | None = None,
+        caller: str | OfEvent | Literal[False] | None = None,
     ) -> OfEvents: ...
 
 
@@ -443,7 +580,7 @@ class ApiDecorator(Protocol):
         /,
         *,
         name: str | Callable[..., Any] | None = None,
-        key: str | Callable[[Any], object] | None = None,
+        key: str | OfEvent | None = None,
         scope: str | Callable[..., object] | None = None,
         fingerprint: str | Literal[False] | None = None,
         ignore: Sequence[str] = (),
@@ -462,7 +599,7 @@ class ApiDecorator(Protocol):
         unscoped: Literal["warn", "refuse"] = AS_ONCE,
         store_status: Collection[int] = frozenset(),
         problem: Callable[[Problem], Problem] | None = None,
-        caller: str | Callable[[Any], object] | Literal[False] | None = None,
+        caller: str | OfEvent | Literal[False] | None = None,
     ) -> OfEvents: ...
 
 

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from lambda_once.testing import sqs_event
 from lambda_once_tools.cli import explain as command
 from lambda_once_tools.cli.app import app
 from tests.kit.recorded import FILES
+from tests.sources.samples import http
 
 ROOT = Path(__file__).parents[2]
 PAYMENTS = "examples.orders.payments:charge"
@@ -61,7 +63,11 @@ def test_one_event() -> None:
     assert event["file"] == "events/sqs-payment.json"
     assert (unit["key"], unit["keyFrom"]) == ("pay_12345", 'key="paymentId"')
     assert json.loads(unit["hashed"])["amount"] == 4990
-    assert unit["compared"].keys() == {"@origin", "@attributes"}
+    assert {name: part["standing"] for name, part in unit["parts"].items()} == {
+        "@origin": "compared",
+        "@attributes": "compared",
+        "content": "compared",
+    }
     assert unit["lockToken"] == "service_undefined/examples.orders.payments.charge/pay_12345"
     assert unit["fingerprint"].startswith("1.")
 
@@ -125,6 +131,8 @@ def test_a_person_reads_it() -> None:
     assert lines[0] == "events/sqs-payment.json"
     assert "source Amazon SQS, standard queue, handled by once.sqs" in lines
     assert 'key "pay_12345", by key="paymentId"' in lines
+    assert "origin 123456789012/orders-payments; compared" in lines
+    assert "content compared" in lines
     assert lines[-3:] == [
         "verdict",
         "the same token, another payload: the second would raise KeyReused",
@@ -227,6 +235,30 @@ def test_a_context_without_tenant_changes_nothing(invoice: Path, content: str) -
     (invoice / "context.json").write_text(content, encoding="utf-8")
     ran = run("--handler", "tenants_invoice:issue", "event.json", "--context", "context.json")
     assert (ran.exit_code, "shop/invoice/5" in ran.stdout) == (0, True)
+
+
+def test_a_callable_gets_the_context(invoice: Path) -> None:
+    """As from Lambda: a key, a scope and a caller that ask for it, of an event, a record and a request."""
+    (invoice / "tenants_invoice.py").write_text(
+        "import lambda_once\nfrom lambda_once.testing import sqs_event\n"
+        'once = lambda_once.Once(store=lambda_once.MemoryStore(), service="shop")\n'
+        "def run(given, context): return context.client_context.custom['run']\n"
+        '@once.event(name="job", key=run, scope=run, caller=run)\ndef job(event): ...\n'
+        '@once.sqs(name="queued", key=run)\ndef queued(record): ...\n'
+        '@once.api_gateway(name="asked", key=run, scope=run, caller=run)\ndef asked(event): ...\n',
+        encoding="utf-8",
+    )
+    files = {"event.json": {"a": 1}, "batch.json": sqs_event("a"), "request.json": http()}
+    for name, event in files.items():
+        (invoice / name).write_text(json.dumps(event), encoding="utf-8")
+    (invoice / "context.json").write_text('{"client_context": {"custom": {"run": "7"}}}', encoding="utf-8")
+    for function, file in zip(("job", "queued", "asked"), files, strict=True):
+        ran = run("--handler", f"tenants_invoice:{function}", file, "--context", "context.json")
+        assert ran.exit_code == 0, ran.output
+        assert "the callable run" in ran.stdout
+        assert '"7", by key=' in ran.stdout
+    ran = run("--handler", "tenants_invoice:queued", "batch.json")
+    assert (ran.exit_code, "run of key= raised AttributeError" in ran.stdout) == (1, True)
 
 
 def test_long_texts_are_cut(tmp_path: Path) -> None:

@@ -461,7 +461,7 @@ def test_the_walk_is_bounded() -> None:
         each.extend(crowd)
     noted: Noted = []
     assert "null" in comparable(crowd, noted)
-    assert f"a builtins.list behind {MOST_PARTS} others" in {kind for _, kind in noted}
+    assert f"a builtins.list behind {MOST_PARTS} others" in {note.kind for note in noted}
     assert readable({"a": crowd, "b": NOON})["b"] == NOON.isoformat()  # type: ignore[index]  # an object
 
 

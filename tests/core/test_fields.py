@@ -215,14 +215,19 @@ def test_what_cannot_be_written_counts_as_null() -> None:
     ):
         found = printed(payload)
         path, kind = noted
-        assert (found.text, found.not_compared) == (text, ((path, f"{kind} has no canonical form"),))
+        assert (found.text, found.not_compared) == (
+            text,
+            ((path, f"{kind} has no canonical form; it counts as null"),),
+        )
 
 
 def test_parts_of_an_expression_are_noted_by_their_labels() -> None:
     """Under ``fingerprint="[order.id, conn]"``, whose result has no names."""
     found = selected([1, {"inner": object()}], ("order.id", "conn"))
     assert found.text == '[1,{"inner":null}]'
-    assert found.not_compared == (("conn.inner", "a builtins.object has no canonical form"),)
+    assert found.not_compared == (
+        ("conn.inner", "a builtins.object has no canonical form; it counts as null"),
+    )
 
 
 def test_few_parts_are_noted() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, State, decide
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import Course, OnLapse, Record, State, decide
 from lambda_once.core.results import Inline, Parts, Unavailable
 from tests.kit.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
 

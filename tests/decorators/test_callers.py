@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from lambda_once import Misconfigured, Once, OtherCaller, role_of
-from lambda_once.core.lifecycle import Presented, State
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Inline
 from tests.decorators.http_doors import handled, routed
 from tests.decorators.rig import Rig, in_memory

@@ -24,6 +24,7 @@ from lambda_once.testing import (
     dynamodb_stream_event,
     kafka_event,
     kinesis_event,
+    lambda_context,
     pipes_event,
     rabbitmq_event,
 )
@@ -341,8 +342,11 @@ def test_two_requests_of_one_key_are_compared_by_caller(
     ("event", "line"),
     [
         (http(), "nothing names the caller; no credential is compared"),
-        (http(authorizer={"jwt": {"claims": ALICE}}), "iss and sub; its SHA-256 joins the token"),
-        (sent(f"Bearer {jwt(ALICE)}"), "joins the token; a duplicate must present the same credential"),
+        (http(authorizer={"jwt": {"claims": ALICE}}), "iss and sub; its SHA-256, in the token"),
+        (
+            sent(f"Bearer {jwt(ALICE)}"),
+            "its SHA-256, in the token; compared: a duplicate must present the same credential",
+        ),
     ],
 )
 def test_a_person_reads_what_is_compared(rig: Rig, event: Any, line: str) -> None:
@@ -351,6 +355,101 @@ def test_a_person_reads_what_is_compared(rig: Rig, event: Any, line: str) -> Non
     printed = StringIO()
     Console(width=500, file=printed).print(drawn([("request", _explain(handler, event))], [], full=True))
     assert f"{line}\n" in re.sub(" +\n", "\n", printed.getvalue())
+
+
+def test_a_key_in_a_header_is_explained_as_such(rig: Rig) -> None:
+    """Where there is no ``key=``."""
+    handler: Callable[..., Any] = rig.once.api_gateway(_answer)
+    (unit,) = _explain(handler, http(headers={KEY: "k"}))
+    assert (unit.key, unit.key_from) == ("k", "the header Idempotency-Key")
+
+
+TOKEN, COMPARED, LEFT_OUT = "in the token", "compared", "left out"
+QUEUED = batch(sqs_record(BODY))
+FIFO = batch(fifo_record(BODY))
+APPSYNC: dict[str, Any] = {
+    "arguments": {"id": 5},
+    "identity": {"sub": "alice", "issuer": "https://issuer.example", "claims": {}, "username": "alice"},
+    "info": {"fieldName": "pay", "parentTypeName": "Mutation", "variables": {}},
+}
+PARTS: list[tuple[str, dict[str, Any], Any, dict[str, str]]] = [
+    ("sqs", {}, QUEUED, {"@origin": TOKEN, "@attributes": TOKEN, "content": TOKEN}),
+    ("sqs", {"key": "orderId"}, QUEUED, {"@origin": COMPARED, "@attributes": COMPARED, "content": COMPARED}),
+    (
+        "sqs",
+        {"key": "orderId", "ignore": ("@origin", "content")},  # a field of that name
+        QUEUED,
+        {"@origin": LEFT_OUT, "@attributes": COMPARED, "content": COMPARED},
+    ),
+    (
+        "sqs",
+        {"key": "orderId", "fingerprint": False},
+        QUEUED,
+        {"@origin": LEFT_OUT, "@attributes": LEFT_OUT, "content": LEFT_OUT},
+    ),
+    (
+        "sqs",
+        {},
+        FIFO,
+        {"@origin": TOKEN, "@position": TOKEN, "@attributes": COMPARED, "content": COMPARED},
+    ),
+    (
+        "sqs",
+        {"key": "orderId"},
+        FIFO,
+        {"@origin": COMPARED, "@position": LEFT_OUT, "@attributes": COMPARED, "content": COMPARED},
+    ),
+    ("api_gateway", {}, http(), {"operation": TOKEN, "content": TOKEN}),
+    ("api_gateway", {"caller": False}, http(headers={KEY: "k"}), {"operation": TOKEN, "content": COMPARED}),
+    (
+        "api_gateway",
+        {"key": "orderId"},
+        sent(f"Bearer {jwt(ALICE)}"),
+        {"caller": TOKEN, "credential": COMPARED, "operation": TOKEN, "content": COMPARED},
+    ),
+    ("event", {}, eventbridge({"a": 1}), {"operation": TOKEN, "@origin": TOKEN, "content": TOKEN}),
+    ("event", {"key": "arguments.id"}, APPSYNC, {"caller": TOKEN, "operation": TOKEN, "content": COMPARED}),
+    ("event", {"key": "id"}, {"id": 5}, {"content": COMPARED}),
+]
+
+
+@pytest.mark.parametrize(("face", "options", "event", "parts"), PARTS)
+def test_each_part_of_the_identity_has_a_line(
+    rig: Rig, face: str, options: Any, event: Any, parts: dict[str, str]
+) -> None:
+    """What a source says, and whether that is in the token, compared or left out."""
+    handler: Callable[..., Any] = getattr(rig.once, face)(**options)(_answer)
+    explained = explain(handler.__once__, event, lambda_context(tenant_id="blue"))  # type: ignore[attr-defined]
+    (unit,) = explained
+    assert {part.name: part.standing.value for part in unit.parts} == {"tenant": TOKEN, **parts}
+    assert {name: each["standing"] for name, each in unit_json(unit, full=True)["parts"].items()} == {
+        "tenant": TOKEN,
+        **parts,
+    }
+    printed = StringIO()
+    Console(width=500, file=printed).print(drawn([("event", explained)], [], full=True))
+    lines = [line.strip() for line in printed.getvalue().splitlines()]
+    for name, standing in parts.items():
+        label = "caller" if name == "credential" else name.removeprefix("@")
+        (line,) = [line for line in lines if line.split(" ")[0] == label]
+        assert standing in line
+
+
+def test_a_part_has_its_text(rig: Rig) -> None:
+    """What may be shown: never who asks."""
+    handler: Any = rig.once.sqs(key="orderId")(_answer)
+    (unit,) = _explain(handler, FIFO)
+    text = {part.name: part.text for part in unit.parts}
+    assert text["@origin"] == "123456789012/orders.fifo"
+    assert text["content"] is None
+    asked: Any = rig.once.event(key="arguments.id")(_answer)
+    (unit,) = _explain(asked, APPSYNC)
+    assert {part.name: part.text for part in unit.parts} == {
+        "caller": None,
+        "operation": "Mutation.pay",
+        "content": None,
+    }
+    assert "alice" not in f"{unit.parts} {unit_json(unit, full=True)['parts']}"
 
 
 def test_explain_a_duplicate_without_proof(rig: Rig) -> None:

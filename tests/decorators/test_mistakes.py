@@ -495,9 +495,9 @@ class Cart:
 
 
 OF_ONE: list[tuple[dict[str, Any], str]] = [
-    ({"key": lambda event, context: 1}, "must accept the"),
+    ({"key": lambda event, context, more: 1}, "must accept the"),
     ({"key": lambda: 1}, "must accept the"),
-    ({"scope": lambda event, context: 1}, "must accept the"),
+    ({"scope": lambda event, context, more: 1}, "must accept the"),
     ({"key": asynchronous}, "key=asynchronous is async"),
     ({"on_lapse": lambda: None}, "must accept a Lapsed, then the"),
     ({"on_lapse": lambda lapsed: None}, "must accept a Lapsed, then the"),
@@ -542,8 +542,8 @@ def test_callables_of_handlers(decorator: str, options: dict[str, Any], words: s
 
 @pytest.mark.parametrize("made", [once.route, lambda **options: once.api_gateway(**options)(decorated)])
 def test_callable_of_a_caller(made: Callable[..., object]) -> None:
-    """``caller=`` gets the event alone, and is not awaited."""
-    refused("must accept the event", lambda: made(caller=lambda event, context: 1))
+    """``caller=`` gets the event, and the context if it asks, and is not awaited."""
+    refused("must accept the event", lambda: made(caller=lambda event, context, more: 1))
     refused("caller=asynchronous is async", lambda: made(caller=asynchronous))
     made(caller=lambda event: event["tenant"])
 

@@ -82,9 +82,9 @@ def test_a_redelivered_message_is_likely_known(rig: Rig, build: Any) -> None:
     from lambda_once.sources.mq import MQ
 
     for redelivered in (False, True):
-        (record,) = MQ.records(build("x", redelivered=redelivered))
-        assert record.bad is None
-        assert record.redelivered is redelivered
+        (record,) = MQ.read(build("x", redelivered=redelivered))
+        assert record.what.content.flaw is None
+        assert record.record.redelivered is redelivered
 
 
 # -- bad input

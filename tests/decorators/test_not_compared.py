@@ -277,6 +277,8 @@ def test_nothing_counts_as_null(rig: Rig) -> None:
         protected("1", 999, Opaque())
     (line,) = noted(rig)
     assert line == f"session: a {__name__}.Opaque"
+    (said,) = [each for each in rig.reported if each.event.value == "once.not_compared"]
+    assert "has no canonical form; it counts as null, and payloads that differ only there" in str(said.reason)
 
 
 def test_a_url_an_address_and_a_path_are_compared(rig: Rig) -> None:
@@ -311,7 +313,7 @@ def test_a_fingerprint_that_selects_nothing_says_so(rig: Rig, chosen: str) -> No
     handler({"id": 1, "amounts": 2}, rig.context())
     (line,) = [each for each in rig.reported if each.event.value == "once.not_compared"]
     assert "detail" in str(line.reason)
-    assert ": fingerprint= selects nothing from this payload" in str(line.reason)
+    assert ": fingerprint= selects nothing from this payload; it counts as null, and" in str(line.reason)
 
 
 def test_a_payload_of_none_is_compared(rig: Rig) -> None:

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from lambda_once import KeyReused, Misconfigured
+from lambda_once.testing import sqs_event
 from tests.decorators.rig import Rig, in_memory
 
 pytestmark = in_memory
@@ -81,6 +82,9 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def _of_order(order: object) -> None: ...
+
+
+def _of_orders(orders: object, record: object) -> None: ...
 
 
 def called(rig: Rig, order: object, key: str | None) -> None:
@@ -146,7 +150,44 @@ def test_a_client_is_noted_under_a_key(rig: Rig) -> None:
     with pytest.raises(KeyReused):
         ship(Order(client=object(), total=2.5))
     (line,) = [each for each in rig.reported if each.event.value == "once.not_compared"]
-    assert str(line.reason).startswith("order.client: a builtins.object has no canonical form")
+    assert str(line.reason).startswith(
+        "order.client: a builtins.object has no canonical form; its field has exclude=True and doesn't count"
+    )
+
+
+@pytest.mark.parametrize("ignore", [(), ("order.items",)])
+def test_a_client_is_noted_without_a_key(rig: Rig, ignore: tuple[str, ...]) -> None:
+    """Two orders that differ only there are one work: a line says so, once, and that it doesn't count."""
+    ship = rig.once.function(name="ship", ignore=ignore)(_of_order)
+    ship(Order(client=object()))
+    ship(Order(client=object()))
+    assert len(rig.rows()) == 1
+    (line,) = [each for each in rig.reported if each.event.value == "once.not_compared"]
+    assert str(line.reason).startswith(
+        "order.client: a builtins.object has no canonical form; its field has exclude=True and doesn't count"
+    )
+    assert "counts as null" not in str(line.reason)
+
+
+def test_an_ignored_client_is_not_noted(rig: Rig) -> None:
+    """The cure that the line names ends it."""
+    rig.once.function(name="ship", ignore=("order.client",))(_of_order)(Order(client=object()))
+    assert "once.not_compared" not in rig.events()
+
+
+def test_nothing_is_noted_where_nothing_is_protected(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under LAMBDA_ONCE_DISABLED nothing is compared anyway."""
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
+    rig.once.function(name="ship")(_of_order)(Order(client=object()))
+    assert "once.not_compared" not in rig.events()
+
+
+def test_an_excluded_part_of_a_batch_is_named_as_ignore_names_it(rig: Rig) -> None:
+    """Within a list, and beside what a queue says of a message."""
+    ship = rig.once.function(name="ship")(_of_orders)
+    ship([Order(), Order(client=object())], sqs_event("a")["Records"][0])
+    (line,) = [each for each in rig.reported if each.event.value == "once.not_compared"]
+    assert str(line.reason).startswith("orders.client: a builtins.object")
 
 
 def test_a_model_is_the_same_work_as_its_dict(rig: Rig) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.lifecycle import Failure, OnLapse, Presented, Record, Resolve, State, decide
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import Failure, OnLapse, Record, Resolve, State, decide
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,

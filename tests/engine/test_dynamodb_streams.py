@@ -217,6 +217,6 @@ def test_values_are_read_as_they_were_written(stream: Stream) -> None:
 
 
 def _payloads(event: dict[str, Any]) -> Iterator[object]:
-    for record in DYNAMODB_STREAM.records(event):
-        assert record.bad is None
-        yield record.payload
+    for record in DYNAMODB_STREAM.read(event):
+        assert record.what.content.flaw is None
+        yield record.what.content.payload

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from lambda_once import MemoryStore, Once
 from lambda_once.core.canonical import NotCanonical, canonical, plain
 from lambda_once.core.fields import printed
+from lambda_once.core.identity import NOTHING
 from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
@@ -166,7 +167,7 @@ def test_texts(given_text: str) -> None:
     """Any text is a payload that has a canonical form, unless it nests too deeply."""
     with suppress(TooDeep):
         assert canonical(parse(given_text))
-        open_body(given_text)
+        open_body(given_text, NOTHING, NOTHING)
 
 
 @fuzz
@@ -185,13 +186,13 @@ def test_json_has_the_canonical_form_of_what_it_says(value: object) -> None:
 def test_events(given_event: Any) -> None:
     """An event of any shape is read, or refused as Misconfigured; a bad record is a unit, no exception."""
     readers: tuple[Callable[[Any], Any], ...] = (
-        SQS.records,
-        SNS.records,
-        KINESIS.records,
-        DYNAMODB_STREAM.records,
-        kafka_source().records,
-        MQ.records,
-        lambda one: event.units(one, "r-1"),
+        SQS.read,
+        SNS.read,
+        KINESIS.read,
+        DYNAMODB_STREAM.read,
+        kafka_source().read,
+        MQ.read,
+        lambda one: event.read(one, "r-1"),
     )
     for read in readers:
         with suppress(Misconfigured):

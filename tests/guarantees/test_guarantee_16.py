@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from lambda_once import GiveUp, MemoryStore, Once
-from lambda_once.core.identity import ATTRIBUTES, ORIGIN, Standing, standing
+from lambda_once.core import identity
+from lambda_once.core.identity import ATTRIBUTES, NOTHING, ORIGIN, Standing, standing
+from lambda_once.core.unit import Unit
 from lambda_once.decorators import identify
 from lambda_once.testing import eventbridge_event, lambda_context, sns_event, sqs_event
 
@@ -92,7 +94,7 @@ def test_twin_that_leaves_it_out(monkeypatch: pytest.MonkeyPatch, of: str, *, ke
     def careless(name: str, *known: Any) -> Standing:
         return Standing.LEFT_OUT if name == part else standing(name, *known)
 
-    monkeypatch.setattr(identify, "standing", careless)
+    monkeypatch.setattr(identity, "standing", careless)
     work = Work(decorator, keyed=keyed)
     assert not work.lost(event("first"), after=0)
     assert work.lost(event("second"), after=1)
@@ -104,8 +106,10 @@ def test_twin_without_the_scope(monkeypatch: pytest.MonkeyPatch, of: str) -> Non
     decorator, event, _ = PAIRS[of]
     found = identify.Identifier.identify
 
-    def careless(self: Any, unit: Any, *known: Any) -> Any:
-        return found(self, unit._replace(scope=(), content=lambda _: ORDER), *known)
+    def careless(self: Any, unit: Unit, *known: Any) -> Any:
+        content = unit.what.content._replace(counted=lambda _: ORDER)
+        what = unit.what._replace(who=NOTHING, operation=NOTHING, content=content)
+        return found(self, unit._replace(what=what), *known)
 
     monkeypatch.setattr(identify.Identifier, "identify", careless)
     work = Work(decorator, keyed=True)

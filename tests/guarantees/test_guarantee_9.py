@@ -13,7 +13,8 @@ import pytest
 from lambda_once import MemoryStore, Once
 from lambda_once.core import lifecycle
 from lambda_once.core.clock import Deadline
-from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, decide
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import Course, OnLapse, Record, decide
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.sources import caller as rules
 from lambda_once.sources import http as api

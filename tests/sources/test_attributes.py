@@ -149,8 +149,8 @@ def _of_sns(attributes: Attributes) -> dict[str, Any]:
 
 
 def _unit(source: RecordSource, record: Any) -> Unit:
-    found = source.read(record)
-    assert found.bad is None
+    found = source.unit(record)
+    assert found.what.content.flaw is None
     return found
 
 
@@ -178,8 +178,8 @@ DOORS = ("sqs", "sns", "sns in sqs", "sns in sns in sqs")
 @pytest.mark.parametrize("door", DOORS)
 def test_a_message_has_one_form_at_every_door(door: str) -> None:
     """Name, type and value, whether SQS, SNS or SNS through SQS delivers it."""
-    assert dict(through(door, SENT).attributes) == {name: [*pair] for name, pair in SENT.items()}
-    assert dict(through(door, {}).attributes) == {}
+    assert dict(through(door, SENT).what.attributes) == {name: [*pair] for name, pair in SENT.items()}
+    assert dict(through(door, {}).what.attributes) == {}
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -187,9 +187,9 @@ def test_a_message_has_one_form_at_every_door(door: str) -> None:
 def test_what_a_sender_stamps_anew_does_not_count(sender: str, door: str) -> None:
     """Two sends of one message are one work, and what the sender wrote beside the stamps still counts."""
     first, second = STAMPED[sender]
-    assert through(door, first).attributes == through(door, second).attributes
-    written = through(door, SENT | first).attributes
-    assert written == through(door, SENT | second).attributes
+    assert through(door, first).what.attributes == through(door, second).what.attributes
+    written = through(door, SENT | first).what.attributes
+    assert written == through(door, SENT | second).what.attributes
     assert SENT.keys() <= written.keys()
 
 
@@ -198,7 +198,7 @@ def test_what_a_sender_stamps_anew_does_not_count(sender: str, door: str) -> Non
 def test_what_a_sender_wrote_counts(case: str, door: str) -> None:
     """Names that are only like those in the tables are the sender's own."""
     first, second = OWN[case]
-    assert through(door, first).attributes != through(door, second).attributes
+    assert through(door, first).what.attributes != through(door, second).what.attributes
 
 
 def test_attributes_beside_an_envelope_count_with_those_in_it() -> None:
@@ -206,7 +206,7 @@ def test_attributes_beside_an_envelope_count_with_those_in_it() -> None:
     text = json.dumps(samples.notification("x") | {"MessageAttributes": _of_sns({"a": ("String", "inner")})})
     outer = _of_sqs({"a": ("String", "outer"), "b": ("String", "outer")})
     found = _unit(SQS, samples.sqs_record(text, messageAttributes=outer))
-    assert dict(found.attributes) == {"a": ["String", "inner"], "b": ["String", "outer"]}
+    assert dict(found.what.attributes) == {"a": ["String", "inner"], "b": ["String", "outer"]}
 
 
 @pytest.mark.parametrize("attributes", [None, [], "x", 5, {}])

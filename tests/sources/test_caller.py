@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Presented
+from lambda_once.core.identity import Presented
 from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.caller import LONGEST_JWT, NO_CALLER, Caller, Origin, caller_of, cookies_of, given
@@ -127,17 +127,17 @@ def test_what_the_gateway_verified_joins(event: Json, origins: list[Origin], *, 
 def test_a_role_joins_and_its_session_is_compared_under_a_key() -> None:
     """Who retries in another session of the role gets neither the response nor a second run."""
     first, second = (of(rest_by(userArn=ARN + each), hashed=False) for each in ("", "-2"))
-    assert first.scope == second.scope
+    assert first.who.joins == second.who.joins
     assert isinstance(first.presented, Presented)
     assert isinstance(second.presented, Presented)
     assert first.presented.credential != second.presented.credential
-    assert len({of(rest_by(userArn=ARN + each), hashed=True).scope for each in ("", "-2")}) == 2
+    assert len({of(rest_by(userArn=ARN + each), hashed=True).who.joins for each in ("", "-2")}) == 2
 
 
 def test_a_user_of_iam_joins_whole() -> None:
     """A user has no session, so nothing is compared."""
     users = [of(rest_by(userArn=f"arn:aws:iam::123456789012:user/{each}"), hashed=False) for each in "ab"]
-    assert users[0].scope != users[1].scope
+    assert users[0].who.joins != users[1].who.joins
     assert [each.presented for each in users] == [None, None]
 
 
@@ -152,7 +152,7 @@ def test_a_constant_principal_does_not_join_two_users() -> None:
         )
         for who in (ALICE, BOB)
     ]
-    assert by[0].scope != by[1].scope
+    assert by[0].who.joins != by[1].who.joins
 
 
 PRINCIPALS: list[Json] = [
@@ -228,7 +228,7 @@ def test_an_api_key_that_the_gateway_has_checked_joins_beside_a_principal() -> N
     )
     assert one == rotated
     assert one.origins == (Origin.API_KEY_ID, LAMBDA)
-    assert one.scope != other.scope
+    assert one.who.joins != other.who.joins
 
 
 # ------------------------------------------------------------------ a Lambda authorizer that names no user
@@ -332,7 +332,7 @@ CERTIFIED: list[tuple[str, Json]] = [
 def test_a_certificate_joins_and_names_an_application(event: Json) -> None:
     """Issuer and subject, the same from every gateway; rule 2 tells the users behind it apart, or nothing."""
     caller = of(event)
-    assert caller.scope == of(CERTIFIED[0][1]).scope
+    assert caller.who.joins == of(CERTIFIED[0][1]).who.joins
     assert caller.is_unscoped
     assert caller.presented == Presented(None)
 
@@ -343,7 +343,7 @@ def test_rule_2_applies_beside_a_certificate() -> None:
         of(with_certificate(http(headers={"authorization": f"Bearer {jwt(who)}"}))) for who in (ALICE, BOB)
     )
     assert alice.origins == (CERTIFICATE, CLAIMS)
-    assert alice.scope != bob.scope
+    assert alice.who.joins != bob.who.joins
     assert None not in (alice.presented, bob.presented)
     assert not alice.is_unscoped
 
@@ -361,7 +361,7 @@ def test_the_id_of_an_api_key_joins_and_names_an_application() -> None:
     one, other = (rest_by(headers={"x-api-key": ["k1"]}, apiKeyId=each) for each in ("i1", "i2"))
     rotated = rest_by(headers={"x-api-key": ["k2"]}, apiKeyId="i1")
     assert of(one) == of(rotated)
-    assert of(one).scope != of(other).scope
+    assert of(one).who.joins != of(other).who.joins
     assert of(one).origins == (Origin.API_KEY_ID,)
     assert of(one).presented == Presented(None)
     assert of(one).is_unscoped
@@ -443,14 +443,14 @@ def test_a_refreshed_token_has_the_name_and_is_another_credential(name: str) -> 
     first, second = (
         of(sent(f"Bearer {jwt({'iss': 'i', name: 'alice', 'exp': exp})}"), hashed=True) for exp in (1, 2)
     )
-    assert first.scope == second.scope
+    assert first.who.joins == second.who.joins
     assert first.presented != second.presented
 
 
 def test_another_password_has_the_name_and_is_another_credential() -> None:
     """A Basic user name joins; the password is compared, and joins nothing."""
     first, second = (of(sent(f"Basic {basic('alice', word)}"), hashed=True) for word in ("one", "two"))
-    assert first.scope == second.scope
+    assert first.who.joins == second.who.joins
     assert first.presented != second.presented
 
 
@@ -465,7 +465,7 @@ def test_another_password_has_the_name_and_is_another_credential() -> None:
 )
 def test_names_of_two_kinds_are_two_callers(one: object, other: object) -> None:
     """Issuer, claim and value together are the name."""
-    assert of(sent(f"Bearer {jwt(one)}")).scope != of(sent(f"Bearer {jwt(other)}")).scope
+    assert of(sent(f"Bearer {jwt(one)}")).who.joins != of(sent(f"Bearer {jwt(other)}")).who.joins
 
 
 def test_a_forged_claim_meets_no_verified_one() -> None:
@@ -474,7 +474,7 @@ def test_a_forged_claim_meets_no_verified_one() -> None:
     forged = of(sent(f"Bearer {jwt(ALICE, {'alg': 'none'}, '')}"))
     by_lambda = of(http(authorizer={"lambda": {"principalId": "alice"}}))
     user = of(sent(f"Basic {basic('alice', 'x')}"))
-    assert len({verified.scope, forged.scope, by_lambda.scope, user.scope}) == 4
+    assert len({verified.who.joins, forged.who.joins, by_lambda.who.joins, user.who.joins}) == 4
 
 
 @pytest.mark.parametrize(
@@ -586,8 +586,8 @@ COOKIES: list[tuple[str, Json]] = [
 def test_cookies_join_a_hashed_key(event: Json) -> None:
     """Rule 3: all of them, wherever the gateway puts them, in any order, without the load balancer's own."""
     keyed, hashed = of(event), of(event, hashed=True)
-    assert hashed.scope == of(COOKIES[0][1], hashed=True).scope != ()
-    assert keyed.scope == ()
+    assert hashed.who.joins == of(COOKIES[0][1], hashed=True).who.joins != ()
+    assert keyed.who.joins == ()
     assert keyed.origins == hashed.origins == (Origin.COOKIES,)
     assert keyed.presented == hashed.presented == Presented(None)
     assert keyed.is_unscoped
@@ -596,8 +596,8 @@ def test_cookies_join_a_hashed_key(event: Json) -> None:
 def test_other_cookies_are_another_caller() -> None:
     """Two sessions that send the same body are two pieces of work."""
     assert (
-        of(http(cookies=["session=a"]), hashed=True).scope
-        != of(http(cookies=["session=b"]), hashed=True).scope
+        of(http(cookies=["session=a"]), hashed=True).who.joins
+        != of(http(cookies=["session=b"]), hashed=True).who.joins
     )
 
 
@@ -632,7 +632,7 @@ def test_the_load_balancers_name_joins_and_is_not_proven(*, multi: bool) -> None
     assert first == of(alb(multi=multi, x_amzn_oidc_data=oidc(exp=2), authorization="Bearer refreshed"))
     assert first.origins == (Origin.LOAD_BALANCER,)
     others = [of(alb(multi=multi, x_amzn_oidc_data=data)) for data in (oidc("bob"), oidc(signer="arn:alb/2"))]
-    assert len({each.scope for each in (first, *others)}) == 3
+    assert len({each.who.joins for each in (first, *others)}) == 3
     assert first.is_unproven
     assert str(first.advice) in str(first.warning)
     assert "as caller=: docs/api.md has one" in str(first.advice)
@@ -668,10 +668,10 @@ def test_data_without_a_name_is_not_used(data: str) -> None:
 @pytest.mark.parametrize("found", ["alice", 5, ["acme", "alice"], {"sub": "alice"}])
 def test_a_given_caller_joins_and_is_not_compared(found: object) -> None:
     """What caller= selects is the name, and all of it."""
-    assert len(given(found).scope) == 1
+    assert len(given(found).who.joins) == 1
     assert given(found).presented is None
     assert not given(found).is_unscoped
-    assert given(found).scope != given("bob").scope
+    assert given(found).who.joins != given("bob").who.joins
 
 
 def test_a_given_caller_must_be_writable() -> None:
@@ -682,7 +682,7 @@ def test_a_given_caller_must_be_writable() -> None:
 
 def test_no_caller_is_deliberate() -> None:
     """caller=False joins nothing, compares nothing and warns of nothing."""
-    assert NO_CALLER.scope == ()
+    assert NO_CALLER.who.joins == ()
     assert NO_CALLER.presented is None
     assert not NO_CALLER.is_unscoped
 
@@ -706,8 +706,8 @@ SECRETS: list[Any] = [
 def test_nothing_readable_joins_and_nothing_shows(event: Json, *, hashed: bool) -> None:
     """What joins is one SHA-256; texts of the values hold neither names nor credentials."""
     caller = of(event, hashed=hashed)
-    assert len(caller.scope) <= 1
-    assert all(len(part) == 64 and set(part) <= set("0123456789abcdef") for part in caller.scope)
+    assert len(caller.who.joins) <= 1
+    assert all(len(part) == 64 and set(part) <= set("0123456789abcdef") for part in caller.who.joins)
     shown = f"{caller!r} {caller.presented!r} {caller}"
     for secret in ("alice", "secret", "session", "CN=", *BEARER["authorization"].split()[1:]):
         assert secret not in shown

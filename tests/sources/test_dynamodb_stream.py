@@ -32,17 +32,17 @@ def test_a_change_of_an_item_is_a_unit() -> None:
     event = dynamodb_stream_event(({"id": "5"}, ITEM))
     raw = event["Records"][0]
     unit = only(DYNAMODB_STREAM, event)
-    assert unit.payload == {
+    assert unit.what.content.payload == {
         "eventName": "MODIFY",
         "Keys": {"id": "5"},
         "OldImage": {"id": "5"},
         "NewImage": ITEM | {"price": 19.9},
     }
-    assert not unit.parsed
-    assert (unit.id, unit.group) == (raw["dynamodb"]["SequenceNumber"], '{"id": {"S": "5"}}')
-    assert isinstance(unit.argument, DynamoDBRecord)
-    assert unit.delivery == raw["eventID"]
-    assert (unit.origin, unit.position) == (["123456789012", "orders"], [raw["eventID"]])
+    assert not unit.what.content.parsed
+    assert (unit.record.id, unit.record.group) == (raw["dynamodb"]["SequenceNumber"], '{"id": {"S": "5"}}')
+    assert isinstance(unit.record.argument, DynamoDBRecord)
+    assert unit.record.delivery == raw["eventID"]
+    assert (unit.what.origin, unit.what.position) == (["123456789012", "orders"], [raw["eventID"]])
 
 
 def test_images_that_are_absent_stay_so() -> None:
@@ -51,7 +51,7 @@ def test_images_that_are_absent_stay_so() -> None:
     for image in ("NewImage", "OldImage"):
         event["Records"].append(dynamodb_stream_event(({"id": 5}, {"id": 5}))["Records"][0])
         del event["Records"][-1]["dynamodb"][image]
-    names = [set(unit.payload) for unit in _units(event)]
+    names = [set(unit.what.content.payload) for unit in _units(event)]
     assert names == [
         {"eventName", "Keys", "NewImage"},
         {"eventName", "Keys", "OldImage"},
@@ -61,14 +61,14 @@ def test_images_that_are_absent_stay_so() -> None:
 
 
 def _units(event: dict[str, Any]) -> list[Any]:
-    return [*DYNAMODB_STREAM.records(event)]
+    return [*DYNAMODB_STREAM.read(event)]
 
 
 def test_the_group_of_an_item_is_its_key() -> None:
     """In whatever order its attributes are written."""
     event = dynamodb_stream_event((None, {"pk": "a", "sk": 1}), key=["pk", "sk"])
     again = dynamodb_stream_event((None, {"pk": "a", "sk": 1}), key=["sk", "pk"])
-    assert only(DYNAMODB_STREAM, event).group == only(DYNAMODB_STREAM, again).group
+    assert only(DYNAMODB_STREAM, event).record.group == only(DYNAMODB_STREAM, again).record.group
 
 
 def _changed(**parts: object) -> dict[str, Any]:

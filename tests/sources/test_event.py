@@ -2,32 +2,33 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING
+from lambda_once.core.unit import Unit
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.event import is_asynchronous, units
+from lambda_once.sources.event import is_asynchronous, read
 from tests.sources import samples
 
 
 def _only(event: object) -> Unit:
-    ((unit, given),) = units(event, "r-1")
+    ((unit, given),) = read(event, "r-1")
     assert given is event
     return unit
 
 
 def _substance(event: object) -> object:
     unit = _only(event)
-    return unit.content(unit.payload)
+    return unit.what.content.counted(unit.what.content.payload)
 
 
 def test_an_eventbridge_event_is_a_unit() -> None:
     """The whole event is payload, envelope and subject; its id is the delivery."""
     event = samples.eventbridge({"orderId": 5})
     unit = _only(event)
-    assert unit.payload is event
-    assert unit.envelope is event
-    assert unit.argument is event
-    assert unit.delivery == event["id"]
-    assert unit.position is NOTHING
+    assert unit.what.content.payload is event
+    assert unit.record.envelope is event
+    assert unit.record.argument is event
+    assert unit.record.delivery == event["id"]
+    assert unit.what.position is NOTHING
 
 
 def test_an_event_put_twice_is_the_same_work() -> None:
@@ -43,44 +44,48 @@ def test_ignored_fields_of_an_event_do_not_count() -> None:
     event = samples.eventbridge({"orderId": 5})
     unit = _only(event)
     rest = {name: value for name, value in event.items() if name != "detail"}
-    assert unit.content(rest) == unit.content(event | {"detail": None})
+    assert unit.what.content.counted(rest) == unit.what.content.counted(event | {"detail": None})
 
 
 @pytest.mark.parametrize("detail", [{}, None, "", []])
 def test_an_event_without_content_is_keyed_by_its_id(detail: object) -> None:
     """Two events with an empty detail are two pieces of work."""
-    assert _only(samples.eventbridge(detail)).position == ["6a7e8feb-b491-4cf7-a9f1-bf3703467718"]
+    assert _only(samples.eventbridge(detail)).what.position == ["6a7e8feb-b491-4cf7-a9f1-bf3703467718"]
 
 
 @pytest.mark.parametrize("detail", [0, False, {"a": None}])
 def test_a_falsy_detail_is_content(detail: object) -> None:
     """Zero and False say something."""
-    assert _only(samples.eventbridge(detail)).position is NOTHING
+    assert _only(samples.eventbridge(detail)).what.position is NOTHING
 
 
 def test_events_of_aws_are_keyed_by_their_id() -> None:
     """AWS' own events come again in the same words: the id tells them apart."""
-    assert _only(samples.eventbridge({"state": "running"}, source="aws.ec2", id="e-1")).position == ["e-1"]
-    assert _only(samples.eventbridge({"state": "running"}, source="awsome", id="e-1")).position is NOTHING
+    assert _only(samples.eventbridge({"state": "running"}, source="aws.ec2", id="e-1")).what.position == [
+        "e-1"
+    ]
+    assert (
+        _only(samples.eventbridge({"state": "running"}, source="awsome", id="e-1")).what.position is NOTHING
+    )
 
 
 def test_equal_ticks_are_two_pieces_of_work() -> None:
     """Two ticks of one schedule differ by their key."""
-    assert _only(samples.tick("t-1")).position != _only(samples.tick("t-2")).position
+    assert _only(samples.tick("t-1")).what.position != _only(samples.tick("t-2")).what.position
 
 
 def test_each_s3_record_is_a_unit() -> None:
     """Each record of an S3 event is processed as an event of its own."""
     first, second = samples.s3_record(), samples.s3_record("b.pdf")
-    found = units(samples.batch(first, second), "r-1")
+    found = read(samples.batch(first, second), "r-1")
     assert [given for _, given in found] == [{"Records": [first]}, {"Records": [second]}]
-    assert [unit.payload for unit, _ in found] == [{"Records": [first]}, {"Records": [second]}]
-    assert {unit.delivery for unit, _ in found} == {"C3D13FE58DE4C810"}
+    assert [unit.what.content.payload for unit, _ in found] == [{"Records": [first]}, {"Records": [second]}]
+    assert {unit.record.delivery for unit, _ in found} == {"C3D13FE58DE4C810"}
 
 
 def _s3_substance(record: object) -> object:
-    ((unit, _),) = units(samples.batch(record), "r-1")
-    return unit.content(unit.payload)
+    ((unit, _),) = read(samples.batch(record), "r-1")
+    return unit.what.content.counted(unit.what.content.payload)
 
 
 def test_an_s3_record_is_what_happened_to_a_version() -> None:
@@ -120,8 +125,8 @@ def test_intelligent_tiering_names_its_object_otherwise() -> None:
 
 def test_a_payload_that_ignores_its_records_counts_whole() -> None:
     """With the records ignored, what is left of the event is hashed."""
-    ((unit, _),) = units(samples.batch(samples.s3_record()), "r-1")
-    assert unit.content({"left": 1}) == {"left": 1}
+    ((unit, _),) = read(samples.batch(samples.s3_record()), "r-1")
+    assert unit.what.content.counted({"left": 1}) == {"left": 1}
 
 
 @pytest.mark.parametrize(
@@ -139,10 +144,10 @@ def test_a_payload_that_ignores_its_records_counts_whole() -> None:
 def test_a_direct_invocation_counts_whole(event: object) -> None:
     """What no source claims is hashed as it is; its delivery is Lambda's request id."""
     unit = _only(event)
-    assert unit.payload is event
-    assert unit.content(event) is event
-    assert unit.delivery == "r-1"
-    assert unit.position is NOTHING
+    assert unit.what.content.payload is event
+    assert unit.what.content.counted(event) is event
+    assert unit.record.delivery == "r-1"
+    assert unit.what.position is NOTHING
     assert is_asynchronous(event), "the event does not show it"
 
 
@@ -160,7 +165,7 @@ def test_a_direct_invocation_counts_whole(event: object) -> None:
 def test_an_event_with_a_decorator_of_its_own_is_refused(event: object, advice: str) -> None:
     """An event of another source is refused, and the right decorator named."""
     with pytest.raises(Misconfigured, match=f"Nothing ran. Use {advice} for it"):
-        units(event, "r-1")
+        read(event, "r-1")
 
 
 @pytest.mark.parametrize(

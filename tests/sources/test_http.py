@@ -8,7 +8,8 @@ import jmespath
 import pytest
 
 from lambda_once.core.canonical import fingerprint
-from lambda_once.core.unit import NOTHING, MalformedRequest
+from lambda_once.core.identity import NOTHING, scope_of
+from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.headers import Headers
 from lambda_once.sources.http import HttpRequest, Kind, kind_of, method_of, request_of
@@ -30,7 +31,7 @@ EVENTS: dict[Kind, Json] = {
 
 def _hashed(event: Json) -> object:
     found = request_unit(event, "r-1")
-    return found.scope, found.content(found.payload)
+    return scope_of(found.what), found.what.content.counted(found.what.content.payload)
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -49,11 +50,11 @@ def test_a_request_is_a_unit(kind: Kind) -> None:
     """Payload is the parsed body, subject the event as it came, scope method and path."""
     event = EVENTS[kind]
     found = request_unit(event, "r-1")
-    assert found.payload == {"orderId": 5}
-    assert found.argument is event
-    assert found.scope == ("POST", "/orders/5/pay")
-    assert found.key is NOTHING
-    assert found.delivery == event.get("requestContext", {}).get("requestId", "r-1")
+    assert found.what.content.payload == {"orderId": 5}
+    assert found.record.argument is event
+    assert scope_of(found.what) == ("POST", "/orders/5/pay")
+    assert found.what.position is NOTHING
+    assert found.record.delivery == event.get("requestContext", {}).get("requestId", "r-1")
 
 
 def test_a_retry_is_the_same_work() -> None:
@@ -154,16 +155,17 @@ def test_bytes_of_a_query_that_are_no_text_are_kept() -> None:
 
     def hashed(query: str) -> object:
         unit = request_unit(samples.http(rawQueryString=query))
-        return fingerprint(unit.content(unit.payload))
+        return fingerprint(unit.what.content.counted(unit.what.content.payload))
 
     assert len({hashed(f"id={each}") for each in ("%ff", "%fe", "%EF%BF%BD", "%ED%B3%BF")}) == 4
 
 
 def test_the_caller_is_part_of_the_scope() -> None:
     """The caller that the gateway verified is in the scope as a SHA-256; an unknown caller adds nothing."""
-    (caller,) = request_unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1").scope[2:]
+    unit = request_unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1")
+    (caller,) = scope_of(unit.what)[2:]
     assert re.fullmatch("[0-9a-f]{64}", str(caller))
-    assert request_unit(samples.http(), "r-1").scope[2:] == ()
+    assert scope_of(request_unit(samples.http(), "r-1").what)[2:] == ()
 
 
 @pytest.mark.parametrize("name", ["X-Tenant", "x-tenant", "X-TENANT"])
@@ -179,14 +181,14 @@ def test_the_caller_is_part_of_the_scope() -> None:
 def test_headers_are_selected_in_any_case(event: Json, name: str) -> None:
     """A scope by header finds it in any case, whatever the gateway made of it."""
     before = deepcopy(event)
-    envelope = request_unit(event, "r-1").envelope
+    envelope = request_unit(event, "r-1").record.envelope
     assert jmespath.search(f'headers."{name}"', envelope) == "acme"
     assert event == before
 
 
 def test_multi_value_headers_are_selected_too() -> None:
     """The multi-value headers are found in any case; the rest of the envelope is the event."""
-    envelope = request_unit(samples.rest(headers={"X-Tenant": ["a", "b"]}), "r-1").envelope
+    envelope = request_unit(samples.rest(headers={"X-Tenant": ["a", "b"]}), "r-1").record.envelope
     assert jmespath.search('multiValueHeaders."x-TENANT"[0]', envelope) == "a"
     assert jmespath.search('headers."x-TENANT"', envelope) == "b"
     assert jmespath.search("requestContext.stage", envelope) == "prod"
@@ -195,7 +197,7 @@ def test_multi_value_headers_are_selected_too() -> None:
 
 def test_headers_are_mappings_in_any_case() -> None:
     """A header is found in any case, and one that is missing is a KeyError."""
-    headers = request_unit(samples.rest(headers={"X-Tenant": ["a"]})).envelope["headers"]
+    headers = request_unit(samples.rest(headers={"X-Tenant": ["a"]})).record.envelope["headers"]
     assert isinstance(headers, Headers)
     assert headers["X-TENANT"] == headers.get("x-tenant") == "a"
     assert "X-tenant" in headers

@@ -27,17 +27,21 @@ def test_a_record_of_kinesis_is_a_unit() -> None:
     event = kinesis_event({"orderId": 5}, partition_keys="p-5")
     raw = event["Records"][0]
     unit = only(KINESIS, event)
-    assert (unit.id, unit.group) == (raw["kinesis"]["sequenceNumber"], "p-5")
-    assert isinstance(unit.argument, KinesisStreamRecord)
-    assert (unit.payload, unit.envelope, unit.delivery) == ({"orderId": 5}, raw, raw["eventID"])
-    assert (unit.origin, unit.position) == (["123456789012", "orders"], [raw["eventID"]])
+    assert (unit.record.id, unit.record.group) == (raw["kinesis"]["sequenceNumber"], "p-5")
+    assert isinstance(unit.record.argument, KinesisStreamRecord)
+    assert (unit.what.content.payload, unit.record.envelope, unit.record.delivery) == (
+        {"orderId": 5},
+        raw,
+        raw["eventID"],
+    )
+    assert (unit.what.origin, unit.what.position) == (["123456789012", "orders"], [raw["eventID"]])
 
 
 def test_a_consumer_is_no_other_stream() -> None:
     """With enhanced fan-out the ARN is the consumer's: the key is that of the stream all the same."""
     raw = kinesis_event("x")["Records"][0]
     consumed = raw | {"eventSourceARN": f"{raw['eventSourceARN']}/consumer/fast:1763633520"}
-    assert only(KINESIS, {"Records": [raw]}).origin == only(KINESIS, {"Records": [consumed]}).origin
+    assert only(KINESIS, {"Records": [raw]}).what.origin == only(KINESIS, {"Records": [consumed]}).what.origin
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,7 @@ def test_a_consumer_is_no_other_stream() -> None:
 def test_data_is_json_text_or_bytes(sent: bytes, payload: object, parsed: bool) -> None:
     """Whichever it can be, in this order."""
     unit = only(KINESIS, kinesis_event(sent))
-    assert (unit.payload, unit.parsed) == (payload, parsed)
+    assert (unit.what.content.payload, unit.what.content.parsed) == (payload, parsed)
 
 
 def test_aggregated_records_are_named() -> None:

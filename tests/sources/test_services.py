@@ -8,7 +8,7 @@ import pytest
 
 from lambda_once import MemoryStore, Once
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.event import is_asynchronous, units
+from lambda_once.sources.event import is_asynchronous, read
 from lambda_once.sources.services import SERVICES, service_of
 from lambda_once.testing import lambda_context
 from tests.sources import samples
@@ -202,8 +202,8 @@ def test_every_row_of_the_table_has_an_event() -> None:
 def test_what_only_looks_alike_is_a_direct_invocation(event: object) -> None:
     """A name or two in common do not make it an event of a service."""
     assert service_of(event) is None
-    ((unit, _),) = units(event, "r-1")
-    assert unit.needs_key is None
+    ((unit, _),) = read(event, "r-1")
+    assert unit.what.content.flaw is None
     assert is_asynchronous(event)
 
 
@@ -237,7 +237,7 @@ def test_no_event_with_a_decorator_is_taken_for_a_service() -> None:
     own += [samples.batch(samples.s3_record())]
     for event in own:
         if event is not own[0]:
-            assert [unit.needs_key for unit, _ in units(event, "r-1")] == [None]
+            assert [unit.what.content.flaw for unit, _ in read(event, "r-1")] == [None]
 
 
 def _never(record: object) -> None:

@@ -6,47 +6,48 @@ from copy import deepcopy
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING, Refused, scope_of
+from lambda_once.core.unit import Unit
 from lambda_once.sources.records import failures
 from lambda_once.sources.sqs import SQS
 from tests.sources import samples
 
 
 def _only(record: object) -> Unit:
-    (message,) = SQS.records(samples.batch(record))
+    (message,) = SQS.read(samples.batch(record))
     return message
 
 
 def _unit(record: object) -> Unit:
     found = _only(record)
-    assert found.bad is None
+    assert found.what.content.flaw is None
     return found
 
 
 def _hashed(record: object) -> object:
     found = _unit(record)
-    assert found.position is NOTHING
-    return found.content(found.payload)
+    assert found.what.position is NOTHING
+    return found.what.content.counted(found.what.content.payload)
 
 
 def test_a_record_is_a_unit() -> None:
     """Payload is the parsed body, envelope and subject the record, delivery its messageId."""
     record = samples.sqs_record({"orderId": 5}, id_="m-1")
     message = _only(record)
-    assert (message.id, message.group) == ("m-1", None)
+    assert (message.record.id, message.record.group) == ("m-1", None)
     found = _unit(record)
-    assert found.payload == {"orderId": 5}
-    assert found.envelope is record
-    assert isinstance(found.argument, SQSRecord)
-    assert found.argument.raw_event is record
-    assert found.delivery == "m-1"
-    assert found.position is NOTHING
-    assert found.scope == ()
+    assert found.what.content.payload == {"orderId": 5}
+    assert found.record.envelope is record
+    assert isinstance(found.record.argument, SQSRecord)
+    assert found.record.argument.raw_event is record
+    assert found.record.delivery == "m-1"
+    assert found.what.position is NOTHING
+    assert scope_of(found.what) == ()
 
 
 def test_text_is_a_payload() -> None:
     """A body that is no JSON is the payload as it is."""
-    assert _unit(samples.sqs_record("order 5")).payload == "order 5"
+    assert _unit(samples.sqs_record("order 5")).what.content.payload == "order 5"
 
 
 def test_a_redelivery_is_the_same_work() -> None:
@@ -58,7 +59,7 @@ def test_a_redelivery_is_the_same_work() -> None:
         "ApproximateFirstReceiveTimestamp": "1763633999999",
     }
     assert _hashed(first) == _hashed(again) == {"orderId": 5}
-    assert _unit(first).delivery == _unit(again).delivery
+    assert _unit(first).record.delivery == _unit(again).record.delivery
 
 
 def test_attributes_do_not_count() -> None:
@@ -71,29 +72,29 @@ def test_attributes_do_not_count() -> None:
 def test_a_fifo_record_is_keyed_by_group_and_deduplication_id() -> None:
     """On a FIFO queue the sender's deduplication id within its group is the key."""
     record = samples.fifo_record({"orderId": 5}, group="g", deduplication="d")
-    assert _only(record).group == "g"
-    assert _unit(record).position == ["g", "d"]
+    assert _only(record).record.group == "g"
+    assert _unit(record).what.position == ["g", "d"]
 
 
 def test_a_group_on_a_standard_queue_is_no_order() -> None:
     """Standard queues carry group ids too (fair queues): they neither order nor key."""
     record = samples.fifo_record({"orderId": 5}) | {"eventSourceARN": samples.QUEUE}
-    assert _only(record).group is None
-    assert _unit(record).position is NOTHING
+    assert _only(record).record.group is None
+    assert _unit(record).what.position is NOTHING
 
 
 def test_fifo_without_its_ids_keeps_order() -> None:
     """A FIFO record without ids still belongs to a group, and is hashed by content."""
     record = samples.sqs_record({"orderId": 5}, eventSourceARN=samples.QUEUE + ".fifo")
-    assert _only(record).group == ""
-    assert _unit(record).position is NOTHING
+    assert _only(record).record.group == ""
+    assert _unit(record).what.position is NOTHING
 
 
 def test_a_notification_is_opened() -> None:
     """Of an SNS notification the Message counts, never its id, time or signature."""
     bodies = [samples.notification('{"orderId": 5}', id_=id_) for id_ in ("n-1", "n-2")]
     first, second = (samples.sqs_record(body) for body in bodies)
-    assert _unit(first).payload == {"orderId": 5}
+    assert _unit(first).what.content.payload == {"orderId": 5}
     assert _hashed(first) == _hashed(second) == {"orderId": 5}
 
 
@@ -101,7 +102,7 @@ def test_an_eventbridge_event_is_opened() -> None:
     """Of an EventBridge event the detail is the payload; source, type and resources are hashed with it."""
     event = samples.eventbridge({"orderId": 5})
     record = samples.sqs_record(event)
-    assert _unit(record).payload == {"orderId": 5}
+    assert _unit(record).what.content.payload == {"orderId": 5}
     assert _hashed(record) == {
         "source": "shop.orders",
         "detail-type": "OrderPlaced",
@@ -118,13 +119,13 @@ def test_ignored_fields_of_an_opened_event_do_not_count() -> None:
     """The content is made of the payload it is given, with ignored fields removed."""
     found = _unit(samples.sqs_record(samples.eventbridge({"orderId": 5, "sent": 1})))
     other = _unit(samples.sqs_record(samples.eventbridge({"orderId": 5, "sent": 2})))
-    assert found.content({"orderId": 5}) == other.content({"orderId": 5})
+    assert found.what.content.counted({"orderId": 5}) == other.what.content.counted({"orderId": 5})
 
 
 def test_two_ticks_in_a_queue_are_two_pieces_of_work() -> None:
     """Events with an empty detail are distinguished by their id."""
-    assert _unit(samples.sqs_record(samples.tick("t-1"))).position == ["t-1"]
-    assert _unit(samples.sqs_record(samples.tick("t-2"))).position == ["t-2"]
+    assert _unit(samples.sqs_record(samples.tick("t-1"))).what.position == ["t-1"]
+    assert _unit(samples.sqs_record(samples.tick("t-2"))).what.position == ["t-2"]
 
 
 def test_an_s3_notification_is_opened() -> None:
@@ -132,7 +133,7 @@ def test_an_s3_notification_is_opened() -> None:
     body = samples.batch(samples.s3_record(), samples.s3_record("other.pdf"))
     later = deepcopy(body)
     later["Records"][0]["eventTime"] = "2026-11-20T11:00:00.000Z"
-    assert _unit(samples.sqs_record(body)).payload == body
+    assert _unit(samples.sqs_record(body)).what.content.payload == body
     assert _hashed(samples.sqs_record(body)) == _hashed(samples.sqs_record(later))
     assert _hashed(samples.sqs_record(body)) != _hashed(
         samples.sqs_record(samples.batch(samples.s3_record()))
@@ -149,7 +150,7 @@ def test_an_s3_notification_is_opened() -> None:
 )
 def test_envelopes_are_opened_inside_a_notification(inner: object, payload: object) -> None:
     """What SNS carries for EventBridge, S3 or another topic is opened too."""
-    assert _unit(samples.sqs_record(samples.notification(json.dumps(inner)))).payload == payload
+    assert _unit(samples.sqs_record(samples.notification(json.dumps(inner)))).what.content.payload == payload
 
 
 def test_opening_is_bounded() -> None:
@@ -157,7 +158,7 @@ def test_opening_is_bounded() -> None:
     text = "core"
     for _ in range(8):
         text = json.dumps(samples.notification(text))
-    payload = _unit(samples.sqs_record(text)).payload
+    payload = _unit(samples.sqs_record(text)).what.content.payload
     assert isinstance(payload, dict)
     assert payload["Type"] == "Notification"
 
@@ -175,7 +176,7 @@ def test_opening_is_bounded() -> None:
 )
 def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
     """A body of the user's own that lacks what AWS always sends counts whole."""
-    assert _unit(samples.sqs_record(body)).payload == body
+    assert _unit(samples.sqs_record(body)).what.content.payload == body
     assert _hashed(samples.sqs_record(body)) == body
 
 
@@ -212,18 +213,19 @@ def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
 )
 def test_a_bad_record_fails_alone(record: object, id_: str | None, what: str) -> None:
     """A record that cannot be processed is named, with what to do; the rest of its batch is processed."""
-    bad, good = SQS.records(samples.batch(record, samples.sqs_record({"orderId": 5})))
-    assert bad.bad is not None
-    assert (bad.id, bad.delivery) == (id_, id_)
-    assert what in bad.bad
-    assert "Fix the producer" in bad.bad
-    assert "secret" not in bad.bad
-    assert good.bad is None
+    bad, good = SQS.read(samples.batch(record, samples.sqs_record({"orderId": 5})))
+    assert isinstance(bad.what.content.flaw, Refused)
+    assert (bad.record.id, bad.record.delivery) == (id_, id_)
+    message = str(bad.what.content.flaw.error)
+    assert what in message
+    assert "Fix the producer" in message
+    assert "secret" not in message
+    assert good.what.content.flaw is None
 
 
 def test_a_bad_fifo_record_keeps_its_group() -> None:
     """A bad record of a FIFO queue still ends its message group, so the group is known."""
-    assert _only(samples.fifo_record({}, group="g") | {"body": None}).group == "g"
+    assert _only(samples.fifo_record({}, group="g") | {"body": None}).record.group == "g"
 
 
 def test_failures_are_named_once() -> None:

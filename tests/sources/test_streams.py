@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lambda_once.core.identity import Refused
 from lambda_once.core.unit import Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
@@ -25,18 +26,18 @@ WINDOW = {
 
 def only(source: RecordSource, event: dict[str, Any]) -> Unit:
     """Return the only record of *event*, which can be processed."""
-    (record,) = source.records(event)
-    assert record.bad is None
+    (record,) = source.read(event)
+    assert not isinstance(record.what.content.flaw, Refused)
     return record
 
 
 def bad_of(source: RecordSource, record: object) -> str:
     """Return why *record* can't be processed: a text without its content."""
-    (found,) = source.records({"Records": [record]})
-    assert found.bad is not None
-    assert found.id == found.delivery
-    assert "secret" not in found.bad
-    return found.bad
+    (found,) = source.read({"Records": [record]})
+    assert isinstance(found.what.content.flaw, Refused)
+    assert found.record.id == found.record.delivery
+    assert "secret" not in str(found.what.content.flaw.error)
+    return str(found.what.content.flaw.error)
 
 
 SOURCES = [

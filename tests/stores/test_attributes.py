@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.lifecycle import Failure, OnLapse, Presented
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import Failure, OnLapse
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend
 from tests.stores.suite.world import FAILED, HELD, PAID, RELEASED, UNSTARTED, World

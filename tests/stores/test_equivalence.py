@@ -11,16 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.core.lifecycle import (
-    Decider,
-    Decision,
-    OnLapse,
-    Presented,
-    Record,
-    Resolve,
-    State,
-    with_decision,
-)
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import Decider, Decision, OnLapse, Record, Resolve, State, with_decision
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, State, decide
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import Course, OnLapse, Record, State, decide
 from lambda_once.core.results import unpack_chunks
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import part_of, record_of

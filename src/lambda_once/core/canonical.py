@@ -35,6 +35,7 @@ from lambda_once.core.objects import (
     ROOT,
     ContainsItself,
     Fields,
+    Note,
     Noted,
     Path,
     Raised,
@@ -105,9 +106,9 @@ class NoForm(NotCanonical):
         return cls(f"{where}: {kind_of(value)} has no canonical form")
 
 
-def canonical(value: object) -> bytes:
+def canonical(value: object, noted: Noted | None = None) -> bytes:
     """
-    Return the canonical JSON of *value*.
+    Return the canonical JSON of *value*. Adds to *noted* as `written` does.
 
     The order of names and white space do not matter; 1, 1.0, 1e0 and Decimal("1.00") are equal. Tuples become
     lists, dataclasses and pydantic models objects of what they hold, Powertools' data classes their raw
@@ -117,7 +118,7 @@ def canonical(value: object) -> bytes:
     other type (`NoForm`), for cycles and for values nested too deeply.
     """
     try:
-        return written(value).encode("utf-8", "surrogatepass")
+        return written(value, noted).encode("utf-8", "surrogatepass")
     except RecursionError:
         raise NotCanonical(f"{_TOO_DEEP} is not canonical") from None
     except Exception as error:  # noqa: BLE001  (a property of the user's may raise anything)
@@ -139,9 +140,13 @@ def _problem(error: Exception) -> NotCanonical:
     return problem
 
 
-def digest(value: object) -> str:
-    """Return the SHA-256 of the canonical form in hex, 64 characters. Raises NotCanonical."""
-    return sha256(canonical(value)).hexdigest()
+def digest(value: object, noted: Noted | None = None) -> str:
+    """
+    Return the SHA-256 of the canonical form in hex, 64 characters. Raises NotCanonical.
+
+    Adds to *noted* as `written` does.
+    """
+    return sha256(canonical(value, noted)).hexdigest()
 
 
 def fingerprint(value: object) -> str:
@@ -331,7 +336,7 @@ def comparable(value: object, noted: Noted) -> str:
     try:
         return _ENCODER.encode(_Comparable(noted).form(value, ()))
     except Exception:  # noqa: BLE001  (the stack has no room for the walk)
-        noted[:] = [((), kind_of(value))]
+        noted[:] = [Note((), kind_of(value))]
         return "null"
 
 
@@ -434,7 +439,7 @@ class _Comparable(_Tolerant):
 
     def _formless(self, _value: object, path: Path, kind: str) -> None:
         self._odd = _Odd()
-        self._noted.append((path, kind))
+        self._noted.append(Note(path, kind))
 
     def _mapping(self, mapping: Mapping[Any, object], path: Path) -> object:
         try:

@@ -51,7 +51,7 @@ class Printed(NamedTuple):
     labels: tuple[str, ...] = ()
     """Names for what an expression selected, if that has none."""
     not_compared: tuple[tuple[str, str], ...] = ()
-    """Parts that count as null, and fields that don't count: their paths, as in ``ignore=``, and why."""
+    """`not_compared` of what was met."""
     beside: tuple[tuple[str, str], ...] = ()
     """Name and canonical text of what's compared apart (`identity.ORIGIN`, `identity.ATTRIBUTES`)."""
 
@@ -154,18 +154,23 @@ def printed(
         text = written(whole, noted)
     except Exception:  # noqa: BLE001  (code of the user's may raise anything)
         text = comparable(whole, noted)
-    return Printed(text, parts, part, tuple(labels), _not_compared(noted, part, labels) if noted else ())
+    return Printed(text, parts, part, tuple(labels), not_compared(noted, part, labels) if noted else ())
 
 
-def _not_compared(noted: Noted, part: str | None, labels: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the paths of *noted*, as in ``ignore=``, and why they are not compared: MOST_FIELDS at most."""
+def not_compared(noted: Noted, part: str | None, labels: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
+    """
+    Return what of *noted* isn't compared: its path, as in ``ignore=``, why, and as what it counts.
+
+    *part*: the name of the payload in what was walked. MOST_FIELDS at most.
+    """
     found: dict[str, str] = {}
-    for path, kind in noted:
+    for path, kind, counts in noted:
         if len(labels) > 1 and path and isinstance(path[0], int) and path[0] < len(labels):
             path = (labels[path[0]], *path[1:])  # noqa: PLW2901  (as an expression selected it)
         own = path[1:] if part is not None and path[:1] == (part,) else path
         names = ".".join(printable(str(name)) for name in own if not isinstance(name, int))
-        found.setdefault(names, f"{kind} has no canonical form")
+        counted = "it counts as null" if counts else "its field has exclude=True and doesn't count"
+        found.setdefault(names, f"{kind} has no canonical form; {counted}")
     return tuple(islice(found.items(), MOST_FIELDS))
 
 
@@ -179,7 +184,8 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
     found = printed(whole, labels=labels if one_by_one else (", ".join(labels),))
     content = whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else [whole]
     if all(part is None for part in content):
-        found = found._replace(not_compared=((labels[0], "fingerprint= selects nothing from this payload"),))
+        reason = "fingerprint= selects nothing from this payload; it counts as null"
+        found = found._replace(not_compared=((labels[0], reason),))
     return found
 
 

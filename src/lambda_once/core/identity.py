@@ -11,6 +11,7 @@ published (origin), where it stands there (position), and what the sender wrote 
     position    in the token                                   left out
 
 Tenant, operation and the caller that is stable are in the token beside every key: they're parts of the scope.
+A fresh credential is compared, beside every key.
 
 Compared means compared apart: the fingerprint has the content's hash, then a short digest each of origin and
 attributes, and two fingerprints are compared by the hash and by the parts that both have. So a part that's
@@ -20,18 +21,157 @@ doesn't have isn't.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hmac
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from lambda_once.errors import KeyMissing, Misconfigured
+
+# ------------------------------------------------------------------ the parts
+
+
+class Nothing(Enum):
+    """The type of `NOTHING`, so that type checkers can narrow by `is`."""
+
+    NOTHING = "NOTHING"
+
+
+NOTHING: Final = Nothing.NOTHING
+"""Nothing there: distinct from every payload and key, `None` included. Compare it by `is`."""
+
+
+def itself(payload: object) -> object:
+    """Return *payload*, the content of most sources."""
+    return payload
+
+
+class Presented(NamedTuple):
+    """The credential of a request, compared with the first request's. Its repr does not show it."""
+
+    credential: str | None
+    """None: requests of this kind may have a credential, but this one has none."""
+    proof: bool = True
+    """
+    False: nothing proves who sent the request, although users differ. It gets no stored outcome; it may run
+    if there is none, as the handler then checks the caller.
+    """
+    advice: str | None = None
+    """What the developer can do about a refusal, for the log; None: the usual advice."""
+
+    def __repr__(self) -> str:
+        return "Presented(…)"
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the row gets a mark that a duplicate must match."""
+        return self.credential is not None or not self.proof
+
+    def mark(self, salt: str) -> str | None:
+        """
+        Return the mark for a row: *salt*, an attempt id, and the HMAC with it. None if nothing is compared.
+
+        Without proof, a word replaces the HMAC; no credential matches it. The mark contains the salt, because
+        resolving a token changes its attempt id. Two rows never have the same mark, so marks do not reveal
+        which callers are the same.
+        """
+        if not self.proof:
+            return f"{salt}.unverified"
+        if self.credential is None:
+            return None
+        text = self.credential.encode("utf-8", "surrogatepass")
+        return f"{salt}.{hmac.digest(salt.encode(), text, 'sha256').hex()}"
+
+
+class Who(NamedTuple):
+    """Who asks for the work."""
+
+    joins: tuple[str, ...]
+    """What of it is stable and verified: a part of the scope."""
+    presented: Presented | None
+    """The credential, which a duplicate must present, too; None: nothing is compared."""
+
+
+class Given(NamedTuple):
+    """In the place of a position: the key that a client or a block gives."""
+
+    key: object
+
+
+class Among(NamedTuple):
+    """The positions of records among the arguments of a function, whose call is keyed by its hash."""
+
+    positions: object
+
+
+class Refused(NamedTuple):
+    """Work that can't be identified, not by ``key=`` either: a record that can't be processed, for one."""
+
+    error: KeyMissing | Misconfigured
+
+
+class Flaw(NamedTuple):
+    """What is wrong with a payload that ``key=`` may identify all the same."""
+
+    error: KeyMissing | Misconfigured | None = None
+    """Why it makes no key by itself; None: it makes one."""
+    unread: str | None = None
+    """What the error begins with if an expression selects nothing from it."""
+
+
+class Content(NamedTuple):
+    """What the work is about, and how it is read."""
+
+    payload: object
+    """The payload for key, fingerprint and ignore: parsed, with envelopes opened."""
+    counted: Callable[[object], object] = itself
+    """From a payload without ignored fields to what is hashed if there is no key."""
+    parsed: bool = True
+    """Whether payload and envelope are parsed JSON; if not, expressions see their plain form."""
+    view: object = NOTHING
+    """What expressions see in place of the payload: a record or event as the function gets it."""
+    data: object = NOTHING
+    """What *payload* was decoded from by a schema (`identity.BYTES`)."""
+    flaw: Refused | Flaw | None = None
+
+
+class Identity(NamedTuple):
+    """Which work it is: all that a source says of it, equal in all its deliveries. `NOTHING`: not said."""
+
+    who: Who | Nothing
+    operation: tuple[object, ...] | Nothing
+    """Which kind of work is asked for, a part of the scope; of a block its ``scope=``."""
+    origin: object
+    """Where it was published: account and name of its queue, topic, stream or table."""
+    position: object
+    """Where it stands there, such as an offset or an event id: the default key. Or `Given`, or `Among`."""
+    attributes: Any
+    """What counts of what the sender wrote beside the payload: by name, or Kafka's pairs in their order."""
+    content: Content
+
+    def seen_as(self, view: object) -> Identity:
+        """Return it with *view*, as the function gets it, which expressions see in place of the payload."""
+        return self._replace(content=self.content._replace(view=view))
+
+
+# ------------------------------------------------------------------ what becomes of them
 
 ORIGIN: Final = "@origin"
 """Where a unit was published. No JMESPath begins so."""
 ATTRIBUTES: Final = "@attributes"
 """What names of a message's attributes begin with: ``@attributes.sentAt``."""
 POSITION: Final = "@position"
+TENANT: Final = "tenant"
+CALLER: Final = "caller"
+"""What of the caller is stable and verified."""
+CREDENTIAL: Final = "credential"
+"""What of the caller is fresh."""
+OPERATION: Final = "operation"
 BYTES: Final = "@bytes"
 """What a payload was decoded from by a schema: a lenient reader takes two framed values for one."""
 CONTENT: Final = "content"
+_IN_SCOPE: Final = frozenset({TENANT, CALLER, OPERATION})
 _APART: Final = "~"
 _SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key"})
 
@@ -54,7 +194,11 @@ class Standing(Enum):
 
 def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Standing:
     """Return what becomes of *part* of an identity whose key is *key_from*. The one place that decides it."""
-    if part in ignore:
+    if part in _IN_SCOPE:
+        return Standing.IN_TOKEN
+    if part == CREDENTIAL:
+        return Standing.COMPARED
+    if part in ignore and part != CONTENT:  # a field of that name
         return Standing.LEFT_OUT
     if part == BYTES and ignore:  # what's ignored is in them
         return Standing.LEFT_OUT
@@ -63,6 +207,104 @@ def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Stan
     if part == ORIGIN:
         return Standing.COMPARED if key_from is KeyFrom.OPTION else Standing.IN_TOKEN
     return Standing.IN_TOKEN if key_from is KeyFrom.HASH else Standing.COMPARED
+
+
+class Parts(NamedTuple):
+    """What becomes of an identity: what is where, beside its content, without what is ignored."""
+
+    key_from: KeyFrom
+    key: object
+    """The key that was given, or is by the position; `NOTHING`: ``key=`` selects it, or a hash is."""
+    scope: tuple[object, ...]
+    """Operation and who: in the token beside every key."""
+    in_token: dict[str, object]
+    """By name, what is in a hash beside the content, or in the key by the position."""
+    compared: dict[str, object]
+    """By name, what is compared apart."""
+
+
+def parts_of(what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool) -> Parts:
+    """Return what becomes of *what*, of which *ignore* is left out; *has_option*: ``key=`` is given."""
+    position, key_from = what.position, KeyFrom.SOURCE
+    if has_option or isinstance(position, Given):
+        key_from = KeyFrom.OPTION
+    elif position is NOTHING or isinstance(position, Among):
+        key_from = KeyFrom.HASH
+    in_token: dict[str, object] = {}
+    compared: dict[str, object] = {}
+    for name, part in (
+        (ORIGIN, what.origin),
+        (POSITION, position.positions if isinstance(position, Among) else position),
+        (ATTRIBUTES, _counted(what.attributes, ignore) if ignore else what.attributes),
+        (BYTES, what.content.data),
+    ):
+        found = Standing.LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
+        if found is Standing.COMPARED:
+            compared[name] = part
+        elif found is Standing.IN_TOKEN and part != {}:  # compared apart, an empty part is written
+            in_token[name] = part
+    key: object = NOTHING
+    if key_from is KeyFrom.SOURCE:
+        key = located(in_token.get(ORIGIN), position)
+    elif isinstance(position, Given) and not has_option:
+        key = position.key
+    return Parts(key_from, key, scope_of(what), in_token, compared)
+
+
+def scope_of(what: Identity) -> tuple[object, ...]:
+    """Return the part of the scope that the source adds: the operation, and who is stable and verified."""
+    operation = () if what.operation is NOTHING else what.operation
+    return operation if what.who is NOTHING else (*operation, *what.who.joins)
+
+
+def _counted(attributes: object, ignore: tuple[str, ...]) -> object:
+    """Return *attributes* without those that *ignore* names."""
+    if isinstance(attributes, Mapping):
+        return {name: form for name, form in attributes.items() if f"{ATTRIBUTES}.{name}" not in ignore}
+    if isinstance(attributes, list):  # Kafka's headers, in their order
+        return [pair for pair in attributes if f"{ATTRIBUTES}.{pair[0]}" not in ignore]
+    return attributes
+
+
+class Part(NamedTuple):
+    """A part of an identity, as `explain` prints it."""
+
+    name: str
+    value: object
+    """`NOTHING` for content, and for who asks."""
+    standing: Standing
+
+
+def standings(
+    what: Identity, parts: Parts, tenant: str | None, ignore: tuple[str, ...], *, compares: bool
+) -> list[Part]:
+    """
+    Return each part of *what*, whose *parts* are given, and what becomes of it; *tenant*: the process's.
+
+    *compares*: whether there is a fingerprint; without one nothing is compared but a credential.
+    """
+    who, position = what.who, what.position
+    presented = None if who is NOTHING else who.presented
+    said = {
+        TENANT: NOTHING if tenant is None else tenant,
+        OPERATION: NOTHING if what.operation == () else what.operation,
+        ORIGIN: what.origin,
+        POSITION: position.positions if isinstance(position, Among) else position,
+        ATTRIBUTES: what.attributes,
+        BYTES: what.content.data,
+    }
+    found = {name: part for name, part in said.items() if not (part is NOTHING or isinstance(part, Given))}
+    found |= {CALLER: NOTHING} if who is not NOTHING and who.joins else {}
+    found |= {CREDENTIAL: NOTHING} if presented is not None and presented.is_compared else {}
+    found[CONTENT] = NOTHING
+    of_all: list[Part] = []
+    for name in (TENANT, CALLER, CREDENTIAL, OPERATION, ORIGIN, POSITION, ATTRIBUTES, BYTES, CONTENT):
+        if name in found:
+            value = parts.in_token.get(name, parts.compared.get(name, found[name]))
+            place = standing(name, parts.key_from, ignore)
+            drops = place is Standing.COMPARED and name != CREDENTIAL and not compares
+            of_all.append(Part(name, value, Standing.LEFT_OUT if drops else place))
+    return of_all
 
 
 def located(origin: object, position: object) -> object:

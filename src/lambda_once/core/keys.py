@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from lambda_once.core.canonical import NEVER_WRAPS, NoForm, NotCanonical, digest, unwrapped
 from lambda_once.core.fields import names_in, printable
+from lambda_once.core.objects import Noted
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 Selector = str | Callable[..., object] | None
@@ -36,6 +37,9 @@ DynamoDB takes a partition key of 2,048; a part of a large result adds the attem
 MOST_DIGITS = 255
 """Most digits of a number that is a readable part."""
 _TOO_LONG = 10**MOST_DIGITS
+
+PAYLOAD: Final = "payload"
+"""The name of the payload in a key that is its hash."""
 
 _UNSEEN: Final = object()
 """Stands for the payload if a callable selects from its arguments."""
@@ -149,7 +153,7 @@ def of_payload(content: object, within: Mapping[str, object]) -> object:
             "an empty payload is not a key: every empty payload would be a duplicate of the first; "
             "pass key=, or send a payload that identifies the work"
         )
-    return {"payload": content, **within}
+    return {PAYLOAD: content, **within}
 
 
 def is_nothing(value: object) -> bool:
@@ -213,7 +217,14 @@ def _missing(
 # -- writing
 
 
-def token(service: str, name: str, scope: object | None, key: object, tenant: str | None = None) -> str:
+def token(
+    service: str,
+    name: str,
+    scope: object | None,
+    key: object,
+    tenant: str | None = None,
+    noted: Noted | None = None,
+) -> str:
     """
     Return the lock token ``service/name/[tenant/][scope/]key``, at most 1,280 bytes of ASCII.
 
@@ -225,10 +236,11 @@ def token(service: str, name: str, scope: object | None, key: object, tenant: st
     scope of several strings, joined by ":". Anything else, and text that looks like a digest, is replaced by
     its digest. Raises KeyMissing for a key or scope that is empty, contains itself or is nested too
     deeply, and Misconfigured for a part of a type without canonical form, and for an empty service, name or
-    tenant.
+    tenant. Adds to *noted* the excluded fields of models in *key* that do not count, as their values have no
+    form.
     """
     owner = _owner(service, name, tenant)
-    return f"{owner}/{_key(key)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key)}"
+    return f"{owner}/{_key(key, noted)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key, noted)}"
 
 
 def downstream(token: str, generation: str | None, label: str) -> str:
@@ -255,12 +267,12 @@ def tenant_part(tenant: str) -> str:
     return _part(tenant)
 
 
-def _key(key: object) -> str:
+def _key(key: object, noted: Noted | None) -> str:
     if is_nothing(key):
         raise KeyMissing(
             "the key is empty: send one with every delivery, or select a value that is always present"
         )
-    return _part(key)
+    return _part(key, noted)
 
 
 def _scope(scope: object) -> str:
@@ -279,7 +291,7 @@ def _scope(scope: object) -> str:
     return joined if len(joined) <= PART_LIMIT else _part(scope)
 
 
-def _part(value: object) -> str:
+def _part(value: object, noted: Noted | None = None) -> str:
     """Return *value* as readable text or as its digest. Raises as `token` does."""
     text = value if isinstance(value, str) else whole_digits(value)
     if text is not None:
@@ -287,7 +299,7 @@ def _part(value: object) -> str:
         if len(readable) <= PART_LIMIT and not _DIGEST.fullmatch(readable):
             return readable
     try:
-        return digest(value)
+        return digest(value, noted)
     except NoForm as error:
         raise Misconfigured(
             f"the key is not JSON-serialisable: {error}; pass key= with what identifies the work, or leave "

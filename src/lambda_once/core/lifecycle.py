@@ -34,7 +34,7 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from lambda_once.core.identity import differing
+from lambda_once.core.identity import Presented, differing
 from lambda_once.core.results import (
     NotSerialisable,
     Seal,
@@ -67,43 +67,6 @@ class State(Enum):
     """Needs manual review."""
     RELEASED = "released"
     """The next delivery may retry. Listed in the index after a decision (`Record.awaits_delivery`)."""
-
-
-class Presented(NamedTuple):
-    """The credential of a request, compared with the first request's. Its repr does not show it."""
-
-    credential: str | None
-    """None: requests of this kind may have a credential, but this one has none."""
-    proof: bool = True
-    """
-    False: nothing proves who sent the request, although users differ. It gets no stored outcome; it may run
-    if there is none, as the handler then checks the caller.
-    """
-    advice: str | None = None
-    """What the developer can do about a refusal, for the log; None: the usual advice."""
-
-    def __repr__(self) -> str:
-        return "Presented(…)"
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether the row gets a mark that a duplicate must match."""
-        return self.credential is not None or not self.proof
-
-    def mark(self, salt: str) -> str | None:
-        """
-        Return the mark for a row: *salt*, an attempt id, and the HMAC with it. None if nothing is compared.
-
-        Without proof, a word replaces the HMAC; no credential matches it. The mark contains the salt, because
-        resolving a token changes its attempt id. Two rows never have the same mark, so marks do not reveal
-        which callers are the same.
-        """
-        if not self.proof:
-            return f"{salt}.unverified"
-        if self.credential is None:
-            return None
-        text = self.credential.encode("utf-8", "surrogatepass")
-        return f"{salt}.{hmac.digest(salt.encode(), text, 'sha256').hex()}"
 
 
 MESSAGE_LIMIT = 1024

@@ -6,8 +6,9 @@ may drop what differs, ``exclude=True`` leaves fields out, and where a base clas
 all that is printed of a subclass. Private attributes and computed fields don't count, and neither does an
 excluded field that its default_factory filled, such as the time of parsing.
 
-Where a union of classes is declared, the class counts: an order that was created and one that was deleted may
-have equal fields. It doesn't where a field tells the classes apart, so a model of one equals the dict.
+Where a union of classes is declared, for a field or a parameter, the class counts: an order that was created
+and one that was deleted may have equal fields. It doesn't where a field tells the classes apart, so a model
+of one equals the dict.
 
 A value without a form counts as its serialiser writes it. We find out by converting it first, so such a field
 is walked twice; what contains it isn't, unless it is written by a function of its own.
@@ -52,8 +53,19 @@ _SERIALISERS: Final = {"PlainSerializer", "WrapSerializer"}
 
 Path = tuple[object, ...]
 """Names and indexes, from a value to a part of it."""
-Noted = list[tuple[Path, str]]
-"""Parts that don't count: path and kind."""
+
+
+class Note(NamedTuple):
+    """A part without a canonical form."""
+
+    path: Path
+    kind: str
+    counts: bool = True
+    """Whether it counts, as null. An excluded field doesn't."""
+
+
+Noted = list[Note]
+"""What a walk met."""
 
 
 class ContainsItself(Exception):
@@ -193,6 +205,16 @@ def fields_of(owner: Any, schema: Schema) -> Fields:
         return Fields(owner, schema, {label: value_of(owner, label) for label in schema.fields})
 
 
+def parameter_of(name: str, hint: object) -> Field:
+    """Return what *hint*, its annotation, says of the parameter *name*."""
+    return _field(name, hint, None)
+
+
+def arguments_of(named: dict[str, Any], parameters: Mapping[str, Field], rest: Field) -> Fields:
+    """Return the arguments *named* as the fields of a call: *rest* declares those of no parameter."""
+    return Fields(named, Schema({name: parameters.get(name, rest) for name in named}), named)
+
+
 def value_of(owner: object, name: str) -> object:
     """Return the value of a field, or a `Raised`."""
     try:
@@ -317,7 +339,7 @@ class Walk(ABC):
             return form
         del self._noted[noted:]
         if field.excluded:
-            self._noted.append((path, kind_of(value)))
+            self._noted.append(Note(path, kind_of(value), counts=False))
             return _ABSENT
         if field.has_serialiser or not problem.tried:
             serialised = fields.serialised(label)

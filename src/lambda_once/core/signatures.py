@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import Field, fields, is_dataclass
 from functools import partial
 from types import FrameType, SimpleNamespace
@@ -91,26 +92,43 @@ def model_of(function: AnyFunction, parameter: inspect.Parameter) -> str | None:
     return str(found.__name__) if is_model else None
 
 
-def resolved(annotation: object, function: AnyFunction, what: str) -> object:
+def parameter_types(function: AnyFunction) -> dict[str, object]:
+    """Return the evaluated annotations of *function*'s parameters, but for those with an unknown name."""
+    parameters = signature_of(function).parameters.values()
+    while isinstance(function, partial):
+        function = function.func
+    found = {}
+    for each in parameters:
+        if each.annotation is not each.empty:
+            with suppress(Misconfigured):  # imported for type checkers alone
+                found[each.name] = resolved(each.annotation, function, each.name, extras=True)
+    return found
+
+
+def resolved(annotation: object, function: AnyFunction, what: str, *, extras: bool = False) -> object:
     """
     Return *annotation*, its strings and forward references evaluated in the scope of *function*.
 
-    Messages call it *what*. Raises `Misconfigured` for an unknown name in it.
+    Messages call it *what*; *extras*: with the metadata of ``Annotated``. Raises `Misconfigured` for an
+    unknown name in it.
     """
     inner: Any = inspect.unwrap(function)
     names = getattr(inner, "__globals__", None)
     if names is None:  # a partial, or an object with a call of its own
         names = vars(sys.modules.get(getattr(inner, "__module__", None) or "", SimpleNamespace()))
-    return evaluated(annotation, names, {**_type_parameters(inner), **_enclosed(inner)}, what)
+    local = {**_type_parameters(inner), **_enclosed(inner)}
+    return evaluated(annotation, names, local, what, extras=extras)
 
 
-def evaluated(annotation: object, names: Mapping[str, Any], local: Mapping[str, Any], what: str) -> object:
+def evaluated(
+    annotation: object, names: Mapping[str, Any], local: Mapping[str, Any], what: str, *, extras: bool = False
+) -> object:
     """Return *annotation* as `typing.get_type_hints` evaluates it. Raises `Misconfigured` if that fails."""
     if annotation is Any or isinstance(annotation, type):
         return annotation
     holder: Any = SimpleNamespace(__annotations__={"return": annotation})
     try:
-        return get_type_hints(holder, dict(names), dict(local))["return"]
+        return get_type_hints(holder, dict(names), dict(local), include_extras=extras)["return"]
     except Exception as error:
         unknown = f" ({error.name} is not defined)" if isinstance(error, NameError) and error.name else ""
         shown = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.canonical import readable, written
 from lambda_once.core.codec import Codec, codec_by, codec_for
-from lambda_once.core.fields import Printed, printed, selected, without
+from lambda_once.core.fields import Printed, not_compared, printed, selected, without
 from lambda_once.core.identity import (
-    ATTRIBUTES,
-    BYTES,
-    ORIGIN,
-    POSITION,
+    NOTHING,
+    Content,
+    Flaw,
     KeyFrom,
-    Standing,
+    Parts,
+    Presented,
+    Refused,
     differing,
-    located,
-    standing,
+    itself,
+    parts_of,
 )
-from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
-from lambda_once.core.lifecycle import Presented, new_attempt_id
+from lambda_once.core.keys import PAYLOAD, labels_of, of_payload, select, select_from, token
+from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.unit import NOTHING, Unit, itself
+from lambda_once.core.unit import Unit
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
 from lambda_once.decorators.validation import check_history_of_tenant
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from inspect import BoundArguments
 
+    from lambda_once.core.objects import Noted
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import Guard
     from lambda_once.settings import Settings
@@ -63,7 +64,7 @@ class Identification(NamedTuple):
     If a step failed, *error* has its exception, and the members of later steps are empty.
     """
 
-    key_from: KeyFrom = KeyFrom.HASH
+    parts: Parts = Parts(KeyFrom.HASH, NOTHING, (), {}, {})
     payload: object = None
     """The payload without ignored fields."""
     key: object = None
@@ -75,6 +76,12 @@ class Identification(NamedTuple):
     presented: Presented | None = None
     """The credential of the request, compared with that of a duplicate; None: nothing is compared."""
     error: Exception | None = None
+    not_compared: tuple[tuple[str, str], ...] = ()
+    """`fields.not_compared` of what the fingerprint hashes, or the key where it is the payload's hash."""
+
+    @property
+    def key_from(self) -> KeyFrom:
+        return self.parts.key_from
 
     def clashes(self, other: Identification) -> bool:
         """Whether *other*, a later unit with the same token, has another payload (`KeyReused`)."""
@@ -149,18 +156,18 @@ class Identifier(NamedTuple):
         if environment.disabled:
             invocation.tally.count("disabled")
         name = self._named(environment.function)
-        scoped = self.runtime.scoped
-        scoped[name] = bool(unit.scope) and scoped.get(name, True)
-        found = self.identify(unit, given, environment.service, name)
+        record, scoped = unit.record, self.runtime.scoped
+        found = self.identify(unit, given, environment.service, name, None, invocation.context)
+        scoped[name] = bool(found.parts.scope) and scoped.get(name, True)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
         elif found.error is not None:
-            return self._without_token(found.error, unit, invocation)
+            return self._without_token(found.error, record.delivery, invocation)
         guard: Guard | None = Suspensions() if SDK in sys.modules else None
         if self.settings.history is not None and not environment.disabled:
-            seen = unit.argument if seen is NOTHING else seen
-            guard = self._guard(seen, given, invocation, unit.delivery)
+            seen = record.argument if seen is NOTHING else seen
+            guard = self._guard(seen, given, invocation, record.delivery)
         call = Call(
             name=name,
             token=found.token,
@@ -170,9 +177,9 @@ class Identifier(NamedTuple):
             fingerprint=found.fingerprint,
             hashed=found.hashed,
             presented=found.presented,
-            delivery=unit.delivery,
+            delivery=record.delivery,
             arguments=arguments,
-            redelivered=unit.redelivered,
+            redelivered=record.redelivered,
             redelivery=redelivery,
             guard=guard,
             error_in=self.error_in,
@@ -181,16 +188,16 @@ class Identifier(NamedTuple):
             separate=separate,
             stored_of=stored_of,
         )
-        if found.hashed is not None and found.hashed.not_compared and not environment.disabled:
-            self._not_compared(found.hashed.not_compared, call)
+        if found.not_compared and not environment.disabled:
+            self._not_compared(found.not_compared, call)
         return call
 
-    def _without_token(self, error: Exception, unit: Unit, invocation: Invocation) -> None:
-        """Let *unit*, which has no token because of *error*, run all the same, or raise the error."""
+    def _without_token(self, error: Exception, delivery: str | None, invocation: Invocation) -> None:
+        """Let a unit, which has no token because of *error*, run all the same, or raise the error."""
         if self.runs_without(error):
             return self._runs_unprotected(error, invocation)
         if isinstance(error, OnceError):
-            self.refused(error, invocation, unit.delivery)
+            self.refused(error, invocation, delivery)
         raise error
 
     def runs_without(self, error: Exception) -> bool:
@@ -205,13 +212,13 @@ class Identifier(NamedTuple):
         reporter.warn_once(Event.UNPROTECTED, reason, self, of=self.name)
 
     def _not_compared(self, parts: tuple[tuple[str, str], ...], call: Call) -> None:
-        """Report each of *parts*, which count as null, once; of a function `MOST_NOT_COMPARED` at most."""
+        """Report each of *parts*, which are not compared, once; of a function `MOST_NOT_COMPARED` at most."""
         among = (Event.NOT_COMPARED, call.name)
         for path, why in parts:
             if self.runtime.reporter.is_first((*among, path), among, MOST_NOT_COMPARED):
                 reason = (
-                    f"{path or 'the payload'}: {why}; it counts as null, and payloads that differ only there "
-                    "as equal: leave it out with ignore=, or select what counts with fingerprint="
+                    f"{path or 'the payload'}: {why}, and payloads that differ only there are the same: "
+                    "leave it out with ignore=, or select what counts with key= and fingerprint="
                 )
                 call.report(Event.NOT_COMPARED, reason=reason)
 
@@ -244,121 +251,110 @@ class Identifier(NamedTuple):
         service: str | None = None,
         name: str | None = None,
         tenant: str | None = None,
+        context: object = None,
     ) -> Identification:
         """
         Identify *unit*; *given*: a call of a function, with these arguments.
 
-        *service*, *name* and *tenant* are the first parts of its token, by default those of now.
+        *service*, *name* and *tenant* are the first parts of its token, by default those of now. *context*:
+        Lambda's, for a callable key or scope.
         Raises no Exception: it is in the result, with what was found before it.
         """
-        argument = unit.argument if given is None else given
+        what, settings = unit.what, self.settings
+        arguments = (unit.record.argument if given is None else given, context)
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
-        ignore = self.settings.ignore
-        payload = without(unit.payload, ignore) if ignore else unit.payload
-        key_from, presented = self._key_from(unit), unit.presented
-        key = scope = fingerprint = None
+        payload = without(what.content.payload, settings.ignore) if settings.ignore else what.content.payload
+        presented = None if what.who is NOTHING else what.who.presented
+        parts = parts_of(what, tuple(settings.ignore), has_option=settings.key is not None)
+        key: object = None
+        scope: object = None
+        fingerprint = None
         found = ""
+        uncompared: tuple[tuple[str, str], ...] = ()
         try:
-            key = self._key(unit, key_from, payload, argument)
-            own = self.settings.scope
-            scope = unit.scope or None if own is None else self._scope(own, unit, argument)
-            if self.settings.history is not None and not self.runtime.disabled:
-                check_history_of_tenant(self.settings.history, tenant)
-            found = token(service, name, scope, key, tenant)
-            hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
+            key = self._key(what.content, parts, payload, arguments) if parts.key is NOTHING else parts.key
+            own = settings.scope
+            scope = parts.scope or None if own is None else self._scope(own, unit, parts.scope, arguments)
+            if settings.history is not None and not self.runtime.disabled:
+                check_history_of_tenant(settings.history, tenant)
+            noted: Noted = []
+            found = token(service, name, scope, key, tenant, noted)
+            hashed = None if parts.key_from is KeyFrom.HASH else self._counted(what.content, parts, payload)
             if hashed is not None:
-                fingerprint = hashed.fingerprint
+                fingerprint, uncompared = hashed.fingerprint, hashed.not_compared
+            elif parts.key_from is KeyFrom.HASH and noted:
+                uncompared = not_compared(noted, PAYLOAD)
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
-            if unit.unread is not None and isinstance(error, KeyMissing):
-                error = KeyMissing(f"{unit.unread} {error}")
-            return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
-        return Identification(key_from, payload, key, scope, found, hashed, fingerprint, presented)
+            flaw = what.content.flaw
+            if isinstance(flaw, Flaw) and flaw.unread is not None and isinstance(error, KeyMissing):
+                error = KeyMissing(f"{flaw.unread} {error}")
+            return Identification(parts, payload, key, scope, found, presented=presented, error=error)
+        return Identification(
+            parts, payload, key, scope, found, hashed, fingerprint, presented, not_compared=uncompared
+        )
 
-    def _key_from(self, unit: Unit) -> KeyFrom:
-        if self.settings.key is not None or unit.key is not NOTHING:
-            return KeyFrom.OPTION
-        return KeyFrom.HASH if unit.position is NOTHING or unit.is_call else KeyFrom.SOURCE
-
-    def _key(self, unit: Unit, key_from: KeyFrom, payload: object, argument: object) -> object:
-        selector = self.settings.key
-        if unit.refused is not None:
-            raise Misconfigured(unit.refused)
+    def _key(
+        self, content: Content, parts: Parts, payload: object, arguments: tuple[object, object]
+    ) -> object:
+        """Return the key that ``key=`` selects, or the hash of *payload* and its *parts*."""
+        selector, flaw = self.settings.key, content.flaw
+        if isinstance(flaw, Refused):
+            raise flaw.error
         if isinstance(selector, str):
-            return select(selector, self._viewed(unit, payload))
+            return select(selector, self._viewed(content, payload))
         if selector is not None:
-            return select_from(selector, (argument,), {})
-        if unit.key is not NOTHING:
-            return unit.key
-        if unit.needs_key is not None:
-            raise unit.needs_key if isinstance(unit.needs_key, KeyMissing) else Misconfigured(unit.needs_key)
-        beside = self._beside(unit, key_from, Standing.IN_TOKEN)
-        if key_from is KeyFrom.SOURCE:
-            return located(beside.get(ORIGIN), unit.position)
-        if unit.is_malformed:
-            raise KeyMissing("the key is missing: pass key= with what the function gets")
-        content = payload if unit.content is itself else unit.content(payload)
-        return of_payload(content, {name: each for name, each in beside.items() if each != {}})
+            return select_from(selector, arguments, {})
+        if flaw is not None and flaw.error is not None:
+            raise flaw.error
+        counted = content.counted
+        return of_payload(payload if counted is itself else counted(payload), parts.in_token)
 
-    def _viewed(self, unit: Unit, payload: object) -> object:
-        """Return what an expression of ``key=`` or ``fingerprint=`` sees of *unit*."""
-        return seen(unit, payload if unit.view is NOTHING else without(unit.view, self.settings.ignore))
+    def _viewed(self, content: Content, payload: object) -> object:
+        """Return what an expression of ``key=`` or ``fingerprint=`` sees of *content*."""
+        view = content.view
+        return seen(content, payload if view is NOTHING else without(view, self.settings.ignore))
 
-    def _beside(self, unit: Unit, key_from: KeyFrom, wanted: Standing) -> dict[str, object]:
-        """Return what the source of *unit* says beside its content, of what is *wanted* of it."""
-        ignore = tuple(self.settings.ignore)
-        parts = {
-            ORIGIN: unit.origin,
-            POSITION: unit.position,
-            ATTRIBUTES: unit.attributes,
-            BYTES: unit.data,
-        }
-        beside = {
-            name: part
-            for name, part in parts.items()
-            if part is not NOTHING and standing(name, key_from, ignore) is wanted
-        }
-        attributes = beside.get(ATTRIBUTES)
-        if isinstance(attributes, Mapping) and ignore:
-            beside[ATTRIBUTES] = {
-                name: form for name, form in attributes.items() if f"{ATTRIBUTES}.{name}" not in ignore
-            }
-        elif isinstance(attributes, list) and ignore:  # Kafka's headers, in their order
-            beside[ATTRIBUTES] = [pair for pair in attributes if f"{ATTRIBUTES}.{pair[0]}" not in ignore]
-        return beside
-
-    def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
+    def _scope(
+        self,
+        selector: str | Callable[..., object],
+        unit: Unit,
+        added: tuple[object, ...],
+        arguments: tuple[object, object],
+    ) -> object:
+        """Return the scope by *selector* and, behind it, what the source has *added*."""
         if isinstance(selector, str):
-            scope = select(selector, seen(unit, unit.envelope), "scope")
+            own = select(selector, seen(unit.what.content, unit.record.envelope), "scope")
         else:
-            scope = select_from(selector, (argument,), {}, "scope")
-        return (scope, *unit.scope) if unit.scope else scope
+            own = select_from(selector, arguments, {}, "scope")
+        return (own, *added) if added else own
 
-    def _counted(self, unit: Unit, key_from: KeyFrom, payload: object) -> Printed | None:
-        """Return the text that the fingerprint of *unit* hashes; None if there is no fingerprint."""
+    def _counted(self, content: Content, parts: Parts, payload: object) -> Printed | None:
+        """Return the text that the fingerprint hashes; None if there is no fingerprint."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
         if narrowed is not None:
-            chosen = select(narrowed, self._viewed(unit, payload), "fingerprint", may_be_null=True)
-            content = selected(chosen, labels_of(narrowed) or (narrowed,))
+            chosen = select(narrowed, self._viewed(content, payload), "fingerprint", may_be_null=True)
+            found = selected(chosen, labels_of(narrowed) or (narrowed,))
         else:
-            content = self.content(unit, payload, key_from)
-        compared = self._beside(unit, key_from, Standing.COMPARED)
-        return content._replace(beside=tuple((name, written(part)) for name, part in compared.items()))
+            found = self.content(content, payload, parts.key_from)
+        if not parts.compared:
+            return found
+        return found._replace(beside=tuple((name, written(part)) for name, part in parts.compared.items()))
 
-    def content(self, unit: Unit, payload: object, key_from: KeyFrom) -> Printed:
-        """Return the text to hash for *payload*, the payload of *unit* without ignored fields."""
-        if key_from is KeyFrom.SOURCE and unit.data is not NOTHING:
-            return printed(unit.data)  # a later schema may read the same bytes otherwise
-        parts, whole = unit.content is not itself or not unit.parsed, unit.content(payload)
-        return printed(whole, payload, parts=parts)
+    def content(self, content: Content, payload: object, key_from: KeyFrom) -> Printed:
+        """Return the text to hash for *payload*, that of *content* without ignored fields."""
+        if key_from is KeyFrom.SOURCE and content.data is not NOTHING:
+            return printed(content.data)  # a later schema may read the same bytes otherwise
+        is_built = content.counted is not itself or not content.parsed
+        return printed(content.counted(payload), payload, parts=is_built)
 
 
-def seen(unit: Unit, value: object) -> object:
-    """Return *value*, of *unit*, as expressions see it."""
-    return value if unit.parsed else readable(value)
+def seen(content: Content, value: object) -> object:
+    """Return *value*, of a unit with *content*, as expressions see it."""
+    return value if content.parsed else readable(value)
 
 
 def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:

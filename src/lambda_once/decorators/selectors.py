@@ -1,13 +1,15 @@
 """
-The arguments that a callable ``key=`` or ``scope=`` of `once.function` receives.
+The arguments that a callable ``key=``, ``scope=`` or ``caller=`` receives, decided when it's decorated.
 
-One parameter gets the first argument, several get by name those that they name: a function may take the
-Lambda context, or an argument more, without a word in its key.
+That of a handler gets the event or record, and the Lambda context if it has a second required positional
+parameter. Of `once.function` one parameter gets the first argument, several get by name those that they name:
+a function may take the Lambda context, or an argument more, without a word in its key.
 """
 
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lambda_once.core.keys import Selector
+    from lambda_once.settings import Settings
 
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _OF_ONE = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
@@ -45,32 +48,69 @@ def variadic(signature: Signature) -> str | None:
     return next((each.name for each in signature.parameters.values() if each.kind is each.VAR_KEYWORD), None)
 
 
+def with_selectors_of_one(settings: Settings, what: str) -> Settings:
+    """
+    Return *settings* with each callable key, scope and caller as a function of *what* and the Lambda context.
+
+    *what* is what the decorator passes, such as "the event". Raises `Misconfigured` for a callable that is
+    async, or accepts neither *what* alone nor both.
+    """
+    given = {name: getattr(settings, name) for name in ("key", "scope", "caller")}
+    of_both: dict[str, Any] = {
+        name: _of_both(each, what, name) for name, each in given.items() if callable(each)
+    }
+    return replace(settings, **of_both) if of_both else settings
+
+
+def _of_both(selector: Callable[..., object], what: str, option: str) -> Callable[[object, object], object]:
+    _check_plain(selector, option)
+    if accepts(selector, object()):  # a second parameter, if it has one, is optional
+        return _named_as(selector, lambda argument, _context: selector(argument))
+    if accepts(selector, object(), object()):
+        return selector
+    raise Misconfigured(
+        f"{option}={title(selector)} must accept {what}, or {what} and Lambda's context, and nothing else"
+    )
+
+
+def _check_plain(selector: Callable[..., object], option: str) -> None:
+    if is_async(selector):
+        raise Misconfigured(
+            f"{option}={title(selector)} is async, and would not be awaited: pass a plain def"
+        )
+
+
+def _named_as(selector: Callable[..., object], wrapper: Callable[..., object]) -> Callable[..., object]:
+    """Return *wrapper*, which messages call by the name of *selector*."""
+    wrapper.__qualname__ = getattr(selector, "__qualname__", type(selector).__qualname__)
+    return wrapper
+
+
 def selector_of_call(selector: Selector, function: Callable[..., Any], what: str) -> Selector:
     """
     Return *selector*, the option *what*, as a function of the `BoundArguments` of a call of *function*.
+
+    It ignores the Lambda context, which selectors are called with: a function takes it as an argument or not.
 
     An expression is returned as it is. Raises `Misconfigured` for a callable that is async, or needs what
     *function* does not get.
     """
     if selector is None or isinstance(selector, str):
         return selector
-    name = title(selector)
-    if is_async(selector):
-        raise Misconfigured(f"{what}={name} is async, and would not be awaited: pass a plain def")
+    _check_plain(selector, what)
     taking = _taking(selector, signature_of(function))
     if taking is None:
         names = ", ".join(signature_of(function).parameters) or "none"
         raise Misconfigured(
-            f"{what}={name} must accept the arguments of {title(function)}: the first one as its only "
-            f"parameter, or those it names, of {names}"
+            f"{what}={title(selector)} must accept the arguments of {title(function)}: the first one as "
+            f"its only parameter, or those it names, of {names}"
         )
 
-    def select(bound: BoundArguments) -> object:
+    def select(bound: BoundArguments, _context: object) -> object:
         args, kwargs = taking(bound)
         return selector(*args, **kwargs)
 
-    select.__qualname__ = getattr(selector, "__qualname__", type(selector).__qualname__)
-    return select
+    return _named_as(selector, select)
 
 
 def _taking(

@@ -213,11 +213,9 @@ def check_history_of_tenant(history: object, tenant: str | None) -> None:
 
 
 def check_of_one(settings: Settings, what: str, *, of_requests: bool = False) -> None:
-    """Check key, scope, caller and probe of a decorator that passes *what*, such as "the event", alone."""
+    """Check history and probe of a decorator that passes *what*, such as "the event", alone."""
     if settings.history is not None:
         settings.history.check(None, of_requests=of_requests)
-    for name in ("key", "scope", "caller"):
-        _check_callable(name, getattr(settings, name), what)
     _check_probe(settings, (object(),), what)
 
 
@@ -229,15 +227,6 @@ def check_of_call(settings: Settings, function: Callable[..., Any]) -> None:
     if parameters and is_self(parameters[0].name):
         del parameters[0]
     _check_names(settings, parameters, title(function))
-
-
-def _check_callable(name: str, selector: object, what: str) -> None:
-    if not callable(selector):
-        return
-    if is_async(selector):
-        raise Misconfigured(f"{name}={title(selector)} is async, and would not be awaited: pass a plain def")
-    if not accepts(selector, object()):
-        raise Misconfigured(f"{name}={title(selector)} must accept {what}, and nothing else")
 
 
 def _check_probe(settings: Settings, arguments: tuple[object, ...], what: str) -> None:

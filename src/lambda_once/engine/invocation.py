@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.codec import Codec
     from lambda_once.core.fields import Printed
-    from lambda_once.core.lifecycle import Presented
+    from lambda_once.core.identity import Presented
     from lambda_once.engine.history import Guard
     from lambda_once.observability.traces import Segment
 

@@ -13,6 +13,7 @@ from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
 from lambda_once.decorators.handlers import apply_on_replay
 from lambda_once.decorators.runtime import Runtime
+from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
@@ -76,6 +77,7 @@ class Route:
 
     def __init__(self, runtime: Runtime, settings: Settings) -> None:
         check_of_one(settings, "the event")
+        settings = with_selectors_of_one(settings, "the event")
         _check(settings)
         self._runtime = runtime
         self._settings = settings

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import through
 from lambda_once.core.codec import Codec, codec_by, codec_for
+from lambda_once.core.identity import NOTHING, Content, Given, Identity
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated
-from lambda_once.core.unit import Unit
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.validation import check_no_history
 from lambda_once.engine.ownership import Ownership
@@ -138,20 +139,17 @@ def block_codec(settings: Settings, caller: FrameType | None) -> Codec:
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:
     """Return the unit of `Once.begin`, whose key and scope are values. Raises `KeyMissing`."""
-    for what, value in (("key", key), ("scope", scope)):
+    for part, value in (("key", key), ("scope", scope)):
         if not (is_nothing(value) or is_whole(value)):
-            raise KeyMissing(f"a part of the {what} is missing: give {what}= values that are always present")
-    found = argument_of(payload) or Unit(payload)
-    return Unit(
-        found.payload,
-        {},
-        payload,
-        None,
-        found.content,
-        key=key,
-        parsed=False,
-        scope=() if scope is None else (scope,),
-        origin=found.origin,
-        attributes=found.attributes,
-        view=found.view,
+            raise KeyMissing(f"a part of the {part} is missing: give {part}= values that are always present")
+    found = argument_of(payload)
+    content = Content(payload) if found is None else found.content
+    what = Identity(
+        who=NOTHING,
+        operation=NOTHING if scope is None else (scope,),
+        origin=NOTHING if found is None else found.origin,
+        position=Given(key),
+        attributes=NOTHING if found is None else found.attributes,
+        content=Content(content.payload, content.counted, parsed=False, view=content.view),
     )
+    return Unit(what, Delivered(payload))

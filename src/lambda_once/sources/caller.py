@@ -35,8 +35,8 @@ from typing import Final, Literal, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.fields import LONGEST_NAME, printable
+from lambda_once.core.identity import Presented, Who
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from
-from lambda_once.core.lifecycle import Presented
 from lambda_once.core.unit import BadRequest, MalformedRequest
 from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured
 from lambda_once.sources.envelopes import at_each
@@ -109,9 +109,10 @@ class Caller(NamedTuple):
     """The credential that a duplicate must present, too; None: nothing is compared."""
 
     @property
-    def scope(self) -> tuple[str, ...]:
-        """The part of the token's scope for the caller: one SHA-256, or nothing."""
-        return (digest([[name.origin.value, *name.parts] for name in self.names]),) if self.names else ()
+    def who(self) -> Who:
+        """What joins the token, one SHA-256 or nothing, and what is compared."""
+        joins = (digest([[name.origin.value, *name.parts] for name in self.names]),) if self.names else ()
+        return Who(joins, self.presented)
 
     @property
     def is_unscoped(self) -> bool:
@@ -203,9 +204,11 @@ def given(found: object, *, are_parts: bool = False) -> Caller:
     return Caller((Origin.OPTION,), (Name(Origin.OPTION, (found,)),), None)
 
 
-def by_option(selector: str | Callable[..., object] | Literal[False], event: object, seen: object) -> Caller:
+def by_option(
+    selector: str | Callable[..., object] | Literal[False], event: object, context: object, seen: object
+) -> Caller:
     """
-    Return the caller of *event* by ``caller=``, whose expression sees *seen*.
+    Return the caller of *event* by ``caller=``: an expression, which sees *seen*, or a function of two.
 
     Raises `CallerMissing` if that selects nothing, and as `given` does.
     """
@@ -214,7 +217,7 @@ def by_option(selector: str | Callable[..., object] | Literal[False], event: obj
     try:
         if isinstance(selector, str):
             return given(select(selector, seen, "caller"), are_parts=bool(labels_of(selector)))
-        return given(select_from(selector, (event,), {}, "caller"), are_parts=True)
+        return given(select_from(selector, (event, context), {}, "caller"), are_parts=True)
     except BadRequest:
         raise
     except KeyMissing as error:
@@ -357,9 +360,7 @@ _ASSUMED: Final = r"(arn:[^:]*:sts::[^:]*:assumed-role/[^/]+)/.*"
 
 def role_in(arn: object) -> str | None:
     """Return the role in *arn* (IAM user guide, "IAM identifiers"), without its session; None if none is."""
-    found = (
-        re.fullmatch(r"(arn:[^:]*:sts::[^:]*:assumed-role/[^/]+)/.*", arn) if isinstance(arn, str) else None
-    )
+    found = re.fullmatch(_ASSUMED, arn) if isinstance(arn, str) else None
     return None if found is None else found[1]
 
 

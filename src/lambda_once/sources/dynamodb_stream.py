@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.sources.envelopes import BadData, Parsed, at, decoded, named_in, parse, text_at
 from lambda_once.sources.records import Raw, RecordSource
 from lambda_once.sources.source import Source
@@ -30,23 +31,29 @@ _CHANGES: Final = ("INSERT", "MODIFY", "REMOVE")
 _ITEMS: Final = ("Keys", "NewImage", "OldImage")
 
 
-def _placed(raw: Raw) -> Unit:
+def _placed(raw: Raw) -> Delivered:
     """Return *raw*, a change, with its sequence number; the changes of one item are a group."""
     number, keys = text_at(raw, "dynamodb", "SequenceNumber"), at(raw, "dynamodb", "Keys")
     item = json.dumps(keys, sort_keys=True) if isinstance(keys, Mapping) and keys else None
-    return Unit(NOTHING, raw, DynamoDBRecord(raw), number, id=number, group=item)
+    return Delivered(DynamoDBRecord(raw), raw, number, id=number, group=item)
 
 
-def _filled(unit: Unit, raw: Raw) -> Unit:
-    event_id, arn = in_stream(unit, raw)
-    if raw.get("eventName") not in _CHANGES or unit.group is None:
+def _filled(record: Delivered, raw: Raw) -> Unit:
+    event_id, arn = in_stream(record, raw)
+    if raw.get("eventName") not in _CHANGES or record.group is None:
         raise BadData(f"has no Keys, or its eventName is none of {', '.join(_CHANGES)}")
     change = raw["dynamodb"]
     read = dict if isinstance(raw, Parsed) else _plain_item
     items = {name: read(change[name]) for name in _ITEMS if change.get(name) is not None}
-    payload = {"eventName": raw["eventName"], **items}
-    unit = unit._replace(origin=named_in(arn), position=[event_id])
-    return unit._replace(payload=payload, delivery=event_id, parsed=False)
+    what = Identity(
+        who=NOTHING,
+        operation=NOTHING,
+        origin=named_in(arn),
+        position=[event_id],
+        attributes=NOTHING,
+        content=Content({"eventName": raw["eventName"], **items}, parsed=False),
+    )
+    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 DYNAMODB_STREAM: Final = RecordSource(

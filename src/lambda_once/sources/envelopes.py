@@ -19,7 +19,7 @@ from math import inf, isinf
 from typing import Any, Final, NoReturn, TypeGuard
 
 from lambda_once.core.canonical import is_shortest
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING, Content, Identity
 from lambda_once.sources.attributes import counted
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
@@ -103,8 +103,6 @@ _DECODER: Final = json.JSONDecoder(
 # are fed from topics. What lies deeper is payload.
 MOST_ENVELOPES: Final = 4
 
-EMPTY: Final = Unit(None)
-"""A unit before it is read."""
 MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
 
 
@@ -128,12 +126,12 @@ def named_in(arn: object) -> object:
     return [account, resource.split(":")[1] if resource.startswith("broker:") else resource]
 
 
-def opened(unit: Unit, raw: object, body: object, name: str) -> Unit:
-    """Return *unit* with *body*, the field *name* of *raw*, its envelopes opened. Raises `BadData`."""
+def opened(raw: object, body: object, name: str, origin: object, attributes: object) -> Identity:
+    """Return what `open_body` does of *body*, the field *name* of *raw*. Raises `BadData`."""
     if not isinstance(body, str) and (body is None or not isinstance(raw, Parsed)):
         raise BadData(f"has no text {name}")
     try:
-        return open_body(body, unit)
+        return open_body(body, origin, attributes)
     except BadData as error:
         raise BadData(f"has a {name} that {error}") from None
 
@@ -155,9 +153,9 @@ def read_data(data: object, name: str = "data", raw: object = None) -> object:
         raise BadData(f"has {name} that {error}") from None
 
 
-def open_body(body: object, unit: Unit = EMPTY, most: int = MOST_ENVELOPES) -> Unit:
+def open_body(body: object, origin: object, attributes: object, most: int = MOST_ENVELOPES) -> Identity:
     """
-    Return *unit* with what is in *body*, of a message: its text, or what a parser made of it.
+    Return which work is in *body*, of a message from *origin* with *attributes*: a text, or a parser's model.
 
     The payload of an SNS notification is its Message, of an EventBridge event its detail, of anything else
     the text as `parse` returns it. Raises `TooDeep`.
@@ -165,23 +163,35 @@ def open_body(body: object, unit: Unit = EMPTY, most: int = MOST_ENVELOPES) -> U
     is_text = isinstance(body, str)
     value = parse(body) if is_text else body  # type: ignore[arg-type]  # a text
     if most > 0 and is_notification(value, str if is_text else object):
-        beside = unit.attributes if isinstance(unit.attributes, Mapping) else {}
+        beside = attributes if isinstance(attributes, Mapping) else {}
         topic = named_in(value["TopicArn"])
-        origin = [unit.origin, topic] if NOTHING not in (unit.origin, topic) else topic
+        origin = [origin, topic] if NOTHING not in (origin, topic) else topic
         attributes = {**beside, **counted(value.get("MessageAttributes"))}
-        return open_body(value["Message"], unit._replace(origin=origin, attributes=attributes), most - 1)
+        return open_body(value["Message"], origin, attributes, most - 1)
     if is_eventbridge(value):  # what carried it does not count
-        return unit._replace(
-            payload=value["detail"],
-            content=partial(detail_content, value),
-            origin=account_of(value),
-            position=eventbridge_key(value),
-            attributes=NOTHING,
-            scope=operation_of(value),
-        )
-    if is_s3(value):
-        return unit._replace(payload=value, content=s3_content, origin=NOTHING, attributes=NOTHING)
-    return unit._replace(payload=value)
+        return of_eventbridge(value, Content(value["detail"], partial(detail_content, value)))
+    is_of_s3 = is_s3(value)
+    return Identity(
+        who=NOTHING,
+        operation=NOTHING,
+        origin=NOTHING if is_of_s3 else origin,
+        position=NOTHING,
+        attributes=NOTHING if is_of_s3 else attributes,
+        content=Content(value, s3_content) if is_of_s3 else Content(value),
+    )
+
+
+def of_eventbridge(event: Mapping[str, object], content: Content) -> Identity:
+    """Return which work an EventBridge *event* with *content* is: what it says happened is the operation."""
+    account = event.get("account")
+    return Identity(
+        who=NOTHING,
+        operation=(str(event["source"]), str(event["detail-type"])),
+        origin=[account] if isinstance(account, str) and account else NOTHING,
+        position=eventbridge_key(event),
+        attributes=NOTHING,
+        content=content,
+    )
 
 
 def is_notification(value: object, message: type = str) -> TypeGuard[Mapping[str, object]]:
@@ -222,11 +232,6 @@ def is_s3(value: object) -> TypeGuard[Mapping[str, object]]:
             return False
 
 
-def operation_of(event: Mapping[str, object]) -> tuple[str, ...]:
-    """Return what an EventBridge *event* says happened, a part of its scope: source and detail-type."""
-    return str(event["source"]), str(event["detail-type"])
-
-
 def eventbridge_content(event: object) -> object:
     """
     Return the content of an EventBridge event: source, detail-type, resources and detail.
@@ -250,12 +255,6 @@ def eventbridge_key(event: Mapping[str, object]) -> object:
     empty = detail is None or (isinstance(detail, str | Mapping | list) and not detail)
     is_of_aws = str(source).startswith("aws.") and not str(source).startswith("aws.partner/")
     return [event["id"]] if empty or is_of_aws else NOTHING
-
-
-def account_of(event: Mapping[str, object]) -> object:
-    """Return the account of an EventBridge event; `NOTHING` if it has none."""
-    account = event.get("account")
-    return [account] if isinstance(account, str) and account else NOTHING
 
 
 def s3_content(event: object) -> object:

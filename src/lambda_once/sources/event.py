@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.unit import NOTHING, Unit, itself
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import (
     apply_on_replay,
     execute,
@@ -24,6 +25,7 @@ from lambda_once.decorators.handlers import (
 )
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import name_of
+from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Invocation, Receiver, Redelivery
 from lambda_once.errors import CallerMissing, InProgress, Misconfigured
@@ -32,12 +34,10 @@ from lambda_once.sources.attributes import GATEWAY, TOOL, counted_context
 from lambda_once.sources.caller import NO_CALLER, by_option, of_cognito
 from lambda_once.sources.envelopes import (
     Parsed,
-    account_of,
     at,
     eventbridge_content,
-    eventbridge_key,
     is_eventbridge,
-    operation_of,
+    of_eventbridge,
     s3_content,
     text_at,
 )
@@ -55,7 +55,7 @@ _OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 _NONE: Final[Mapping[str, object]] = {}
 
 
-def units(event: Any, request_id: str | None, asked: Asked | None = None) -> list[tuple[Unit, Any]]:
+def read(event: Any, request_id: str | None, asked: Asked | None = None) -> list[tuple[Unit, Any]]:
     """
     Return each unit of *event*, with the event that the function gets for it, as it was *asked* for.
 
@@ -65,30 +65,44 @@ def units(event: Any, request_id: str | None, asked: Asked | None = None) -> lis
     response must not be replayed (`SERVICES`).
     """
     sent = _sent(event)
-    records = at(sent, "Records")
-    if source_of(sent) is Source.S3 and isinstance(records, list):
+    source, records = source_of(sent), at(sent, "Records")
+    if source is Source.S3 and isinstance(records, list):
         parts = [_alone(event, {"Records": [record]}, n) for n, record in enumerate(records)]
-        return [(_as_given(unit_of(one, request_id), part), part) for one, part in parts]
-    unit = unit_of(sent, request_id)
-    if asked is not None and (source_of(sent) in _OF_ONE_EVENT or asked.settings.caller is not None):
-        unit = asked.applied(unit, sent, event)
-    return [(_as_given(unit, event), event)]
+        return [(_delivered(identity_of(one), one, part, _occasion(one)), part) for one, part in parts]
+    what = identity_of(sent)
+    if asked is not None and (source in _OF_ONE_EVENT or asked.settings.caller is not None):
+        what = asked.applied(what, sent, event)
+    delivery = request_id
+    if source is Source.EVENTBRIDGE:
+        delivery = str(at(sent, "id"))
+    elif source is Source.S3:
+        delivery = _occasion(sent)
+    return [(_delivered(what, sent, event, delivery), event)]
 
 
-def unit_of(sent: object, request_id: str | None, decorator: str = "once.event") -> Unit:
-    """Return *sent*, an event, as one unit. Raises as `units`, in the name of *decorator*."""
+def identity_of(sent: object, decorator: str = "once.event") -> Identity:
+    """Return which work *sent* is, an event. Raises as `read`, in the name of *decorator*."""
     match source_of(sent):
         case Source.EVENTBRIDGE if is_eventbridge(sent):
-            position, origin = eventbridge_key(sent), account_of(sent)
-            unit = Unit(sent, sent, sent, str(sent["id"]), eventbridge_content)
-            return unit._replace(origin=origin, position=position, scope=operation_of(sent))
+            return of_eventbridge(sent, Content(sent, eventbridge_content))
         case Source.S3 if isinstance(sent, Mapping):
-            occasion = at(next(iter(sent["Records"])), "responseElements", "x-amz-request-id")
-            return Unit(sent, sent, sent, occasion if isinstance(occasion, str) else None, s3_content)
+            return whole(Content(sent, s3_content))
         case source if source in _OF_ONE_EVENT:
-            return _of_service(sent, request_id, decorator)
+            return _of_service(sent, decorator)
         case other:
             raise misplaced(decorator, other, sent)
+
+
+def whole(content: Content, operation: tuple[str, ...] = (), position: object = NOTHING) -> Identity:
+    """Return the identity of an event that has all that counts in its *content*."""
+    return Identity(
+        who=NOTHING,
+        operation=operation,
+        origin=NOTHING,
+        position=position,
+        attributes=NOTHING,
+        content=content,
+    )
 
 
 def is_asynchronous(event: object) -> bool:
@@ -121,36 +135,39 @@ def _alone(event: Any, one: dict[str, Any], n: int) -> tuple[dict[str, Any], Any
     return one, event.model_copy(update={"Records": [event.Records[n]]})
 
 
-def _as_given(unit: Unit, given: Any) -> Unit:
-    """Return *unit* for a function that gets *given*, which expressions see, if a parser made it."""
-    if isinstance(given, dict) or unit.payload is given:
-        return unit
-    if isinstance(unit.payload, Parsed) or not isinstance(given, Mapping):
-        return unit._replace(argument=given, envelope=given, view=given, parsed=False)
-    return unit._replace(argument=given)
+def _delivered(what: Identity, sent: Any, given: Any, delivery: str | None) -> Unit:
+    """Return *sent* as a unit for a function that gets *given*, which expressions see if a parser made it."""
+    if isinstance(given, dict):
+        given = sent
+    if given is not sent and (isinstance(sent, Parsed) or not isinstance(given, Mapping)):
+        what = what._replace(content=what.content._replace(view=given, parsed=False))
+        return Unit(what, Delivered(given, given, delivery))
+    return Unit(what, Delivered(given, sent if isinstance(sent, Mapping) else _NONE, delivery))
 
 
-def _of_service(sent: object, request_id: str | None, decorator: str) -> Unit:
-    """Return *sent* as one unit: of a service in the table, or a direct invocation."""
-    service = service_of(sent)
-    envelope = sent if isinstance(sent, Mapping) else _NONE
-    unit = Unit(
-        sent, envelope, sent, request_id, itself, parsed=_is_json(sent), scope=_operation(service, sent)
-    )
+def _occasion(event: Any) -> str | None:
+    """Return the id of the request that caused an S3 *event*."""
+    found = at(event["Records"][0], "responseElements", "x-amz-request-id")
+    return found if isinstance(found, str) else None
+
+
+def _of_service(sent: object, decorator: str) -> Identity:
+    """Return which work *sent* is: of a service in the table, or a direct invocation."""
+    service, parsed = service_of(sent), _is_json(sent)
     if service is None:
-        return unit if unit.parsed else unit._replace(needs_key=_unknown(sent))
+        flaw = None if parsed else Flaw(Misconfigured(_unknown(sent)))
+        return whole(Content(sent, parsed=parsed, flaw=flaw))
     if service.refused is not None:
         raise service.misplaced(decorator)
+    operation = _operation(service, sent)
     if service.identity is None or not isinstance(sent, Mapping):
-        return unit._replace(content=service.content, needs_key=service.needs_key)
+        return whole(Content(sent, service.content, parsed, flaw=service.flaw), operation)
     key = service.identity(sent)
-    return unit._replace(content=lambda _: key, position=key)
+    return whole(Content(sent, lambda _: key, parsed), operation, key)
 
 
-def _operation(service: Service | None, sent: object) -> tuple[str, ...]:
-    if service is None or service.operation is None:
-        return ()
-    operation = service.operation(_first(sent))
+def _operation(service: Service, sent: object) -> tuple[str, ...]:
+    operation = None if service.operation is None else service.operation(_first(sent))
     return () if operation is None else (operation,)
 
 
@@ -166,19 +183,17 @@ class Asked(NamedTuple):
     settings: Settings
     warn: Callable[[str], None] = lambda _: None
 
-    def applied(self, unit: Unit, sent: object, event: object) -> Unit:
+    def applied(self, what: Identity, sent: object, event: object) -> Identity:
         """
-        Return *unit*, of *sent*, which the function gets as *event*, with who asked for it and through what.
+        Return *what*, of *sent*, which the function gets as *event*, with who asked for it and through what.
 
         Raises `CallerMissing` if ``caller=`` selects nothing, or ``unscoped="refuse"`` and nobody is named.
         """
         custom = getattr(getattr(self.context, "client_context", None), "custom", None)
         service = service_of(sent)
-        if service is None and isinstance(custom, Mapping):
-            unit = _sent_with(custom, unit)
         selector = self.settings.caller
         if selector is not None:
-            caller = by_option(selector, event, sent)
+            caller = by_option(selector, event, self.context, sent)
         elif service is None:
             caller = of_cognito(getattr(self.context, "identity", None))
         else:
@@ -187,21 +202,17 @@ class Asked(NamedTuple):
             raise CallerMissing(caller.refusal)
         if caller.warning is not None and caller is not NO_CALLER:
             self.warn(caller.warning)
-        return unit._replace(scope=(*unit.scope, *caller.scope), presented=caller.presented)
-
-
-def _sent_with(custom: Mapping[str, object], unit: Unit) -> Unit:
-    """
-    Return *unit*, a direct invocation with *custom* in its client context, AgentCore's gateway's or your own.
-
-    A tool's name is ``target___tool`` (Amazon Bedrock AgentCore developer guide, "Lambda function targets").
-    """
-    tool, gateway = text_at(custom, TOOL), text_at(custom, GATEWAY)
-    return unit._replace(
-        scope=(*unit.scope, *((tool,) if tool else ())),
-        origin=[gateway] if gateway else NOTHING,
-        attributes=counted_context(custom),
-    )
+        if service is not None or not isinstance(custom, Mapping):
+            return what._replace(who=caller.who)
+        # A tool's name is target___tool (Bedrock AgentCore developer guide, "Lambda function targets").
+        tool, gateway = text_at(custom, TOOL), text_at(custom, GATEWAY)
+        operation = () if what.operation is NOTHING else what.operation
+        return what._replace(
+            who=caller.who,
+            operation=(*operation, tool) if tool else operation,
+            origin=[gateway] if gateway else NOTHING,
+            attributes=counted_context(custom),
+        )
 
 
 def _unknown(event: object) -> str:
@@ -223,24 +234,25 @@ def _is_json(event: object) -> bool:
 def _asked_units(
     identifier: Identifier, event: Any, context: object, invocation: Invocation
 ) -> list[tuple[Unit, Any]]:
-    """Return `units`. Raises as they do, `CallerMissing` reported; not it if nothing is protected."""
+    """Read *event*. Raises as `read`, `CallerMissing` reported; not it if nothing is protected."""
 
     def warn(reason: str) -> None:
         identifier.runtime.reporter.warn_once(Event.UNSCOPED, reason, identifier)
 
     try:
-        return units(event, invocation.request_id, Asked(context, identifier.settings, warn))
+        return read(event, invocation.request_id, Asked(context, identifier.settings, warn))
     except CallerMissing as error:
         if not identifier.runtime.disabled:
             identifier.refused(error, invocation, invocation.request_id)
             raise
-    return units(event, invocation.request_id)
+    return read(event, invocation.request_id)
 
 
 def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that runs *function* once for each unit of its event."""
     work = with_context(function)
     check_of_one(settings, "the event")
+    settings = with_selectors_of_one(settings, "the event")
     identifier = Identifier(
         runtime, settings, codec_of(function, settings), name_of(function), receiver=Receiver.LAMBDA
     )

@@ -4,7 +4,8 @@
 The arguments by name are the payload, without a Lambda context and the object of a method. A record or an
 event among them counts as under the decorator of its source, and an event as under `once.event`, whether the
 function gets it as a dict, as Powertools' data class or as a model of its parser: receipt handle, receive
-count, timestamps and signatures belong to one delivery. Anything else is itself.
+count, timestamps and signatures belong to one delivery. Anything else is itself; where a parameter is a union
+of classes, with its class.
 
 What we're not happy with: an argument is a record by its looks. A dict of your own with ``eventSource`` and
 ``receiptHandle`` is taken for a message.
@@ -19,18 +20,20 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.signatures import is_async, signature_of, title
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING, Among, Content, Flaw, Identity, Refused
+from lambda_once.core.objects import UNDECLARED, Field, Fields, arguments_of, parameter_of
+from lambda_once.core.signatures import is_async, parameter_types, signature_of, title
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, name_of
-from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
+from lambda_once.decorators.selectors import arguments_by_name, selector_of_call, variadic
 from lambda_once.decorators.suspensions import SDK, check_arguments, check_function
 from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator, check_of_call, is_self
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.envelopes import Parsed, s3_record_content
-from lambda_once.sources.event import unit_of
+from lambda_once.sources.event import identity_of, whole
 from lambda_once.sources.services import service_of
 from lambda_once.sources.source import (
     Source,
@@ -52,8 +55,8 @@ if TYPE_CHECKING:
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 
 
-def argument_of(value: object) -> Unit | None:
-    """Return *value*, an argument, as a unit; None if it is neither a record nor an event."""
+def argument_of(value: object) -> Identity | None:
+    """Return which work *value* is, an argument; None if it is neither a record nor an event."""
     if type(value) in _PLAIN:
         return None
     if isinstance(value, list | tuple):
@@ -65,80 +68,123 @@ def argument_of(value: object) -> Unit | None:
     of_records = source_of_record(sent, is_data_class=is_data_class)
     if of_records is not None:
         source = record_source(of_records)
-        unit: Unit = source.read(sent)
-        if unit.bad is not None:
-            return Unit(sent, unread=unit.bad, is_malformed=not source.repeats)
-        return unit._replace(view=NOTHING if is_data_class else value)
+        what: Identity = source.unit(sent).what
+        flaw = what.content.flaw
+        if isinstance(flaw, Refused):
+            no_key = KeyMissing("the key is missing: pass key= with what the function gets")
+            return whole(Content(sent, flaw=Flaw(None if source.repeats else no_key, str(flaw.error))))
+        return what if is_data_class else what.seen_as(value)
     if isinstance(sent, Parsed) and source_of(sent) is Source.DIRECT and service_of(sent) is None:
         return None  # a model of the user's own, one of whose fields has the name of one of an event's
     view = NOTHING if is_data_class or sent is value else value
     if "s3" in sent and named_source(sent) is Source.S3:
-        return Unit(s3_record_content(sent), view=sent if view is NOTHING else view)
+        return whole(Content(s3_record_content(sent), view=sent if view is NOTHING else view))
     try:
-        return unit_of(sent, None, "once.function")._replace(view=view)
+        what = identity_of(sent, "once.function")
     except Misconfigured as error:
-        refused = f"{error} Or pass once.function key= and fingerprint=."
-        return Unit(sent, view=view, refused=refused)
+        refused = Misconfigured(f"{error} Or pass once.function key= and fingerprint=.")
+        return whole(Content(sent, view=view, flaw=Refused(refused)))
+    return what if view is NOTHING else what.seen_as(view)
 
 
-def _batch(value: Any) -> Unit | None:
+def _batch(value: Any) -> Identity | None:
     """Return the error for *value* if it is a list of records, as a loop over a batch would group them."""
     first = as_sent(next(iter(value), None))
     if first is None or source_of_record(first) is None:
         return None
-    return Unit(
-        value,
-        refused=(
-            "once.function received a list of records, which the next delivery groups in another way. "
-            "Nothing ran. Call it with one record at a time, or pass key= and fingerprint=."
-        ),
+    refused = Misconfigured(
+        "once.function received a list of records, which the next delivery groups in another way. "
+        "Nothing ran. Call it with one record at a time, or pass key= and fingerprint=."
     )
+    return whole(Content(value, flaw=Refused(refused)))
 
 
-def _unit_of(named: Mapping[str, object], arguments: object, *, guarded: bool) -> Unit:
+def _unit_of(
+    named: dict[str, object],
+    arguments: object,
+    declared: Callable[[dict[str, object]], Any],
+    *,
+    guarded: bool,
+) -> Unit:
     """
-    Return the unit of a call with all *arguments*; *named* are those that count.
+    Return the unit of a call with all *arguments*; *named* are those that count, as they are *declared*.
 
     *guarded*: nothing says what identifies a batch or a request, so it is refused.
     """
     special = {name: found for name, each in named.items() if (found := argument_of(each)) is not None}
     if not special:
-        return Unit(named, named, arguments, parsed=False)
-    payload = {name: special[name].payload if name in special else each for name, each in named.items()}
+        payload: Any = declared(named)
+        return Unit(whole(Content(payload, parsed=False)), Delivered(arguments, payload))
+    contents = {name: what.content for name, what in special.items()}
+    payload = {name: contents[name].payload if name in contents else each for name, each in named.items()}
     seen = {
-        name: each if name not in special or special[name].view is NOTHING else special[name].view
+        name: each if name not in contents or contents[name].view is NOTHING else contents[name].view
         for name, each in payload.items()
     }
-    return Unit(
-        payload,
-        seen,
-        arguments,
-        content=functools.partial(_content, special),
+    seen = declared(seen)
+    positions = _each(special, "position")
+    what = Identity(
+        who=NOTHING,
+        operation=NOTHING,
         origin=_each(special, "origin"),
-        position=_each(special, "position"),
-        is_call=True,
-        parsed=False,
-        unread=next(filter(None, (each.unread for each in special.values())), None),
-        is_malformed=any(each.is_malformed for each in special.values()),
+        position=NOTHING if positions is NOTHING else Among(positions),
         attributes=_each(special, "attributes"),
-        view=seen,
-        refused=next(filter(None, (each.refused for each in special.values() if guarded)), None),
+        content=Content(
+            declared(payload),
+            functools.partial(_counted, contents),
+            parsed=False,
+            view=seen,
+            flaw=_flaw([each.flaw for each in contents.values()], guarded=guarded),
+        ),
     )
+    return Unit(what, Delivered(arguments, seen))
 
 
-def _each(special: Mapping[str, Unit], part: str) -> object:
+def _flaw(flaws: list[Refused | Flaw | None], *, guarded: bool) -> Refused | Flaw | None:
+    """Return what is wrong with a call whose arguments have *flaws*. One not *guarded* is not refused."""
+    refused = next((each for each in flaws if isinstance(each, Refused)), None)
+    if refused is not None and guarded:
+        return refused
+    # An event that has no id is an argument like another: its content counts.
+    unread = [each for each in flaws if isinstance(each, Flaw) and each.unread is not None]
+    error = next((each.error for each in unread if each.error is not None), None)
+    return Flaw(error, unread[0].unread) if unread else None
+
+
+def _each(special: Mapping[str, Identity], part: str) -> object:
     """Return *part* of each of *special*, by name, alone if there's one; `NOTHING` if none has it."""
     parts = {name: getattr(each, part) for name, each in special.items()}
     parts = {name: each for name, each in parts.items() if each is not NOTHING}
     return NOTHING if not parts else next(iter(parts.values())) if len(special) == 1 else parts
 
 
-def _content(special: Mapping[str, Unit], payload: object) -> object:
-    """Return what counts of *payload*, the arguments without ignored fields, of which some are *special*."""
-    return {
-        name: special[name].content(each) if name in special else each
-        for name, each in dict(payload).items()  # type: ignore[call-overload]  # by name
+def _counted(contents: Mapping[str, Content], payload: Any) -> object:
+    """Return what counts of *payload*, arguments without ignored fields, of which some have *contents*."""
+    named = payload.held if isinstance(payload, Fields) else payload
+    counted = {
+        name: contents[name].counted(each) if name in contents else each for name, each in named.items()
     }
+    return payload.holding(counted, ()) if isinstance(payload, Fields) else counted
+
+
+class Declared:
+    """What the annotations of a function say of its arguments. They may name what is defined later."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, named: dict[str, Any]) -> Any:
+        """Return the arguments *named*, as fields if a parameter is a union whose classes count."""
+        if _PLAIN.issuperset(map(type, named.values())) or not self._unions:
+            return named
+        rest = variadic(signature_of(self._function))
+        return arguments_of(named, self._unions, self._unions.get(rest or "", UNDECLARED))
+
+    @functools.cached_property
+    def _unions(self) -> dict[str, Field]:
+        types = parameter_types(self._function)
+        parameters = (parameter_of(name, hint) for name, hint in types.items())
+        return {each.name: each for each in parameters if each.classes}
 
 
 # ------------------------------------------------------------------ the function
@@ -149,6 +195,7 @@ class FunctionIdentifier(NamedTuple):
 
     identifier: Identifier
     signature: inspect.Signature
+    declared: Declared
     is_method: bool
     """Whether the first argument is the object, which is not part of the key."""
     receivers: Receivers | None = None
@@ -183,7 +230,7 @@ class FunctionIdentifier(NamedTuple):
         counting = {name: each for name, each in named.items() if name not in contexts}
         settings = self.identifier.settings
         guarded = settings.key is None or settings.fingerprint is None
-        return _unit_of(counting, named, guarded=guarded), bound
+        return _unit_of(counting, named, self.declared, guarded=guarded), bound
 
     def _contexts_in_rest(self, named: Mapping[str, Any]) -> Iterator[object]:
         """Yield the Lambda contexts among the arguments of ``*args``, which count in the payload as it is."""
@@ -224,7 +271,9 @@ def protected_function(
     if is_method(function) and settings.name is None and not callable(settings.scope):
         log = functools.partial(runtime.reporter.warn, Event.SHARED_NAME, work=identifier)
         receivers = Receivers(title(function), log)
-    found = FunctionIdentifier(identifier, signature_of(function), is_method(function), receivers)
+    found = FunctionIdentifier(
+        identifier, signature_of(function), Declared(function), is_method(function), receivers
+    )
 
     if is_async(function):
 

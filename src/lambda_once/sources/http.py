@@ -26,12 +26,14 @@ from urllib.parse import parse_qsl
 
 from lambda_once.core.codec import JSON, Codec, as_json, codec_for
 from lambda_once.core.fields import printable
+from lambda_once.core.identity import NOTHING, Content, Given, Identity, scope_of
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
-from lambda_once.core.unit import NOTHING, MalformedRequest, Unit
+from lambda_once.core.unit import Delivered, MalformedRequest, Unit
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
+from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Receiver, unchanged
 from lambda_once.engine.replay import Replayed
@@ -148,20 +150,20 @@ def unit_of(
     Query and body are hashed; method, path and the caller, if one is named, are its scope. *request_id* is
     Lambda's, for load balancers, which give a request none. *envelope*: see `envelope_of`.
     """
+    # With a key every retry of a client is a request of its own.
     delivery = None if key is not None else text_at(event, "requestContext", "requestId") or request_id
-    return Unit(
-        payload=request.body,
-        envelope=event if envelope is None else envelope,
-        argument=event,
-        delivery=delivery,  # with a key every retry of a client is a request of its own
-        content=partial(_content, request.query),
-        key=NOTHING if key is None else key,
-        scope=(request.method, request.path, *caller.scope),
-        presented=caller.presented,
+    what = Identity(
+        who=caller.who,
+        operation=(request.method, request.path),
+        origin=NOTHING,
+        position=NOTHING if key is None else Given(key),
+        attributes=NOTHING,
+        content=Content(request.body, partial(_counted, request.query)),
     )
+    return Unit(what, Delivered(event, event if envelope is None else envelope, delivery))
 
 
-def _content(query: Mapping[str, list[str]], body: object) -> object:
+def _counted(query: Mapping[str, list[str]], body: object) -> object:
     return {"query": query, "body": body}
 
 
@@ -275,7 +277,7 @@ class HttpIdentifier:
             self._warn_if_keyed(event, kind, method, route)
             return None
         try:
-            found = self.read(event, kind, method, invocation.request_id)
+            found = self.read(event, kind, method, invocation.request_id, invocation.context)
         except OnceError as error:
             self.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
@@ -314,7 +316,7 @@ class HttpIdentifier:
             return response
         kept = stored_of(response, named=found.caller.joins_as_user)
         if kept is Unavailable.WITHHELD:
-            method, path = found.unit.scope[:2]
+            method, path, *_ = scope_of(found.unit.what)
             where = f"{_known(str(method))} {self._place(str(path), route)}"
             reason = (
                 f"{where}: the response sets a cookie or says no-store, and no user is named: it is "
@@ -337,7 +339,7 @@ class HttpIdentifier:
         return place if place in self._paths else "(other paths)"
 
     def read(
-        self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
+        self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None, context: object
     ) -> KeyedRequest | None:
         """Return *event* as a unit, and its caller. Returns None and raises as `call` does."""
         settings = self._settings
@@ -351,7 +353,7 @@ class HttpIdentifier:
         if settings.caller is None:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:
-            caller = _selected(settings.caller, request, event)
+            caller = _selected(settings.caller, request, event, context)
         if settings.unscoped == "refuse" and caller.is_nobody:
             raise CallerMissing(caller.refusal)
         envelope = envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
@@ -383,14 +385,17 @@ def _known(method: str) -> str:
 
 
 def _selected(
-    selector: str | Callable[..., object] | Literal[False], request: HttpRequest, event: Mapping[str, Any]
+    selector: str | Callable[..., object] | Literal[False],
+    request: HttpRequest,
+    event: Mapping[str, Any],
+    context: object,
 ) -> Caller:
     """Return the caller of *event* by ``caller=``. Raises `CallerMissing` if that selects nothing."""
     if not isinstance(selector, str):
-        return by_option(selector, event, event)
+        return by_option(selector, event, context, event)
     # Header names in any case, and the cookies by name.
     cookies = dict(cookies_of(event, request.headers))
-    return by_option(selector, event, {**envelope_of(event, request.headers), "cookies": cookies})
+    return by_option(selector, event, context, {**envelope_of(event, request.headers), "cookies": cookies})
 
 
 # ------------------------------------------------------------------ the handler
@@ -400,6 +405,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     """Return the Lambda handler that answers a duplicate request with the stored response."""
     work = with_context(function)
     check_of_one(settings, "the event", of_requests=True)
+    settings = with_selectors_of_one(settings, "the event")
     identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.attributes import counted_kafka
 from lambda_once.sources.envelopes import BadData, at, decoded, read_data, text_at
@@ -41,31 +42,36 @@ def _partitions(event: object) -> list[list[object]]:
     return grouped(event, Source.KAFKA, "records")
 
 
-def _placed(record_of: Callable[[Raw], Any], raw: Raw) -> Unit:
+def _placed(record_of: Callable[[Raw], Any], raw: Raw) -> Delivered:
     """Return *raw*, made a record by *record_of*, with the id of the AWS Lambda developer guide."""
     record = record_of(raw)
     topic, partition, offset = text_at(raw, "topic"), _whole(at(raw, "partition")), _whole(at(raw, "offset"))
     if topic is None or partition is None or offset is None:
-        return Unit(NOTHING, raw, record)
+        return Delivered(record, raw)
     id_ = {"partition": f"{topic}-{partition}", "offset": offset}  # Kafka, "Partial batch response"
-    return Unit(NOTHING, raw, record, f"{topic}-{partition}/{offset}", id=id_)
+    return Delivered(record, raw, f"{topic}-{partition}/{offset}", id=id_)
 
 
-def _filled(unit: Unit, raw: Raw, *, has_schema: bool = False) -> Unit:
-    """Return *unit* with the value of *raw*: JSON, text or bytes, unless a schema says otherwise."""
-    if unit.delivery is None:
+def _filled(record: Delivered, raw: Raw, *, has_schema: bool = False) -> Unit:
+    """Return *record* with the value of *raw*: JSON, text or bytes, unless a schema says otherwise."""
+    if record.delivery is None:
         raise BadData("has no topic, partition or offset")
     payload, value = None, raw.get("value")
     if value is not None:  # None: a tombstone, the key's value is deleted
-        payload = _schema_value(unit.argument) if has_schema else read_data(value, "a value", raw)
-    return unit._replace(
-        payload=payload,
-        data=value if has_schema and value is not None else NOTHING,
+        payload = _schema_value(record.argument) if has_schema else read_data(value, "a value", raw)
+    what = Identity(
+        who=NOTHING,
+        operation=NOTHING,
         origin=[raw["topic"]],
-        position=[at(unit.id, "partition"), at(unit.id, "offset"), raw.get("timestamp"), value],
+        position=[at(record.id, "partition"), at(record.id, "offset"), raw.get("timestamp"), value],
         attributes=counted_kafka(raw.get("headers")),
-        parsed=not (has_schema or isinstance(payload, bytes)),
+        content=Content(
+            payload,
+            parsed=not (has_schema or isinstance(payload, bytes)),
+            data=value if has_schema and value is not None else NOTHING,
+        ),
     )
+    return Unit(what, record)
 
 
 def _whole(number: object) -> int | None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.sources.envelopes import BadData, at, named_in, read_data, text_at
 from lambda_once.sources.records import Raw, RecordSource, records_of
 from lambda_once.sources.source import Source
@@ -65,13 +66,13 @@ def _nested(raw: object) -> object:
     return {**{name: value for name, value in raw.items() if name not in inner}, "kinesis": inner}
 
 
-def _placed(raw: Raw) -> Unit:
+def _placed(raw: Raw) -> Delivered:
     number, group = (text_at(raw, "kinesis", name) for name in ("sequenceNumber", "partitionKey"))
-    return Unit(NOTHING, raw, KinesisStreamRecord(raw), number, id=number, group=group)
+    return Delivered(KinesisStreamRecord(raw), raw, number, id=number, group=group)
 
 
-def _filled(unit: Unit, raw: Raw) -> Unit:
-    event_id, arn = in_stream(unit, raw)
+def _filled(record: Delivered, raw: Raw) -> Unit:
+    event_id, arn = in_stream(record, raw)
     if isinstance(raw, _Twin):  # one of the two would be lost
         raise BadData(
             f"has an eventID, {event_id}, that another record of its event has, and no subSequenceNumber; "
@@ -79,7 +80,7 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
         )
     payload = read_data(raw["kinesis"].get("data"), raw=raw)
     part = raw["kinesis"].get("subSequenceNumber")  # of a record that was aggregated
-    parsed, unread = not isinstance(payload, bytes), None
+    flaw = None
     if isinstance(payload, bytes) and payload.startswith(_KPL_MAGIC):  # which is no UTF-8
         message, digest = payload[len(_KPL_MAGIC) : -_KPL_DIGEST], payload[-_KPL_DIGEST:]
         if hashlib.md5(message, usedforsecurity=False).digest() == digest:
@@ -88,14 +89,16 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
                 "AggregationEnabled, or split it in a handler of your own with once.run for each"
             )
         unread = f"Record {event_id} begins like one of the Kinesis Producer Library, without its checksum."
-    return unit._replace(
-        payload=payload,
-        delivery=event_id,
+        flaw = Flaw(unread=unread)
+    what = Identity(
+        who=NOTHING,
+        operation=NOTHING,
         origin=named_in(arn),
         position=[event_id] if part is None else [event_id, part],
-        parsed=parsed,
-        unread=unread,
+        attributes=NOTHING,
+        content=Content(payload, parsed=not isinstance(payload, bytes), flaw=flaw),
     )
+    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 KINESIS: Final = RecordSource(

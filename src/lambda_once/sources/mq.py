@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
 from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.sources.attributes import counted_amqp, counted_jms
 from lambda_once.sources.envelopes import BadData, at, named_in, read_data, text_at
@@ -55,29 +56,31 @@ def _messages(event: object) -> list[list[object]]:
     return grouped(event, Source.MQ, "rmqMessagesByQueue" if _is_rabbit(event) else "messages")
 
 
-def _placed(raw: Raw) -> Unit:
+def _placed(raw: Raw) -> Delivered:
+    redelivered = raw.get("redelivered") is True
     if _is_rabbit(raw):
-        return Unit(NOTHING, raw, RabbitMessage(raw), text_at(raw, "basicProperties", "messageId"))
-    return Unit(NOTHING, raw, ActiveMQMessage(raw), text_at(raw, "messageID"))
+        return Delivered(RabbitMessage(raw), raw, text_at(raw, "basicProperties", "messageId"), redelivered)
+    return Delivered(ActiveMQMessage(raw), raw, text_at(raw, "messageID"), redelivered)
 
 
-def _filled(unit: Unit, raw: Raw) -> Unit:
+def _filled(record: Delivered, raw: Raw) -> Unit:
     is_rabbit = _is_rabbit(raw)
     queue = _first_queue(raw) or text_at(raw, *(["eventSourceKey"] if is_rabbit else _ACTIVEMQ_QUEUE))
     if is_rabbit and queue is None and "eventSource" in raw:
         raise BadData("has no queue")
-    if not is_rabbit and unit.delivery is None:
+    if not is_rabbit and record.delivery is None:
         raise BadData("has no messageID")
     broker = named_in(raw.get("eventSourceArn"))
     payload = read_data(raw.get("data"), raw=raw)
-    return unit._replace(
-        payload=payload,
+    what = Identity(
+        who=NOTHING,
+        operation=NOTHING,
         origin=NOTHING if queue is None or broker is NOTHING else [broker, queue],
-        position=NOTHING if unit.delivery is None else [unit.delivery],
+        position=NOTHING if record.delivery is None else [record.delivery],
         attributes=counted_amqp(raw.get("basicProperties")) if is_rabbit else counted_jms(raw),
-        parsed=not isinstance(payload, bytes),
-        redelivered=raw.get("redelivered") is True,
+        content=Content(payload, parsed=not isinstance(payload, bytes)),
     )
+    return Unit(what, record)
 
 
 MQ: Final = RecordSource(

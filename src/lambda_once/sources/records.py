@@ -3,8 +3,8 @@ What all sources of records share: how an event is read record by record, and ho
 
 Each source has its own file (sqs, sns, mq; kinesis, dynamodb_stream and kafka with `streams`), which makes a
 `RecordSource` of two functions: *placed* finds a record's id and group, which count even if nothing else can
-be read, and *filled* its payload and key. So one bad record fails alone, in its turn. `Records` belongs to
-one decorated function: it makes a `Job` of each record and hands them to `engine/batch.py`, which runs them.
+be read, and *filled* its `Identity`. So one bad record fails alone, in its turn. `Records` belongs to one
+decorated function: it makes a `Job` of each record and hands them to `engine/batch.py`, which runs them.
 
 A source's file imports Powertools' data class at its top, and is imported itself when a function is
 decorated: Powertools' modules import each other in circles, so threads that read their first records at once
@@ -20,12 +20,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
+from lambda_once.core.identity import NOTHING, Content, Identity, Refused
 from lambda_once.core.signatures import is_async
 from lambda_once.core.threads import run_coroutine
-from lambda_once.core.unit import NOTHING, BadRecord, RecordId, Unit
+from lambda_once.core.unit import BadRecord, Delivered, RecordId, Unit
 from lambda_once.decorators.handlers import with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
+from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Job, Left
 from lambda_once.engine.invocation import Receiver, Redelivery
@@ -54,10 +56,10 @@ class RecordSource(NamedTuple):
     """A source of records."""
 
     source: Source
-    placed: Callable[[Raw], Unit]
-    """Return a record as a unit with its ids, group and argument; never an exception."""
-    filled: Callable[[Unit, Raw], Unit]
-    """Return that unit with payload and key. Raises `BadData` if the record cannot be processed."""
+    placed: Callable[[Raw], Delivered]
+    """Return a record with its ids, group and argument; never an exception."""
+    filled: Callable[[Delivered, Raw], Unit]
+    """Return it as a unit. Raises `BadData` if the record cannot be processed."""
     payload: str
     """Describes what ``key=`` selects from."""
     identity: str = ""
@@ -90,24 +92,33 @@ class RecordSource(NamedTuple):
         """
         return [records_of(event, self.source)] if self.split is None else self.split(event)
 
-    def records(self, event: object) -> list[Unit]:
+    def read(self, event: object) -> list[Unit]:
         """Return all records of *event*, sequence by sequence. Raises as `split`."""
-        return [self.read(raw) for sequence in self.sequences(event) for raw in sequence]
+        return [self.unit(raw) for sequence in self.sequences(event) for raw in sequence]
 
-    def read(self, raw: object) -> Unit:
-        """Return *raw*, a record, as a unit. One that can't be read has `Unit.bad`; nothing is raised."""
+    def unit(self, raw: object) -> Unit:
+        """Return *raw*, a record, as a unit. One that can't be read is `Refused`; nothing is raised."""
         if not isinstance(raw, dict):
-            return _bad(Unit(NOTHING, argument=raw), "is not a JSON object")
-        unit = self.placed(raw)
+            return _bad(Delivered(raw), "is not a JSON object")
+        record = self.placed(raw)
         try:
-            return self.filled(unit, raw)
+            return self.filled(record, raw)
         except BadData as error:
-            return _bad(unit, str(error))
+            return _bad(record, str(error))
 
 
-def _bad(unit: Unit, lacks: str) -> Unit:
-    named = "A record of the batch" if unit.delivery is None else f"Record {unit.delivery}"
-    return unit._replace(bad=f"{named} {lacks}; not processed. Fix the producer.")
+def _bad(record: Delivered, lacks: str) -> Unit:
+    named = "A record of the batch" if record.delivery is None else f"Record {record.delivery}"
+    error = BadRecord(f"{named} {lacks}; not processed. Fix the producer.")
+    what = Identity(
+        who=NOTHING,
+        operation=NOTHING,
+        origin=NOTHING,
+        position=NOTHING,
+        attributes=NOTHING,
+        content=Content(NOTHING, flaw=Refused(error)),
+    )
+    return Unit(what, record)
 
 
 def records_of(event: object, source: Source) -> list[object]:
@@ -199,7 +210,9 @@ class Records:
         redelivery: Redelivery = Redelivery.ANY,
     ) -> None:
         check_takes_record(source.decorator, function, settings.model)
-        check_of_one(settings, "the record" if settings.model is None else "the model")
+        what = "the record" if settings.model is None else "the model"
+        check_of_one(settings, what)
+        settings = with_selectors_of_one(settings, what)
         self.source = source
         self.runtime = runtime
         self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)
@@ -217,32 +230,32 @@ class Records:
     def run(self, event: Any, context: Any) -> Failed:
         """Run the function for each record of *event*; return what failed."""
         with self.runtime.invocation(context) as invocation:
-            records = self.source.records(event)
-            jobs = self.work(records, [record.group for record in records], invocation, context)
+            units = self.source.read(event)
+            jobs = self.work(units, [(unit.record.group,) * 2 for unit in units], invocation, context)
         errors = [job.error for job in jobs if job.error is not None]
         if not errors:
             return Failed([], [], whole=False)
-        ids = [record.id for record, job in zip(records, jobs, strict=True) if job.error is not None]
+        ids = [unit.record.id for unit, job in zip(units, jobs, strict=True) if job.error is not None]
         return Failed(ids, errors, whole=len(errors) == len(jobs))
 
     def work(
         self,
-        records: list[Unit],
-        sequences: Sequence[str | None],
+        units: list[Unit],
+        places: Sequence[tuple[str | None, str | None]],
         invocation: Invocation,
         context: Any,
-        on_give_up: Callable[[Unit, Job, GiveUp], object] | None = None,
+        on_give_up: Callable[[Delivered, Job, GiveUp], object] | None = None,
     ) -> list[Job]:
         """
-        Run the function for *records*, each piece of work once, as `Batch` does; return the job of each.
+        Run the function for *units*, each piece of work once, as `Batch` does; return the job of each.
 
-        *sequences*: the sequence that the failure of each record stops; None if it stops none. *on_give_up*
-        also gets the first record of the job.
+        *places*: of each its group, and the sequence that its failure stops; None if it stops none.
+        *on_give_up* also gets the first record of the job.
         """
-        jobs = self._jobs(records, sequences, invocation)
+        jobs = self._jobs(units, places, invocation)
         give_up = None
         if on_give_up is not None:
-            firsts = {id(job): record for job, record in zip(reversed(jobs), reversed(records), strict=True)}
+            firsts = {id(job): unit.record for job, unit in zip(reversed(jobs), reversed(units), strict=True)}
             give_up = lambda job, error: on_give_up(firsts[id(job)], job, error)  # noqa: E731
         batch = Batch(self.runtime.engine, self._function, context, give_up)
         unique = [*dict.fromkeys(jobs)]
@@ -256,42 +269,44 @@ class Records:
         return jobs
 
     def _jobs(
-        self, records: list[Unit], sequences: Sequence[str | None], invocation: Invocation
+        self, units: list[Unit], places: Sequence[tuple[str | None, str | None]], invocation: Invocation
     ) -> list[Job]:
         """
-        Return the job of each of *records*: equal ones share one, bad ones fail by themselves.
+        Return the job of each of *units*: equal ones share one, bad ones fail by themselves.
 
         Why a record is bad is logged here.
         """
         jobs: list[Job] = []
         known: dict[tuple[str, str | None], Job] = {}
         tokens: set[str] = set()
-        for record, sequence in zip(records, sequences, strict=True):
+        for each, (group, sequence) in zip(units, places, strict=True):
+            id_, delivery = each.record.id, each.record.delivery
             try:
-                unit = self.validated(record)
+                unit = self.validated(each)
+                argument = unit.record.argument
                 call = self.identifier.call(
                     unit,
                     invocation,
-                    arguments=(unit.argument,),
-                    seen=unit.envelope,
+                    arguments=(argument,),
+                    seen=unit.record.envelope,
                     redelivery=self._redelivery,
                 )
             except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
-                self._report(error, invocation, record.delivery)
-                bad = Job(record.id, record.group, sequence)
+                self._report(error, invocation, delivery)
+                bad = Job(id_, group, sequence)
                 bad.bad = error
                 jobs.append(bad)
                 continue
-            job = Job(record.id, record.group, sequence, call, unit.argument)
+            job = Job(id_, group, sequence, call, argument)
             if call is None:
-                job.unprotected = self.identifier.tokenless(invocation, record.delivery)
+                job.unprotected = self.identifier.tokenless(invocation, delivery)
                 jobs.append(job)
                 continue
             job.follows = call.token in tokens
             tokens.add(call.token)
             twin = known.setdefault((call.token, call.fingerprint), job)
             if twin is not job and not self.runtime.disabled:
-                twin.fold(record.group, sequence)
+                twin.fold(group, sequence)
                 job = twin
             jobs.append(job)
         return jobs
@@ -303,20 +318,21 @@ class Records:
         Raises `BadRecord` for a bad record, and if the payload does not fit the model: it names the fields,
         never their content.
         """
-        model = self._settings.model
-        if unit.bad is not None:
-            raise BadRecord(unit.bad)
+        model, content = self._settings.model, unit.what.content
+        if isinstance(content.flaw, Refused):
+            raise content.flaw.error
         if model is None:
             return unit
         adapter, invalid = self._adapter
         try:
-            return unit._replace(argument=adapter.validate_python(unit.payload))
+            argument = adapter.validate_python(content.payload)
         except invalid as error:
             name = getattr(model, "__name__", None) or error.title
             wrong = invalid_fields(error, "the payload")
-            if isinstance(unit.payload, str):
+            if isinstance(content.payload, str):
                 wrong = f"{self.source.payload} is not a JSON object"
             raise BadRecord(f"the payload is not a valid {name}: {wrong}; fix the producer") from None
+        return Unit(unit.what, unit.record._replace(argument=argument))
 
     @cached_property
     def _adapter(self) -> tuple[Any, Any]:

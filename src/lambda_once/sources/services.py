@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from lambda_once.core.identity import Flaw
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.caller import Caller, of_connection, of_identity
 from lambda_once.sources.envelopes import at, text_at
@@ -49,13 +50,15 @@ class Service(NamedTuple):
         return {name: payload[name] for name in self.counts if name in payload}
 
     @property
-    def needs_key(self) -> str | None:
+    def flaw(self) -> Flaw | None:
         """Why an event of it cannot be keyed without ``key=``; None if it can."""
         if self.identity is not None:
             return None
-        return (
-            f"An event of {self.name} has no id that all its deliveries share. Nothing ran. "
-            "Pass once.event a key= that identifies the work."
+        return Flaw(
+            Misconfigured(
+                f"An event of {self.name} has no id that all its deliveries share. Nothing ran. "
+                "Pass once.event a key= that identifies the work."
+            )
         )
 
     def misplaced(self, decorator: str) -> Misconfigured:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.engine.invocation import Redelivery
 from lambda_once.sources.attributes import counted
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 
-def _placed(raw: Raw) -> Unit:
-    return Unit(NOTHING, raw, SNSEventRecord(raw), text_at(raw, "Sns", "MessageId"))
+def _placed(raw: Raw) -> Delivered:
+    return Delivered(SNSEventRecord(raw), raw, text_at(raw, "Sns", "MessageId"))
 
 
-def _filled(unit: Unit, raw: Raw) -> Unit:
-    """Return *unit* with what is in the Message of *raw*. The MessageId is another one for each publish."""
-    attributes = counted(at(raw, "Sns", "MessageAttributes"))
-    unit = unit._replace(origin=named_in(at(raw, "Sns", "TopicArn")), attributes=attributes)
-    return opened(unit, raw, at(raw, "Sns", "Message"), "Message")
+def _filled(record: Delivered, raw: Raw) -> Unit:
+    """Return *record* with what is in the Message of *raw*. The MessageId is another one for each publish."""
+    origin, attributes = named_in(at(raw, "Sns", "TopicArn")), counted(at(raw, "Sns", "MessageAttributes"))
+    return Unit(opened(raw, at(raw, "Sns", "Message"), "Message", origin, attributes), record)
 
 
 SNS: Final = RecordSource(Source.SNS, _placed, _filled, "the Message")

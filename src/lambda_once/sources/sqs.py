@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once.core.unit import NOTHING, BadRecord, Unit
+from lambda_once.core.identity import NOTHING, Flaw
+from lambda_once.core.unit import BadRecord, Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.errors import RetryLater
 from lambda_once.sources.attributes import counted, is_dead_letter
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 
-def _placed(raw: Raw) -> Unit:
+def _placed(raw: Raw) -> Delivered:
     """Return *raw*, a message, with its id, and whether it came before; in a FIFO queue its group counts."""
     found, group = raw.get("messageId"), None
     id_ = found if isinstance(found, str) and found else None
@@ -40,12 +41,12 @@ def _placed(raw: Raw) -> Unit:
         group = str(attributes.get("MessageGroupId") or "")
     count = attributes.get("ApproximateReceiveCount")
     redelivered = isinstance(count, str) and count != "1"
-    return Unit(NOTHING, raw, SQSRecord(raw), id_, redelivered=redelivered, id=id_, group=group)
+    return Delivered(SQSRecord(raw), raw, id_, redelivered, id_, group)
 
 
-def _filled(unit: Unit, raw: Raw) -> Unit:
-    """Return *unit* with what is in the body of *raw*; its key is that of an event in it, or of the queue."""
-    if unit.delivery is None:
+def _filled(record: Delivered, raw: Raw) -> Unit:
+    """Return *record* with what is in the body of *raw*; its key is an event's in it, or the queue's."""
+    if record.delivery is None:
         raise BadData("has no messageId")
     attributes = counted(raw.get("messageAttributes"))
     group, dead_of = (text_at(raw, "attributes", name) for name in ("MessageGroupId", _DEAD_OF))
@@ -54,14 +55,16 @@ def _filled(unit: Unit, raw: Raw) -> Unit:
     origin = named_in(dead_of or raw.get("eventSourceARN"))
     if is_dead_letter(raw.get("messageAttributes")):  # a service's, which says in its body what it was
         origin = NOTHING
-    unit = opened(unit._replace(origin=origin, attributes=attributes), raw, raw.get("body"), "body")
-    if unit.group is None or unit.position is not NOTHING:
-        return unit
+    what = opened(raw, raw.get("body"), "body", origin, attributes)
+    if record.group is None or what.position is not NOTHING:
+        return Unit(what, record)
     if dead_of is not None:
-        return unit._replace(needs_key=BadRecord(f"Record {unit.delivery} {_NO_ID_OF_ITS_OWN}"))
+        flaw = Flaw(BadRecord(f"Record {record.delivery} {_NO_ID_OF_ITS_OWN}"))
+        return Unit(what._replace(content=what.content._replace(flaw=flaw)), record)
     # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
     position = [at(raw, "attributes", name) for name in ("MessageGroupId", "MessageDeduplicationId")]
-    return unit._replace(position=position) if all(isinstance(each, str) for each in position) else unit
+    has_id = all(isinstance(each, str) for each in position)
+    return Unit(what._replace(position=position) if has_id else what, record)
 
 
 _DEAD_OF: Final = "DeadLetterQueueSourceArn"

@@ -4,7 +4,7 @@ What the ordered sources share: kinesis, dynamodb_stream and kafka.
 The rule: nothing behind a failure is started, in its sequence (a shard, a partition). So the batch goes
 through `records.Records` in windows of `MOST_AHEAD` records, taken from the sequences in turn: a failure
 releases all that was acquired ahead, and the whole batch is delivered again. Within a sequence records run
-one after the other; async work with ``concurrency=`` keeps the order of each group alone (`Unit.group`).
+one after the other; async work with ``concurrency=`` keeps the order of each group alone (`Delivered.group`).
 
 What we're not happy with: under ``report_failures`` the response names one record a sequence, and Lambda
 delivers all behind it again, also those that are done. They answer from their tokens.
@@ -26,7 +26,7 @@ from lambda_once.sources.records import Raw, Records, RecordSource, failures, pi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lambda_once.core.unit import RecordId, Unit
+    from lambda_once.core.unit import Delivered, RecordId
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.batch import Job
     from lambda_once.engine.invocation import Call, Invocation, Tokenless
@@ -37,9 +37,9 @@ MOST_AHEAD: Final = 25
 """Records that are acquired ahead: what one BatchExecuteStatement takes."""
 
 
-def in_stream(unit: Unit, raw: Raw) -> tuple[str, str]:
+def in_stream(record: Delivered, raw: Raw) -> tuple[str, str]:
     """Return the eventID of *raw*, a record of a stream, and the ARN that it is unique within."""
-    if unit.id is None:
+    if record.id is None:
         raise BadData("has no sequence number")
     event_id, arn = text_at(raw, "eventID"), text_at(raw, "eventSourceARN")
     if event_id is None or arn is None:
@@ -110,17 +110,16 @@ class Stream:
         self, window: list[tuple[int, object]], invocation: Invocation, context: Any
     ) -> list[Remaining]:
         """Run the function for *window*, pairs of a sequence and a raw record; return what is remaining."""
-        sequences = [str(sequence) for sequence, _ in window]
-        records = []
-        for sequence, (_, raw) in zip(sequences, window, strict=True):
-            record = self.records.source.read(raw)
-            in_own_group = self._is_concurrent and record.group is not None
-            records.append(record if in_own_group else record._replace(group=sequence))
+        units = [self.records.source.unit(raw) for _, raw in window]
+        places = []
+        for (number, _), unit in zip(window, units, strict=True):
+            sequence, group = str(number), unit.record.group
+            places.append((group if self._is_concurrent and group is not None else sequence, sequence))
         park = None if self._on_give_up is None else partial(self._parked, self._on_give_up, invocation)
-        jobs = self.records.work(records, sequences, invocation, context, park)
+        jobs = self.records.work(units, places, invocation, context, park)
         return [
-            self._remaining(sequence, record.id, raw, job.error)
-            for (sequence, raw), record, job in zip(window, records, jobs, strict=True)
+            self._remaining(sequence, unit.record.id, raw, job.error)
+            for (sequence, raw), unit, job in zip(window, units, jobs, strict=True)
             if job.error is not None
         ]
 
@@ -134,7 +133,7 @@ class Stream:
         self,
         on_give_up: Callable[[Any, GiveUp], object],
         invocation: Invocation,
-        record: Unit,
+        record: Delivered,
         job: Job,
         error: GiveUp,
     ) -> None:

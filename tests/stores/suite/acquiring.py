@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_once.core.lifecycle import OnLapse, Presented, Record, State
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import OnLapse, Record, State
 from lambda_once.core.writes import AsSeen, Change, Unclaimed
 from lambda_once.stores.contract import Refused, Won, Written
 

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lambda_once.core.clock import Deadline, epoch_seconds
-from lambda_once.core.lifecycle import Failure, OnLapse, Presented, Record
+from lambda_once.core.identity import Presented
+from lambda_once.core.lifecycle import Failure, OnLapse, Record
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import (
     Acquire,

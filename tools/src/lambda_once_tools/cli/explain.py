@@ -17,20 +17,28 @@ import click
 from aws_lambda_powertools.event_handler.api_gateway import BaseRouter
 
 from lambda_once.core.canonical import written
+from lambda_once.core.identity import CALLER, CREDENTIAL, Standing
 from lambda_once.errors import Misconfigured
 from lambda_once.integrations.event_handler import Route
 from lambda_once.integrations.private import routes_of
 from lambda_once_tools.cli.options import with_output
 from lambda_once_tools.cli.render import BETWEEN, Output, Paragraph, labelled, line
 from lambda_once_tools.explain.comparison import ComparedPart, Comparison, Verdict, compared
-from lambda_once_tools.explain.explanation import NOBODY, Explanation, Protected, explain, identifier_of
+from lambda_once_tools.explain.explanation import (
+    NOBODY,
+    Explanation,
+    Part,
+    Protected,
+    explain,
+    identifier_of,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from rich.console import RenderableType
 
-    from lambda_once.core.lifecycle import Presented
+    from lambda_once.core.identity import Presented
 
 FUNCTION: Final = "AWS_LAMBDA_FUNCTION_NAME"
 SERVICE: Final = "POWERTOOLS_SERVICE_NAME"
@@ -284,9 +292,7 @@ def unit_json(unit: Explanation, *, full: bool) -> dict[str, Any]:
         "callerAdvice": None if presented is None else presented.advice,
         "hashedFor": unit.hashed_for,
         "hashed": None if hashed is None else bounded(hashed.text, full=full),
-        "compared": {}
-        if hashed is None
-        else {name: bounded(text, full=full) for name, text in hashed.beside},
+        "parts": {each.name: _part_json(each, full=full) for each in unit.parts},
         "ignored": {each.path: each.places for each in unit.ignored},
         "fingerprint": unit.identity.fingerprint,
         "service": unit.service,
@@ -295,6 +301,11 @@ def unit_json(unit: Explanation, *, full: bool) -> dict[str, Any]:
         "problem": unit.problem,
         "unprotected": unit.unprotected,
     }
+
+
+def _part_json(part: Part, *, full: bool) -> dict[str, str | None]:
+    text = None if part.text is None else bounded(part.text, full=full)
+    return {"standing": part.standing.value, "text": text}
 
 
 def comparison_json(comparison: Comparison, *, full: bool) -> dict[str, Any]:
@@ -348,18 +359,19 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
     yield "source", f"{unit.source}, handled by {unit.decorator}", ""
     yield "delivery", unit.delivery or "", ""
     yield "payload", unit.payload, ""
-    yield "tenant", "" if unit.tenant is None else f"{unit.tenant}, by the context; in the token", ""
     yield "key", _with_origin(unit.key, unit.key_from), ""
     yield "scope", _with_origin(unit.scope, unit.scope_from), ""
     yield "caller", _caller(unit), ""
+    for part in unit.parts:
+        if part.name not in (CALLER, CREDENTIAL):
+            text = "" if part.text is None else f"{bounded(part.text, full=full, most=SHOWN_OF_A_PART)}; "
+            yield part.name.removeprefix("@"), f"{text}{part.standing.value}", ""
     for each in unit.ignored:
         where = {0: "nowhere in this payload", 1: "at 1 place"}.get(each.places, f"at {each.places} places")
         yield "ignored", f"{each.path}: {where}", ""
     if unit.hashed is not None:
         yield "hashed", bounded(unit.hashed.text, full=full), ""
         yield "", f"for {unit.hashed_for}", "dim"
-        for name, text in unit.hashed.beside:
-            yield "compared", f"{name} {bounded(text, full=full)}", ""
     elif unit.hashed_for is not None:
         yield "hashed", "nothing: there is no fingerprint, any payload is a duplicate under this key", ""
     yield "fingerprint", unit.identity.fingerprint or "", ""
@@ -369,13 +381,19 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
 
 
 def _caller(unit: Explanation) -> str:
-    if unit.caller_from is None:
-        return ""
+    standings = {part.name: part.standing for part in unit.parts}
     if unit.caller_from == NOBODY:
         return f"{NOBODY} names the caller{_compared(unit.identity.presented)}"
-    whole = f"SHA-256 of {unit.caller_from}"
-    joins = "its SHA-256" if unit.caller_joins == whole else unit.caller_joins or "nothing of it"
-    return f"{unit.caller_from}; {joins} joins the token{_compared(unit.identity.presented)}"
+    if unit.caller_from is None and standings.keys().isdisjoint((CALLER, CREDENTIAL)):
+        return ""
+    found = [] if unit.caller_from is None else [unit.caller_from]
+    if CALLER in standings:
+        is_whole = unit.caller_joins in (None, f"SHA-256 of {unit.caller_from}")
+        joins = "its SHA-256" if is_whole else unit.caller_joins
+        found.append(f"{joins}, {standings[CALLER].value}")
+    elif CREDENTIAL not in standings:
+        found.append(Standing.LEFT_OUT.value)
+    return f"{'; '.join(found)}{_compared(unit.identity.presented)}"
 
 
 def _compared(presented: Presented | None) -> str:
@@ -384,7 +402,7 @@ def _compared(presented: Presented | None) -> str:
     if not presented.is_compared:
         return "; no credential is compared"
     if presented.proof:
-        return "; a duplicate must present the same credential"
+        return "; compared: a duplicate must present the same credential"
     return f"; nothing proves it, so a response {presented.advice}"
 
 

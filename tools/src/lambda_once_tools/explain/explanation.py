@@ -10,10 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from lambda_once.core.canonical import plain, unwrapped
-from lambda_once.core.identity import KeyFrom, shown
+from lambda_once.core.canonical import plain, unwrapped, written
+from lambda_once.core.identity import (
+    BYTES,
+    NOTHING,
+    OPERATION,
+    ORIGIN,
+    TENANT,
+    KeyFrom,
+    Refused,
+    Standing,
+    shown,
+    standings,
+)
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.unit import NOTHING, Unit
+from lambda_once.core.unit import Unit
 from lambda_once.decorators.identify import Identification, Identifier
 from lambda_once.errors import CallerMissing, Misconfigured, OnceError
 from lambda_once.sources import envelopes, event, http
@@ -45,6 +56,15 @@ class Ignored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of the identity: what it is, if that may be shown, and what becomes of it."""
+
+    name: str
+    text: str | None
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """How one unit of work is identified, as far as possible, in words; None for what does not exist."""
 
@@ -58,6 +78,8 @@ class Explanation:
     tenant: str | None = None
     """The tenant that the context names, which is in the token."""
     identity: Identification = _UNIDENTIFIED
+    parts: tuple[Part, ...] = ()
+    """Those of its identity: in the token, compared or left out."""
     key_from: str | None = None
     within: object = None
     """What a hash is the key within, such as a queue; None: no more than its name and scope."""
@@ -120,9 +142,9 @@ def explain(protected: Protected, given: Any, context: object = None) -> list[Ex
 def _explained(protected: Protected, given: Any, context: object) -> list[Explanation]:
     match protected:
         case Records():
-            return [_record(protected, record) for record in protected.source.records(given)]
+            return [_record(protected, record, context) for record in protected.source.read(given)]
         case HttpIdentifier():
-            return [_request(protected, given)]
+            return [_request(protected, given, context)]
         case FunctionIdentifier():
             return [_call(protected, given)]
         case Identifier():
@@ -134,13 +156,13 @@ def _explained(protected: Protected, given: Any, context: object) -> list[Explan
 def _events(identifier: Identifier, given: Any, context: object) -> list[Explanation]:
     decorator, source, payload = "once.event", source_of(given).title, "the whole event"
     try:
-        units = event.units(given, None, event.Asked(context, identifier.settings))
+        units = event.read(given, None, event.Asked(context, identifier.settings))
     except CallerMissing as error:
         return [_bare(identifier, decorator, source, payload, problem=_described(error))]
-    return [explained(identifier, decorator, source, unit, payload, _EVENT_ID) for unit, _ in units]
+    return [explained(identifier, decorator, source, unit, payload, _EVENT_ID, context) for unit, _ in units]
 
 
-def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanation:
+def _request(identifier: HttpIdentifier, given: Mapping[str, Any], context: object) -> Explanation:
     decorator = identifier.decorator
     kind, method = http.kind_of(given), http.method_of(given)
     bare = identifier.of_kind(kind)
@@ -150,15 +172,15 @@ def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanatio
         reason = f"{method} is not among the methods that are protected"
         return _bare(bare, decorator, source, body, unprotected=reason)
     try:
-        found = identifier.read(given, kind, method, None)
+        found = identifier.read(given, kind, method, None, context)
     except OnceError as error:
         return _bare(bare, decorator, source, body, problem=_described(error))
     if found is None:
         reason = f'the request has no {KEY_HEADER}, and without_key is "run"'
         return _bare(bare, decorator, source, body, unprotected=reason)
-    body = f"the body of the request, {_named(found.unit.payload)}"
+    body = f"the body of the request, {_named(found.unit.what.content.payload)}"
     of_kind = identifier.of_kind(kind, found.keep)
-    shown = explained(of_kind, decorator, source, found.unit, body, f"the header {KEY_HEADER}")
+    shown = explained(of_kind, decorator, source, found.unit, body, f"the header {KEY_HEADER}", context)
     return replace(shown, **_caller(found.caller, identifier.caller_selector))
 
 
@@ -174,8 +196,8 @@ def _call(function: FunctionIdentifier, given: object) -> Explanation:
         unit, bound = function.unit(tuple(args), kwargs)
     except TypeError as error:
         raise Misconfigured(f"the call does not fit {function.identifier.name}: {error}") from None
-    payload = f"the arguments by name: {', '.join(unit.envelope) or 'none'}"
-    return explained(function.identifier, "once.function", "a call", unit, payload, "", bound)
+    payload = f"the arguments by name: {', '.join(unit.record.envelope) or 'none'}"
+    return explained(function.identifier, "once.function", "a call", unit, payload, "", None, bound)
 
 
 def explained(
@@ -185,34 +207,57 @@ def explained(
     unit: Unit,
     payload: str,
     default: str,
+    context: object,
     given: BoundArguments | None = None,
 ) -> Explanation:
     """Explain *unit* as *identifier* identifies it; *default* describes the default key of the source."""
-    settings, found = identifier.settings, identifier.identify(unit, given)
+    settings, what, delivery = identifier.settings, unit.what, unit.record.delivery
+    found = identifier.identify(unit, given, context=context)
     if found.error is not None and identifier.runs_without(found.error):
         reason = 'key= selects nothing, and without_key is "run"'
-        return _bare(identifier, decorator, source, payload, delivery=unit.delivery, unprotected=reason)
+        return _bare(identifier, decorator, source, payload, delivery=delivery, unprotected=reason)
     is_hash = found.key_from is KeyFrom.HASH
     return _bare(
         identifier,
         decorator,
         source,
         payload,
-        delivery=unit.delivery,
+        delivery=delivery,
         identity=found,
+        parts=tuple(
+            Part(name=name, text=_part_text(name, value), standing=standing)
+            for name, value, standing in standings(
+                what,
+                found.parts,
+                TENANCY.tenant,
+                tuple(settings.ignore),
+                compares=settings.fingerprint is not False,
+            )
+        ),
         key_from=_key_from(settings.key, found.key_from, default),
-        within=shown(unit.origin) if is_hash and unit.origin is not NOTHING else None,
-        scope_from=_scope_from(settings.scope, unit),
+        within=shown(what.origin) if is_hash and what.origin is not NOTHING else None,
+        scope_from=_scope_from(settings.scope, found.parts.scope),
         hashed=(
-            identifier.content(unit, found.payload, found.key_from)
+            identifier.content(what.content, found.payload, found.key_from)
             if is_hash and found.error is None
             else found.hashed
         ),
         ignored=tuple(
-            Ignored(path=path, places=_places(unit.payload, path.split("."))) for path in settings.ignore
+            Ignored(path=path, places=_places(what.content.payload, path.split(".")))
+            for path in settings.ignore
         ),
         problem=None if found.error is None else _described(found.error),
     )
+
+
+def _part_text(name: str, value: object) -> str | None:
+    if value is NOTHING or name == BYTES:
+        return None
+    if name == TENANT:
+        return f"{value}, by the context"
+    if name == OPERATION and isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return shown(value) if name == ORIGIN else written(value)
 
 
 def _bare(identifier: Identifier, decorator: str, source: str, payload: str, **known: Any) -> Explanation:
@@ -244,25 +289,28 @@ def _plain(selected: object) -> object:
 # ---------------------------------------------------------------- descriptions
 
 
-def _record(records: Records, unit: Unit) -> Explanation:
+def _record(records: Records, unit: Unit, context: object) -> Explanation:
     kind = records.source.source
     decorator, source, default = records.source.decorator, kind.title, records.source.identity
     if kind is Source.SQS:
-        source += ", standard queue" if unit.group is None else ", FIFO queue"
-    if unit.bad is not None:
-        return _bare(records.identifier, decorator, source, "none", delivery=unit.delivery, problem=unit.bad)
-    content = _named(unit.payload)
+        source += ", standard queue" if unit.record.group is None else ", FIFO queue"
+    delivery, envelope, flaw = unit.record.delivery, unit.record.envelope, unit.what.content.flaw
+    if isinstance(flaw, Refused):
+        return _bare(
+            records.identifier, decorator, source, "none", delivery=delivery, problem=str(flaw.error)
+        )
+    content = _named(unit.what.content.payload)
     if kind in (Source.SQS, Source.SNS):
-        text = envelopes.at(unit.envelope, "body") or envelopes.at(unit.envelope, "Sns", "Message")
+        text = envelopes.at(envelope, "body") or envelopes.at(envelope, "Sns", "Message")
         content = _layers(str(text))
-        default = _EVENT_ID if unit.group is None else default
+        default = _EVENT_ID if unit.record.group is None else default
     payload = f"{records.source.payload}, {content}"
     try:
         unit = records.validated(unit)
     except OnceError as error:
-        known = {"delivery": unit.delivery, "problem": _described(error)}
+        known = {"delivery": delivery, "problem": _described(error)}
         return _bare(records.identifier, decorator, source, payload, **known)
-    return explained(records.identifier, decorator, source, unit, payload, default)
+    return explained(records.identifier, decorator, source, unit, payload, default, context)
 
 
 def _layers(text: str, most: int = envelopes.MOST_ENVELOPES) -> str:
@@ -300,9 +348,9 @@ def _named(found: object) -> str:
 
 def _key_from(selector: object, key_from: KeyFrom, default: str) -> str:
     match key_from:
-        case KeyFrom.OPTION:
+        case KeyFrom.OPTION if selector is not None:
             return _selector("key", selector)
-        case KeyFrom.SOURCE:
+        case KeyFrom.OPTION | KeyFrom.SOURCE:
             return default
         case KeyFrom.HASH:
             return "no key=: the hash of what counts"
@@ -310,9 +358,9 @@ def _key_from(selector: object, key_from: KeyFrom, default: str) -> str:
             assert_never(unreachable)
 
 
-def _scope_from(selector: object, unit: Unit) -> str | None:
+def _scope_from(selector: object, added: tuple[object, ...]) -> str | None:
     parts = [] if selector is None else [_selector("scope", selector)]
-    if unit.scope:
+    if added:
         parts.append("what its source adds: the operation and, where one joins, the caller")
     return "; ".join(parts) or None
 
