@@ -70,7 +70,7 @@ def _filled(unit: Unit, raw: Raw, *, has_schema: bool = False) -> Unit:
         payload=payload,
         data=value if has_schema and value is not None else NOTHING,
         origin=[raw["topic"]],
-        position=[at(unit.id, "partition"), at(unit.id, "offset"), raw.get("timestamp"), value],
+        position=[_whole(raw["partition"]), at(unit.id, "offset"), raw.get("timestamp"), value],
         attributes=counted_kafka(raw.get("headers")),
         parsed=not (has_schema or isinstance(payload, bytes)),
     )
