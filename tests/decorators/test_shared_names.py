@@ -97,10 +97,10 @@ def test_a_queue_and_a_topic_of_one_name_are_key_reused() -> None:
     shop = Shop(SOURCES[0])
     shop.by_records()
     event = sns_event(ORDER, topic="order-placed")
-    ignoring: Any = {"ignore": ("@origin", "@attributes")}
+    ignored: list[tuple[str, ...]] = [(), ("@origin", "@attributes")]
     refusing, sharing = (
-        shop.once.sns(name=shop.handler, key="orderId", **options)(lambda _: shop.ran.append("topic"))
-        for options in ({}, ignoring)
+        shop.once.sns(name=shop.handler, key="orderId", ignore=ignore)(lambda _: shop.ran.append("topic"))
+        for ignore in ignored
     )
     assert isinstance(refusal(refusing, event), KeyReused)
     assert refusal(sharing, event) is None
@@ -115,7 +115,7 @@ def of_queue_and_bus(**options: Any) -> tuple[Any, Any, list[str]]:
     once, ran = Once(store=MemoryStore(), service="shop"), list[str]()
     queue = once.sqs(name="ship", **options)(lambda _: ran.append("message"))
     key = {"key": "detail.orderId"} if "key" in options else {}
-    bus = once.event(name=queue, **{**options, **key})(lambda _: ran.append("event"))
+    bus: Any = once.event(name=queue, **{**options, **key})(lambda _: ran.append("event"))
     return queue, bus, ran
 
 
