@@ -570,6 +570,43 @@ def test_what_a_key_must_know_of_queues_is_told(
     assert {each.severity for each in found if each.code in ("Q9", "Q10")} <= {Severity.WARNING}
 
 
+_LOGIN = {"Type": "BASIC_AUTH", "URI": "arn:aws:secretsmanager:eu-central-1:1:secret:broker"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "field"),
+    [
+        (
+            "Kinesis",
+            {"StartingPosition": "LATEST", "Stream": "arn:aws:kinesis:eu-central-1:1:stream/"},
+            "ARN",
+        ),
+        (
+            "MSK",
+            {"Topics": ["orders"], "StartingPosition": "LATEST", "Stream": "arn:aws:kafka:e:1:x/"},
+            "Arn",
+        ),
+        (
+            "MQ",
+            {"Queues": ["orders"], "SourceAccessConfigurations": [_LOGIN], "Broker": "arn:aws:mq:e:1:"},
+            "Arn",
+        ),
+    ],
+    ids=["streams", "clusters", "brokers"],
+)
+def test_two_origins_are_told_with_the_scope_that_separates_them(
+    shop: dict[str, Any], folder: Path, kind: str, source: dict[str, Any], field: str
+) -> None:
+    """Records of streams have eventSourceARN, those of clusters and brokers their event's eventSourceArn."""
+    arn = "Broker" if kind == "MQ" else "Stream"
+    template = shop
+    for name in ("blue", "green"):
+        event = {"Type": kind, "Properties": source | {arn: source[arn] + name}}
+        template = written(template, f"{PAYMENTS}.Events.{name}", event)
+    (told,) = [each for each in findings(deployment(template, folder)) if each.code == "Q9"]
+    assert told.fix.endswith(f'else scope="eventSource{field}"')
+
+
 @pytest.fixture
 def unindexed(shop: dict[str, Any]) -> dict[str, Any]:
     """The sound template without the index, and a watchdog that is told and sweeps."""

@@ -131,9 +131,6 @@ def test_aws_own_events_stay_apart_by_their_id(once: Once) -> None:
 ORIGINS = {
     "sqs": lambda body, name: sqs_event(body, queue=name),
     "sns": lambda body, name: sns_event(body, topic=name),
-    "kinesis": lambda body, name: kinesis_event(body, stream=name),
-    "kafka": lambda body, name: kafka_event(body, topic=name),
-    "mq": lambda body, name: rabbitmq_event(body, queue=name),
 }
 
 
@@ -155,7 +152,7 @@ def ran_by(once: Once, source: Any, **options: Any) -> Any:
     return work, ran
 
 
-@pytest.mark.parametrize("source", ["sqs", "sns"])
+@pytest.mark.parametrize("source", ORIGINS)
 def test_one_body_from_two_queues_or_topics_is_two_pieces_of_work(once: Once, source: Any) -> None:
     """
     Where a message was published often is its kind.
@@ -169,22 +166,6 @@ def test_one_body_from_two_queues_or_topics_is_two_pieces_of_work(once: Once, so
     )
     deliver(work, created, created, cancelled)  # the second is a redelivery
     assert len(ran) == 2
-
-
-@pytest.mark.parametrize("source", ORIGINS)
-def test_another_origin_under_one_key_is_key_reused(once: Once, source: Any) -> None:
-    """
-    With ``key="orderId"`` the developer said what is the same.
-
-    Another queue, topic or stream contradicts it. Neither answer is safe without being asked, so it is
-    an error that names the way out.
-    """
-    work, ran = ran_by(once, source, key="orderId")
-    deliver(work, ORIGINS[source]({"orderId": 5}, "order-created"))
-    error = refusal(work, ORIGINS[source]({"orderId": 5}, "order-cancelled"))
-    assert isinstance(error, KeyReused)
-    assert 'ignore=("@origin",)' in str(error)
-    assert len(ran) == 1
 
 
 def test_two_topics_that_reach_one_queue_are_two_pieces_of_work(once: Once) -> None:
@@ -216,38 +197,6 @@ def test_a_deduplication_id_counts_within_its_own_fifo_queue(once: Once, amount:
         event["Records"][0]["attributes"]["MessageDeduplicationId"] = "42"
         deliver(work, event, event)
     assert len(ran) == 2
-
-
-def test_a_queues_dead_letter_queue_is_no_origin_of_its_own(once: Once) -> None:
-    """
-    SQS developer guide, "Dead-letter queues".
-
-    DeadLetterQueueSourceArn names the queue that a message was moved from. Lambda that reads the dead-
-    letter queue itself gets the same message, so it is the same work.
-    """
-    work, ran = ran_by(once, "sqs")
-    sent = sqs_event({"orderId": 5}, queue="orders")
-    dead = copy.deepcopy(sent)
-    (record,) = dead["Records"]
-    record["attributes"]["DeadLetterQueueSourceArn"] = record["eventSourceARN"]
-    record["eventSourceARN"] = record["eventSourceARN"].replace("orders", "orders-dead")
-    deliver(work, sent, dead)
-    assert len(ran) == 1
-
-
-def test_a_scope_that_names_the_queue_separates_one_keys_work(once: Once) -> None:
-    """The other way out: two queues whose orders are two pieces of work."""
-    work, ran = ran_by(once, "sqs", key="orderId", scope="eventSourceARN")
-    for queue in ("charges", "refunds"):
-        deliver(work, sqs_event({"orderId": 5}, queue=queue))
-    assert len(ran) == 2
-
-
-def test_ignoring_the_origin_makes_copies_of_a_queue_one(once: Once) -> None:
-    """Queues that are copies of each other (blue and green, a retry queue) carry the same work."""
-    work, ran = ran_by(once, "sqs", ignore=("@origin",))
-    deliver(work, *(sqs_event({"orderId": 5}, queue=queue) for queue in ("blue", "green")))
-    assert len(ran) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -160,6 +161,125 @@ def test_a_tombstone_has_no_schema(rig: Rig) -> None:
             _ = record.value
 
     handler(kafka_event(None), rig.context())
+    assert seen == [None]
+
+
+# -- frames of schema registries
+
+CONFLUENT = b"\0\0\0\0\5"  # the magic byte and the schema's id
+GLUE = b"\3\5" + b"u" * 16  # version, compression, the schema version's UUID
+DECLARED = SchemaConfig(value_schema_type="AVRO", value_schema=ORDER, value_schema_wire_format="CONFLUENT")
+
+
+Warned = Callable[[Any, SchemaConfig | None], list[str]]
+
+
+@pytest.fixture
+def warned(rig: Rig, capsys: pytest.CaptureFixture[str]) -> Warned:
+    """Deliver an event twice; return what was logged of frames."""
+
+    def deliver(event: Any, schema: SchemaConfig | None) -> list[str]:
+        handler = rig.once.kafka(schema=schema, name="work", on_give_up=lambda *_: None)(lambda _record: None)
+        for request in ("request-1", "request-2"):
+            handler(event, rig.context(request))
+        logged = map(json.loads, capsys.readouterr().out.splitlines())
+        return [each["reason"] for each in logged if each.get("message") == "once.framed_value"]
+
+    return deliver
+
+
+@in_memory
+@pytest.mark.parametrize("schema", [None, AVRO, JSON], ids=["no schema", "avro", "json"])
+@pytest.mark.parametrize(("name", "frame"), [("Confluent", CONFLUENT), ("AWS Glue", GLUE)])
+def test_a_frame_that_nothing_declares_is_warned_of(
+    warned: Warned, name: str, frame: bytes, schema: SchemaConfig | None
+) -> None:
+    """Once for a function, with the ways out; the record runs, since a value may begin so without a frame."""
+    (reason,) = warned(kafka_event(None, frame + avro(TEA), frame + avro(TEA)), schema)
+    assert reason.startswith(f"the first value begins as {name}'s frame does")
+    assert "SchemaRegistryConfig" in reason
+    assert "value_schema_wire_format" in reason
+    assert "tea" not in reason
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("event", "schema"),
+    [
+        (with_format(kafka_event(CONFLUENT + avro(TEA)), "AVRO", "7"), AVRO),
+        (with_format(kafka_event(GLUE + avro(TEA)), "AVRO", "7"), None),
+        (kafka_event(CONFLUENT + avro(TEA)), DECLARED),
+        (kafka_event(TEA, CONFLUENT + avro(TEA)), None),
+        (kafka_event(CONFLUENT[:4]), None),
+        (kafka_event(b"\3\1" + GLUE[2:]), None),
+        (kafka_event(GLUE[:17]), None),
+        (kafka_event(None), None),
+        (kafka_event(avro(TEA)), AVRO),
+    ],
+    ids=[
+        *("declared by the mapping", "by the mapping, without a schema", "declared by the schema"),
+        *("a later value", "too short", "another compression", "short for Glue", "a tombstone", "no frame"),
+    ],
+)
+def test_what_is_declared_or_no_frame_is_not_warned_of(
+    warned: Warned, event: Any, schema: SchemaConfig | None
+) -> None:
+    """A mapping's registry has removed the frame; only the first value is looked at."""
+    assert warned(event, schema) == []
+
+
+@in_memory
+def test_a_frame_of_no_base64_is_a_bad_record_alone(warned: Warned) -> None:
+    """It has an error of its own."""
+    event = kafka_event("x")
+    event["records"]["orders-0"][0]["value"] = "%"
+    assert warned(event, None) == []
+
+
+@in_memory
+def test_framed_orders_that_a_reader_takes_for_one_are_key_reused(rig: Rig) -> None:
+    """A mapping without registry: the reader takes the frame for the order, and both for zeros."""
+    handler = rig.once.kafka(schema=AVRO, key="orderId", name="work")(lambda _record: None)
+    first, second = (CONFLUENT + avro({"orderId": n, "item": ""}) for n in (5, 6))
+    handler(kafka_event(first), rig.context())
+    with pytest.raises(KeyReused, match="@bytes"):
+        handler(kafka_event(second, first_offset=1), rig.context())
+
+
+@in_memory
+@pytest.mark.parametrize(("index", "is_read"), [(b"\0", True), (b"\2\2", False)], ids=["first", "second"])
+def test_only_a_files_first_protobuf_message_is_read_under_confluents_frame(
+    rig: Rig, index: bytes, is_read: bool
+) -> None:
+    """
+    docs/sources.md, "Kafka".
+
+    The mapping leaves the message's index before the value. Powertools 3.37 reads its zigzag varints as
+    plain ones.
+    """
+    seen: list[object] = []
+    schema = SchemaConfig(value_schema_type="PROTOBUF", value_schema=ProtobufValue)
+    value = index + ProtobufValue(string_value="order-5").SerializeToString()
+    event = with_format(kafka_event(value), "PROTOBUF", "8")
+    handler = rig.once.kafka(schema=schema, name="work", on_give_up=lambda *_: None)(
+        lambda record: seen.append(record.value)
+    )
+    handler(event, rig.context())
+    assert (seen == ["order-5"]) is is_read
+
+
+@in_memory
+@pytest.mark.parametrize("schema", [None, JSON], ids=["no schema", "json"])
+def test_a_tombstone_is_told_by_its_original_value(rig: Rig, schema: SchemaConfig | None) -> None:
+    """docs/sources.md, "Kafka": what decodes the value raises."""
+    seen: list[object] = []
+
+    def work(record: Any) -> None:
+        seen.append(record.original_value if schema is not None else record.value)
+        with pytest.raises((KafkaConsumerDeserializationError, TypeError)):
+            _ = record.json_value if schema is None else record.value
+
+    rig.once.kafka(schema=schema, name="work")(work)(kafka_event(None), rig.context())
     assert seen == [None]
 
 

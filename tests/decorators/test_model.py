@@ -19,6 +19,7 @@ from lambda_once import Misconfigured
 from lambda_once.integrations import private
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import Rig, in_memory
+from tests.decorators.sources_table import RECORD_DECORATORS
 
 pytestmark = in_memory
 
@@ -57,7 +58,7 @@ def _of(_found: object) -> None: ...
     ],
     ids=str,
 )
-@pytest.mark.parametrize("decorator", ["sqs", "sns", "mq", "kinesis", "dynamodb_stream", "kafka"])
+@pytest.mark.parametrize("decorator", RECORD_DECORATORS)
 def test_a_type_is_taken(rig: Rig, decorator: str, model: object) -> None:
     """Every kind that pydantic makes an adapter of."""
     getattr(rig.once, decorator)(name="ship", model=model)(_of)

@@ -19,15 +19,14 @@ from lambda_once.stores.contract import Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import (
     FakeClock,
-    activemq_event,
     dynamodb_stream_event,
-    kafka_event,
     kinesis_event,
     lambda_context,
     pipes_event,
-    sns_event,
     sqs_event,
 )
+from tests.decorators.sources_table import SOURCES as ROWS
+from tests.decorators.worker import text_of
 from tests.kit import tables
 from tests.kit.kills import Killed, Machine, two_deaths
 from tests.kit.strict.mounted import mounted
@@ -48,12 +47,6 @@ class Source(NamedTuple):
     options: Mapping[str, Any] = MappingProxyType({})
 
 
-def data(record: Any) -> str:
-    """Return the data of a record of a Kinesis stream."""
-    text: str = record.kinesis.data_as_text()
-    return text
-
-
 def image(record: Any) -> str:
     """Return the step that a change to an item made."""
     text: str = record.dynamodb.new_image["step"]
@@ -65,21 +58,16 @@ def changes(*ids: str) -> Any:
     return dynamodb_stream_event(*[({"id": 5}, {"id": 5, "step": each}) for each in ids])
 
 
+OF_ROWS = {row.name: Source(row.decorator, row.build, text_of, row.in_order) for row in ROWS}
 STREAMS = {
-    "kinesis": Source("kinesis", kinesis_event, data, True),
-    "kinesis that reports": Source("kinesis", kinesis_event, data, True, {"report_failures": True}),
+    "kinesis": OF_ROWS["kinesis"],
+    "kinesis that reports": Source("kinesis", kinesis_event, text_of, True, {"report_failures": True}),
     "changes": Source("dynamodb_stream", changes, image, True, {"report_failures": True}),
-    "kafka": Source("kafka", kafka_event, lambda record: record.decoded_value.decode(), True),
-    "pipe of a stream": Source("kinesis", lambda *ids: pipes_event(kinesis_event(*ids)), data, True),
+    "kafka": OF_ROWS["kafka"],
+    "pipe of a stream": Source("kinesis", lambda *ids: pipes_event(kinesis_event(*ids)), text_of, True),
 }
-QUEUES = {
-    "sqs": Source("sqs", sqs_event, lambda record: record.body, False),
-    "fifo": Source("sqs", lambda *ids: sqs_event(*ids, fifo_groups="g"), lambda record: record.body, True),
-    "sns": Source("sns", sns_event, lambda record: record.sns.message, False),
-    "mq": Source("mq", activemq_event, lambda message: message.decoded_data, False),
-    "pipe of a queue": Source("sqs", lambda *ids: pipes_event(sqs_event(*ids)), lambda r: r.body, False),
-}
-SOURCES = STREAMS | QUEUES
+PIPE = Source("sqs", lambda *ids: pipes_event(sqs_event(*ids)), text_of, False)
+SOURCES = OF_ROWS | STREAMS | {"pipe of a queue": PIPE}
 OF_EACH = pytest.mark.parametrize(
     ("source", "is_async"),
     [

@@ -26,24 +26,12 @@ from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.sources import event, http
-from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
 from lambda_once.sources.headers import header_key
-from lambda_once.sources.kafka import kafka_source
-from lambda_once.sources.kinesis import KINESIS
-from lambda_once.sources.mq import MQ
-from lambda_once.sources.sns import SNS
-from lambda_once.sources.sqs import SQS
+from lambda_once.sources.source import Source, record_source
 from lambda_once.stores.row import indexed, part_of, record_of
-from lambda_once.testing import (
-    activemq_event,
-    dynamodb_stream_event,
-    kafka_event,
-    kinesis_event,
-    lambda_context,
-    pipes_event,
-    rabbitmq_event,
-)
+from lambda_once.testing import lambda_context, pipes_event
+from tests.decorators.sources_table import PIPED, RECORD_DECORATORS, SOURCES
 from tests.sources import samples, services
 from tests.stores.test_malformed import ROW
 
@@ -101,13 +89,9 @@ EVENTS: list[Any] = [
     samples.alb(),
     samples.alb(multi=True),
     *(event for event, _ in samples.FOREIGN.values()),
-    kinesis_event({"orderId": 5}),
-    dynamodb_stream_event(({"id": "5"}, {"id": "5", "total": 10})),
-    kafka_event({"orderId": 5}),
-    activemq_event({"orderId": 5}),
-    rabbitmq_event({"orderId": 5}, message_ids=["5"]),
-    pipes_event(kinesis_event({"orderId": 5})),
-    pipes_event(kafka_event({"orderId": 5})),
+    *(row.build({"orderId": 5}) for row in SOURCES),
+    *(row.dead_letter(row.build({"orderId": 5})) for row in SOURCES if row.dead is not None),
+    *(pipes_event(row.build({"orderId": 5})) for row in PIPED),
     *services.KEYED.values(),
     *services.ASKING.values(),
     *services.REFUSED.values(),
@@ -186,12 +170,7 @@ def test_json_has_the_canonical_form_of_what_it_says(value: object) -> None:
 def test_events(given_event: Any) -> None:
     """An event of any shape is read, or refused as Misconfigured; a bad record is a unit, no exception."""
     readers: tuple[Callable[[Any], Any], ...] = (
-        SQS.read,
-        SNS.read,
-        KINESIS.read,
-        DYNAMODB_STREAM.read,
-        kafka_source().read,
-        MQ.read,
+        *(record_source(source).read for source in Source if source.fields),
         lambda one: event.read(one, "r-1"),
     )
     for read in readers:
@@ -248,7 +227,7 @@ def test_results(data: bytes, result: str) -> None:
 def test_handlers(given_event: Any) -> None:
     """A handler of any decorator answers an event of any shape, or raises an OnceError (SQS: of a batch)."""
     once = Once(store=MemoryStore(), service="shop")
-    of_records = (once.sqs, once.sns, once.kinesis, once.dynamodb_stream, once.kafka, once.mq)
+    of_records = (getattr(once, decorator) for decorator in RECORD_DECORATORS)
     for face in (*of_records, once.kafka(report_failures=True), once.api_gateway, once.event):
         handler: Any = face(_work)
         with suppress(OnceError, BatchProcessingError):  # the second: all records of a batch failed

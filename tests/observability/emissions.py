@@ -30,6 +30,7 @@ from lambda_once.testing import (
     FakeClock,
     api_event,
     create_table,
+    kafka_event,
     kinesis_event,
     lambda_context,
     sqs_event,
@@ -219,7 +220,7 @@ def endings() -> None:
 
 
 def mistakes() -> None:
-    """No key, a key function that raises, results that JSON changes or cannot write, a broken hook."""
+    """No key, a key function that raises, results that JSON changes or cannot write, a frame, a hook."""
     shop = Shop(hooks=[_fails])
     shop.deliver(shop.once.sqs(name="keyless", key="orderId")(_works))
     shop.deliver(shop.once.sqs(name="broken key", key=_fails)(_works))
@@ -234,6 +235,7 @@ def mistakes() -> None:
     record = kinesis_event("a", "b")
     record["Records"][0]["kinesis"]["data"] = "%"
     shop.once.kinesis(name="parked", on_give_up=_works)(_works)(record, shop.rig.context())
+    shop.once.kafka(name="framed")(_works)(kafka_event(b"\0\0\0\0\5{}"), shop.rig.context())
 
 
 def environments() -> None:

@@ -126,7 +126,10 @@ REFUSED: Final = {Event.BAD_RECORD, Event.KEY_MISSING, Event.CALLER_MISSING, Eve
             Reporter,
             "warn",
             _warns,
-            {Event.UNPROTECTED, Event.UNSCOPED, Event.NOT_PROTECTED, Event.NOT_STORED, Event.SHARED_NAME},
+            {
+                *(Event.UNPROTECTED, Event.UNSCOPED, Event.NOT_PROTECTED, Event.NOT_STORED),
+                *(Event.SHARED_NAME, Event.FRAMED_VALUE),
+            },
         ),
     ],
 )

@@ -19,6 +19,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 from aws_lambda_powertools.utilities.data_classes.event_bridge_event import EventBridgeEvent
+from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
 from aws_lambda_powertools.utilities.data_classes.s3_event import S3EventRecord
@@ -34,7 +35,7 @@ from aws_lambda_powertools.utilities.parser.models import (
 from pydantic import ValidationError
 
 from lambda_once import MemoryStore, Misconfigured, Once, OnceError
-from lambda_once.sources.source import Source, source_of
+from lambda_once.sources.source import Source, source_of, source_of_record
 from lambda_once.testing import (
     activemq_event,
     alb_event,
@@ -53,6 +54,7 @@ from lambda_once.testing import (
     sqs_event,
 )
 from lambda_once_tools.explain.explanation import explain, identifier_of
+from tests.decorators.sources_table import SOURCES
 from tests.kit.recorded import FILES
 
 Way = tuple[str | int, ...]
@@ -60,6 +62,7 @@ Way = tuple[str | int, ...]
 ORDER = {"orderId": 5}
 HEADERS = {"Idempotency-Key": "5f2b", "User-Agent": "shop/1", "X-Amzn-Trace-Id": "Root=1-5"}
 BATCHES: dict[str, Any] = {
+    **{f"{row.name}, of its row": row.build(ORDER) for row in SOURCES},
     "sqs": sqs_event(ORDER, {"orderId": 6}, attributes={"tenant": "acme"}),
     "sqs fifo": sqs_event(ORDER, fifo_groups="5"),
     "kinesis": kinesis_event(ORDER),
@@ -73,7 +76,9 @@ BATCHES: dict[str, Any] = {
 EVENTS: dict[str, Any] = {
     **{path.name: json.loads(path.read_text(encoding="utf-8")) for path in FILES.values()},
     **BATCHES,
-    **{f"pipes of {name}": pipes_event(event) for name, event in BATCHES.items()},
+    **{
+        f"pipes of {name}": pipes_event(event) for name, event in BATCHES.items() if source_of(event).is_piped
+    },
     "sns": sns_event(ORDER),
     "s3": s3_event("orders/5.pdf", version_id="1"),
     "eventbridge": eventbridge_event(ORDER),
@@ -118,6 +123,16 @@ COUNTS: dict[Source, str] = {
     Source.DIRECT: r".*",
 }
 """The leaves of an event, by name, that are in a token or a fingerprint by default."""
+
+
+def test_every_source_has_events_and_a_table() -> None:
+    """One that is added is tested like the others, under its decorator and as an argument of a function."""
+    handled = {source for source in Source if source.decorator is not None}
+    assert set(COUNTS) == handled == {source_of(event) for event in EVENTS.values()}
+    read = {source_of_record(record, is_data_class=True) for _, _, record, _ in _OF_FUNCTION.values()}
+    assert read >= {source for source in Source if source.fields}
+
+
 _BODY = r"Records\.\d+\.(eventSource|body\.{})"
 OTHERWISE: dict[str, str] = {
     "sqs-sns-envelope.json": _BODY.format(r"(Type|TopicArn|Message\..*)") + r"|Records\.\d+\.eventSourceARN",
@@ -233,6 +248,10 @@ _OF_FUNCTION: dict[str, tuple[Any, Any, Any, str]] = {
     "dynamodb streams": (
         *(DynamoDBRecord, DynamoDBStreamRecordModel, BATCHES["dynamodb streams"]["Records"][0]),
         r"eventSource|eventID|eventSourceARN|eventName|dynamodb\.(Keys|NewImage|OldImage)\..*",
+    ),
+    "kafka": (
+        *(KafkaEventRecord, None, pipes_event(BATCHES["kafka"])[0]),  # a mapping's has no eventSource
+        r"topic|partition|offset|timestamp|value|headers\..+",
     ),
     "activemq": (
         *(ActiveMQMessage, None, BATCHES["activemq"]["messages"][0]),

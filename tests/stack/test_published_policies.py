@@ -18,15 +18,11 @@ from lambda_once.errors import Misconfigured, ResultUnavailable
 from lambda_once.testing import (
     api_event,
     create_table,
-    dynamodb_stream_event,
     eventbridge_event,
-    kafka_event,
-    kinesis_event,
     lambda_context,
-    rabbitmq_event,
-    sns_event,
     sqs_event,
 )
+from tests.decorators import sources_table
 from tests.kit import iam, tables
 from tests.kit.executions import executions
 from tests.kit.judge import Statement, listed
@@ -146,19 +142,16 @@ class Shop:
         return os.urandom(self.size // 2).hex()
 
 
+def _keyed(row: sources_table.Row) -> Callable[[Once], Any]:
+    """Return what decorates a function for the records of *row*."""
+    return lambda once: getattr(once, row.decorator)(key=row.key)
+
+
+ROWS = sources_table.SOURCES
 TWO = ({"id": 1}, {"id": 2})
 RECORDS: dict[str, tuple[Callable[[Once], Any], Any, int]] = {
-    "sqs": (lambda once: once.sqs(key="id"), sqs_event(*TWO), 2),
     "sqs under hold": (lambda once: once.sqs(key="id", on_lapse="hold"), sqs_event(*TWO), 2),
-    "sns": (lambda once: once.sns(key="id"), sns_event({"id": 1}), 1),
-    "kinesis": (lambda once: once.kinesis(key="id"), kinesis_event(*TWO), 2),
-    "dynamodb_stream": (
-        lambda once: once.dynamodb_stream(),
-        dynamodb_stream_event((None, {"id": "1"}), (None, {"id": "2"})),
-        2,
-    ),
-    "kafka": (lambda once: once.kafka(key="id"), kafka_event(*TWO), 2),
-    "mq": (lambda once: once.mq(key="id"), rabbitmq_event({"id": 1}), 1),
+    **{row.name: (_keyed(row), row.build({"orderId": 1}, {"orderId": 2}), 2) for row in ROWS},
 }
 """Decorators of records, with an event, and how often the work runs for it."""
 

@@ -352,12 +352,7 @@ _OF_ONE = {*RECORD_DECORATORS, "event", "http", "function", "block"}
 @pytest.mark.parametrize(
     ("decorator", "loads"),
     [
-        ("sqs", {"sqs"}),
-        ("sns", {"sns"}),
-        ("mq", {"mq"}),
-        ("kinesis", {"kinesis"}),
-        ("dynamodb_stream", {"dynamodb_stream"}),
-        ("kafka", {"kafka"}),
+        *((decorator, {decorator}) for decorator in RECORD_DECORATORS),
         ("event", {"event"}),
         ("api_gateway", {"http"}),
         ("function", {"function", "event"}),  # an argument may be an event

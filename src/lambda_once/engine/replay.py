@@ -268,8 +268,8 @@ def _for_another(parts: tuple[str, ...], found: Difference, call: Call) -> str:
         here = printable(shown(json.loads(beside[ORIGIN])))
         return (
             f"from another queue, topic or stream than this one, {here}: if both carry the same work, pass "
-            f'ignore=("{ORIGIN}",); if not, scope="eventSourceARN", which renames tokens: drain the queue '
-            "first"
+            f'ignore=("{ORIGIN}",); if not, a scope= that selects it, such as SQS\'s "eventSourceARN", which '
+            "renames tokens: drain the queue first"
         )
     return (
         f"with other attributes{fields}: send a new key, or pass "

@@ -59,6 +59,7 @@ class Event(StrEnum):
     NOT_PROTECTED = "once.not_protected", WARNING  # once per route and environment
     UNPROTECTED = "once.unprotected", WARNING, "unprotected"  # logged once per function and environment
     NOT_STORED = "once.not_stored", WARNING  # once per route and environment
+    FRAMED_VALUE = "once.framed_value", WARNING  # Kafka's first value; once per function and environment
     SHARED_NAME = "once.shared_name", ERROR  # once per function and environment
     NO_LAMBDA_CONTEXT = "once.no_lambda_context", WARNING
     NO_SERVICE = "once.no_service", WARNING

@@ -11,6 +11,7 @@ What we're not happy with: `_schema_value` uses Powertools' consumer, whose clas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 _MOST_OFFSET_DIGITS: Final = 19  # an offset is a signed integer of 64 bits
+_FRAMES: Final = {
+    "Confluent": re.compile(rb"\x00.{4}", re.DOTALL),  # magic byte, schema id (its docs, "Wire format")
+    # Header version, compression, schema version's UUID (aws-glue-schema-registry, SerializationDataEncoder)
+    "AWS Glue": re.compile(rb"\x03[\x00\x05].{16}", re.DOTALL),
+}
+_LONGEST_FRAME: Final = 24
+"""Characters of base64: 18 bytes."""
 
 
 def _partitions(event: object) -> list[list[object]]:
@@ -63,7 +71,7 @@ def _filled(record: Delivered, raw: Raw, *, has_schema: bool = False) -> Unit:
         who=NOTHING,
         operation=NOTHING,
         origin=[raw["topic"]],
-        position=[at(record.id, "partition"), at(record.id, "offset"), raw.get("timestamp"), value],
+        position=[_whole(raw["partition"]), at(record.id, "offset"), raw.get("timestamp"), value],
         attributes=counted_kafka(raw.get("headers")),
         content=Content(
             payload,
@@ -81,6 +89,30 @@ def _whole(number: object) -> int | None:
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
+def _undeclared_frame(raws: list[object]) -> str | None:
+    """
+    Return a warning if the first value of *raws* may be in a frame of a schema registry; else None.
+
+    A mapping that knows the registry removes the frame and adds valueSchemaMetadata (Lambda developer guide,
+    "Using schema registries with Kafka event sources"). A value that has no frame may begin so, too.
+    """
+    first = next((raw for raw in raws if text_at(raw, "value") is not None), None)
+    if first is None or at(first, "valueSchemaMetadata") is not None:
+        return None
+    try:
+        head = decoded(str(at(first, "value"))[:_LONGEST_FRAME])
+    except BadData:
+        return None
+    registry = next((name for name, frame in _FRAMES.items() if frame.match(head)), None)
+    if registry is None:
+        return None
+    return (
+        f"the first value begins as {registry}'s frame does, and the record has no valueSchemaMetadata: what "
+        "reads it may take the frame for data. If it is framed, set SchemaRegistryConfig in the event source "
+        'mapping, or, for Avro by Confluent, value_schema_wire_format="CONFLUENT" in schema='
+    )
+
+
 def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
     """
     Return the source of records whose values have *schema*; None: of text, JSON where it is JSON, or bytes.
@@ -92,9 +124,14 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
         from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 
         placed = partial(_placed, KafkaEventRecord)
-        return RecordSource(Source.KAFKA, placed, _filled, "the value", identity, _partitions)
+        return RecordSource(
+            Source.KAFKA, placed, _filled, "the value", identity, _partitions, doubt=_undeclared_frame
+        )
     placed, filled = partial(_placed, _record_class(schema)), partial(_filled, has_schema=True)
-    return RecordSource(Source.KAFKA, placed, filled, "the value, by its schema", identity, _partitions)
+    doubt = _undeclared_frame if schema.value_schema_wire_format is None else None
+    return RecordSource(
+        Source.KAFKA, placed, filled, "the value, by its schema", identity, _partitions, doubt=doubt
+    )
 
 
 KAFKA: Final = kafka_source()

@@ -36,10 +36,17 @@ _ACTIVEMQ_QUEUE: Final = ("destination", "physicalName")
 
 
 def _first_queue(raw: Raw) -> str | None:
-    """Return the queue that a dead letter was first published to, as its broker notes it; None for others."""
+    """
+    Return the queue that a dead letter was first published to, as its broker notes it; None for others.
+
+    RabbitMQ's dead letters stay in their virtual host (RabbitMQ, "Dead Letter Exchanges"), which Lambda
+    writes behind the queue's name.
+    """
     first = at(raw, "basicProperties", "headers", "x-first-death-queue")
     if isinstance(at(first, "bytes"), list):
-        return bytes(at(first, "bytes")).decode("utf-8", "replace")  # type: ignore[call-overload,no-any-return]  # numbers
+        name = bytes(at(first, "bytes")).decode("utf-8", "replace")  # type: ignore[call-overload]  # numbers
+        _, apart, virtual_host = (text_at(raw, "eventSourceKey") or "").partition("::")
+        return f"{name}{apart}{virtual_host}"
     original = at(raw, "originalDestination")
     return (
         text_at(original, "physicalName")

@@ -78,6 +78,12 @@ class RecordSource(NamedTuple):
 
     EventBridge user guide, "Amazon EventBridge Pipes batching and concurrency".
     """
+    doubt: Callable[[list[object]], str | None] | None = None
+    """
+    Of an ordered source: what may be wrong with a function's first raw records; None: nothing.
+
+    Logged as `Event.FRAMED_VALUE`, once. They're processed all the same.
+    """
 
     @property
     def decorator(self) -> str:

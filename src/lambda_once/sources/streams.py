@@ -93,6 +93,7 @@ class Stream:
         self.records = Records(source, runtime, function, settings, Redelivery.IN_ORDER)
         self._is_concurrent = self.records.is_async and settings.concurrency > 1
         self._on_give_up = settings.on_give_up
+        self._doubt = source.doubt
 
     def run(self, event: Any, context: Any) -> list[Remaining]:
         """Run the function up to the first failure of each sequence; return the failures and the rest."""
@@ -100,11 +101,20 @@ class Stream:
         remaining: list[Remaining] = []
         with self.records.runtime.invocation(context) as invocation:
             while window := _next(waiting):
+                if self._doubt is not None:
+                    self._look_at([raw for _, raw in window], self._doubt)
                 found = self._window(window, invocation, context)
                 for sequence in {each.sequence for each in found}:
                     found += [self._remaining(sequence, None, raw) for raw in waiting.pop(sequence, ())]
                 remaining += found
         return remaining
+
+    def _look_at(self, raws: list[object], doubt: Callable[[list[object]], str | None]) -> None:
+        """Log what *doubt* says of *raws*, the first records of the function, and ask it no more."""
+        self._doubt = None
+        if (reason := doubt(raws)) is not None:
+            reporter = self.records.runtime.reporter
+            reporter.warn_once(Event.FRAMED_VALUE, reason, self.records.identifier, of=self)
 
     def _window(
         self, window: list[tuple[int, object]], invocation: Invocation, context: Any

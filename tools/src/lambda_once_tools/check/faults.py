@@ -46,6 +46,8 @@ SWEEPING: Final = ("Scan", "DeleteItem")
 """The actions on the table that each needs, as docs/deploying.md has them; the watchdog queries the index."""
 
 BATCHED: Final = ("sqs", "kinesis", "dynamodb", "kafka", "mq")
+_OF_BROKERS: Final = ("kafka", "mq")
+"""Kinds whose records have eventSourceArn, the event's own, and no eventSourceARN."""
 RECEIVES: Final = 5
 """Lambda developer guide, SQS: a smaller maxReceiveCount sends messages away that were only throttled."""
 VISIBILITY: Final = 6
@@ -397,7 +399,7 @@ def fan_in(deployment: Deployment) -> Iterator[Fault]:
                 resource,
                 f"reads {_list(sources)} ({kind})",
                 'if it passes key=: ignore=("@origin",) if they carry the same work, else '
-                'scope="eventSourceARN"',
+                f'scope="eventSource{"Arn" if kind in _OF_BROKERS else "ARN"}"',
             )
 
 
