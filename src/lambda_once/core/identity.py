@@ -52,17 +52,22 @@ class Standing(Enum):
     LEFT_OUT = "left out"
 
 
+# Before Python 3.12 a member of an enum takes longer to look up than all of `standing`.
+_IN_TOKEN, _COMPARED, _LEFT_OUT = Standing
+_OPTION, _, _HASH = KeyFrom
+
+
 def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Standing:
     """Return what becomes of *part* of an identity whose key is *key_from*. The one place that decides it."""
     if part in ignore:
-        return Standing.LEFT_OUT
+        return _LEFT_OUT
     if part == BYTES and ignore:  # what's ignored is in them
-        return Standing.LEFT_OUT
+        return _LEFT_OUT
     if part == POSITION:
-        return Standing.LEFT_OUT if key_from is KeyFrom.OPTION else Standing.IN_TOKEN
+        return _LEFT_OUT if key_from is _OPTION else _IN_TOKEN
     if part == ORIGIN:
-        return Standing.COMPARED if key_from is KeyFrom.OPTION else Standing.IN_TOKEN
-    return Standing.IN_TOKEN if key_from is KeyFrom.HASH else Standing.COMPARED
+        return _COMPARED if key_from is _OPTION else _IN_TOKEN
+    return _IN_TOKEN if key_from is _HASH else _COMPARED
 
 
 def located(origin: object, position: object) -> object:
