@@ -24,9 +24,11 @@ from pydantic import BaseModel, HttpUrl, PostgresDsn, networks
 from pydantic_core import Url
 
 from lambda_once.core.canonical import (
+    _ENCODER,
     MOST_PARTS,
     NoForm,
     NotCanonical,
+    _encoding,
     _tag_of,
     canonical,
     comparable,
@@ -599,3 +601,14 @@ def test_ignoring_reaches_into_dataclasses() -> None:
     assert canonical(without({"order": order}, ["order.lines.price"])) == canonical(
         {"order": {"id": 1, "lines": [{"sku": "x"}]}}
     )
+
+
+@pytest.mark.parametrize("value", [PAYLOAD, 'é"', 1.5, None, Decimal("0.1")])
+def test_the_encoder_that_is_made_once_writes_as_encode_does(
+    monkeypatch: pytest.MonkeyPatch, value: object
+) -> None:
+    """With what the interpreter has in C, and without it."""
+    text = _ENCODER.encode(value)
+    assert _encoding(_ENCODER)(value) == text
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    assert _encoding(_ENCODER)(value) == text

@@ -203,7 +203,7 @@ def written(value: object, noted: Noted | None = None) -> str:
     """
     # The C encoder alone writes most values: few have a number or a name that needs another form.
     try:
-        text = _ENCODER.encode(value)
+        text = _encoded(value)
     except (TypeError, InvalidOperation):  # another type; names that cannot be sorted, or compared
         return _Strict(noted).text(value, ())
     return text if _is_canonical(text) else _Strict(noted).text(value, ())
@@ -650,6 +650,19 @@ def _exact(value: object) -> int | float:
 _ENCODER = json.JSONEncoder(
     sort_keys=True, default=_exact, ensure_ascii=False, check_circular=False, separators=(",", ":")
 )
+
+
+def _encoding(encoder: json.JSONEncoder) -> Callable[[object], str]:
+    """Return `encode` of *encoder*, which makes an encoder in C for each value: this one is made once."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)  # CPython's own, undocumented
+    if make is None:
+        return encoder.encode
+    quoted, sort_keys, skipkeys, allow_nan = json.encoder.encode_basestring, True, False, True
+    chunks = make(None, encoder.default, quoted, None, ":", ",", sort_keys, skipkeys, allow_nan)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_encoded: Final = _encoding(_ENCODER)
 
 
 def is_shortest(text: str, number: float) -> bool:

@@ -112,7 +112,7 @@ class Codec:
         self.converts = converts
         """Whether the first caller, too, gets a value of the annotation (``returns=``)."""
 
-    @property
+    @cached_property
     def is_typed(self) -> bool:
         """Whether it is of a declared type, whose values are compared with what is read back."""
         return not isinstance(self.annotation, _ByPair) and not any(

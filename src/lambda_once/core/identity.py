@@ -192,21 +192,26 @@ class Standing(Enum):
     LEFT_OUT = "left out"
 
 
+# Before Python 3.12 a member of an enum takes longer to look up than all of `standing`.
+_IN_TOKEN, _COMPARED, _LEFT_OUT = Standing
+_OPTION, _, _HASH = KeyFrom
+
+
 def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Standing:
     """Return what becomes of *part* of an identity whose key is *key_from*. The one place that decides it."""
     if part in _IN_SCOPE:
-        return Standing.IN_TOKEN
+        return _IN_TOKEN
     if part == CREDENTIAL:
-        return Standing.COMPARED
+        return _COMPARED
     if part in ignore and part != CONTENT:  # a field of that name
-        return Standing.LEFT_OUT
+        return _LEFT_OUT
     if part == BYTES and ignore:  # what's ignored is in them
-        return Standing.LEFT_OUT
+        return _LEFT_OUT
     if part == POSITION:
-        return Standing.LEFT_OUT if key_from is KeyFrom.OPTION else Standing.IN_TOKEN
+        return _LEFT_OUT if key_from is _OPTION else _IN_TOKEN
     if part == ORIGIN:
-        return Standing.COMPARED if key_from is KeyFrom.OPTION else Standing.IN_TOKEN
-    return Standing.IN_TOKEN if key_from is KeyFrom.HASH else Standing.COMPARED
+        return _COMPARED if key_from is _OPTION else _IN_TOKEN
+    return _IN_TOKEN if key_from is _HASH else _COMPARED
 
 
 class Parts(NamedTuple):
@@ -227,9 +232,9 @@ def parts_of(what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool) 
     """Return what becomes of *what*, of which *ignore* is left out; *has_option*: ``key=`` is given."""
     position, key_from = what.position, KeyFrom.SOURCE
     if has_option or isinstance(position, Given):
-        key_from = KeyFrom.OPTION
+        key_from = _OPTION
     elif position is NOTHING or isinstance(position, Among):
-        key_from = KeyFrom.HASH
+        key_from = _HASH
     in_token: dict[str, object] = {}
     compared: dict[str, object] = {}
     for name, part in (
@@ -238,10 +243,10 @@ def parts_of(what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool) 
         (ATTRIBUTES, _counted(what.attributes, ignore) if ignore else what.attributes),
         (BYTES, what.content.data),
     ):
-        found = Standing.LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
-        if found is Standing.COMPARED:
+        found = _LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
+        if found is _COMPARED:
             compared[name] = part
-        elif found is Standing.IN_TOKEN and part != {}:  # compared apart, an empty part is written
+        elif found is _IN_TOKEN and part != {}:  # compared apart, an empty part is written
             in_token[name] = part
     key: object = NOTHING
     if key_from is KeyFrom.SOURCE:

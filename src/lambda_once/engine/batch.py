@@ -583,9 +583,9 @@ class Batch:
         elif error is not None:
             job.error = None
         elif (
-            finish.event is Event.STORED
+            finish.error is not None
+            and finish.event is Event.STORED
             and finish.ownership.finished is not Event.STORED
-            and finish.error is not None
         ):
             job.fail(finish.error)
 

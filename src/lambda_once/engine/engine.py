@@ -202,18 +202,18 @@ class Engine:
             if segment is not None:
                 writes = [_traced(write, segment) for write in writes]
             answers = self.store.acquire(writes, invocation.deadline)
-            if len(calls) > 1:
-                self._acquire_known(calls, writes, answers)
+            courses = self._acquire_known(calls, writes, answers) if len(calls) > 1 else {}
             if segment is not None:
                 trace_answers(segment, answers)
         found: dict[str, Acquisition] = {}
         unanswered = []
-        for call, write, answer in zip(calls, writes, answers, strict=True):
+        for n, (call, write, answer) in enumerate(zip(calls, writes, answers, strict=True)):
             if isinstance(answer, Won):
                 found[call.token] = self._won(call, write, answer)
                 continue
             try:
-                found[call.token] = through(self._resolve(call, write, answer, may_wait=False), self.clock)
+                resolving = self._resolve(call, write, answer, may_wait=False, course=courses.get(n))
+                found[call.token] = through(resolving, self.clock)
             except OnceError as error:
                 found[call.token] = error
                 self._refused(call, error)
@@ -293,19 +293,27 @@ class Engine:
 
     def _acquire_known(
         self, calls: Sequence[Call], writes: list[Acquire], answers: list[AcquireAnswer]
-    ) -> None:
-        """Acquire again, in place and together, the refused tokens that may be taken: released or lapsed."""
+    ) -> dict[int, Course]:
+        """
+        Acquire again, in place and together, the refused tokens that may be taken: released or lapsed.
+
+        Returns what was decided of the others.
+        """
         free: dict[int, Acquire] = {}
+        courses: dict[int, Course] = {}
         now = self.clock.now()
         for n, (call, write, answer) in enumerate(zip(calls, writes, answers, strict=True)):
             if isinstance(answer, Refused):
                 course = call.course(answer.record, now, write.attempt_id)
                 if course is Course.RUN:
                     free[n] = self._again(call, write, self._take(call, answer.record))
+                else:
+                    courses[n] = course
         if len(free) > 1:
             again = self.store.acquire([*free.values()], calls[0].invocation.deadline)
             for (n, write), answer in zip(free.items(), again, strict=True):
                 writes[n], answers[n] = write, answer
+        return courses
 
     def _refused(self, call: Call, error: OnceError) -> None:
         error.token = error.token or call.token
@@ -316,16 +324,26 @@ class Engine:
         call.report(refusal(error), error=type(error).__name__, differing=differing, reason=reason)
 
     def _resolve(
-        self, call: Call, write: Acquire, answer: AcquireAnswer, *, may_wait: bool
+        self,
+        call: Call,
+        write: Acquire,
+        answer: AcquireAnswer,
+        *,
+        may_wait: bool,
+        course: Course | None = None,
     ) -> Waits[Ownership | Replayed]:
-        """Process the table's answers until there is an ownership, an outcome or an error."""
+        """
+        Process the table's answers until there is an ownership, an outcome or an error.
+
+        *course*: what was decided of *answer*, if that is known.
+        """
         if isinstance(answer, Won):
             return self._won(call, write, answer)
         rounds = polls = 0
         began = now = self.clock.now()
         while isinstance(answer, Refused):
             record = answer.record
-            course = call.course(record, now, write.attempt_id)
+            course = course or call.course(record, now, write.attempt_id)
             if record is None or course in (Course.RUN, Course.ASK):
                 rounds += 1
                 if rounds > ROUNDS:
@@ -345,7 +363,7 @@ class Engine:
                 if course is Course.HELD:
                     self.finisher.pin(call, record)
                 return self.replayer.replay_or_raise(call, record, course)
-            now = self.clock.now()
+            now, course = self.clock.now(), None
         if isinstance(answer, Won):
             return self._won(call, write, answer)
         if isinstance(answer, Unanswered):  # nothing runs then (guarantee 7)

@@ -311,7 +311,7 @@ class Finisher:
             case Written():
                 ownership.finished = finish.event
                 self._remember(finish)
-                ownership.call.report(finish.event, ownership, error=error)
+                ownership.call.report(ownership.finished, ownership, error=error)
             case Refused(Record() as ours) if (
                 ours.attempt_id == ownership.attempt_id and ours.state in _FINISHED
             ):

@@ -129,11 +129,13 @@ class Details(NamedTuple):
         Times are text as in the rows, ``2026-11-20T10:12:00.000Z``; ``name`` is ``once_name`` and
         ``created`` is ``acquired``; all other names are the attributes'.
         """
-        return {
-            label: stamp(value) if isinstance(value, datetime) else value
-            for label, value in zip(_LABELS, self[1:], strict=True)
-            if value is not None
+        fields: dict[str, object] = {
+            label: value for label, value in zip(_LABELS, self[1:], strict=True) if value is not None
         }
+        for label, at in (("acquired", self.created), ("expected_completion", self.expected_completion)):
+            if isinstance(at, datetime):
+                fields[label] = stamp(at)
+        return fields
 
 
 _RENAMED: Final = {"name": "once_name", "created": "acquired"}  # logging refuses them in `extra` (KeyError)
@@ -364,7 +366,7 @@ def _write(logger: logging.Logger, details: Details, exception: BaseException | 
     here = _write.__code__
     place = (here.co_filename, here.co_firstlineno)
     # With arguments, Powertools' formatter takes the message for text. It would try to read JSON otherwise.
-    text = (details.event.value, _ARGUMENTS)
+    text = (details.event._value_, _ARGUMENTS)
     record = logger.makeRecord(logger.name, level, *place, *text, exc_info, func=here.co_name)
     vars(record).update(details.fields())  # as `extra` does, which checks each name every time
     logger.handle(record)

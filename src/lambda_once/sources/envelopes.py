@@ -116,10 +116,12 @@ def named_in(arn: object) -> object:
 
     Never the region: over one table of two regions, both regions' copies of a message are one work.
     """
-    prefix, *parts = str(arn).split(":", 5)  # a resource may have colons
-    if prefix != "arn" or len(parts) < 5:  # noqa: PLR2004  (partition, service, region, account, resource)
+    parts = str(arn).split(":", 5)  # a resource may have colons
+    if parts[0] != "arn" or len(parts) <= 5:  # noqa: PLR2004  (partition, service, region, account, resource)
         return NOTHING
-    account, resource = parts[3:]
+    account, resource = parts[4:]
+    if "/" not in resource and ":" not in resource:  # that of a queue or topic, asked of each message
+        return [account, resource]
     kind, _, path = resource.partition("/")
     if kind in ("stream", "table"):
         return [account, path.partition("/")[0]]
@@ -202,7 +204,7 @@ def is_notification(value: object, message: type = str) -> TypeGuard[Mapping[str
     gets the same unless raw message delivery is on.
     """
     return (
-        isinstance(value, Mapping)
+        isinstance(value, MAPPINGS)
         and value.get("Type") == "Notification"
         and all(isinstance(value.get(name), str) for name in ("MessageId", "TopicArn"))
         and isinstance(value.get("Message"), message)
@@ -217,7 +219,7 @@ def is_eventbridge(value: object) -> TypeGuard[Mapping[str, object]]:
     is payload as a whole.
     """
     return (
-        isinstance(value, Mapping)
+        isinstance(value, MAPPINGS)
         and "detail" in value
         and all(isinstance(value.get(name), str) for name in ("id", "source", "detail-type"))
     )

@@ -49,7 +49,8 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
     if record.delivery is None:
         raise BadData("has no messageId")
     attributes = counted(raw.get("messageAttributes"))
-    group, dead_of = (text_at(raw, "attributes", name) for name in ("MessageGroupId", _DEAD_OF))
+    system = raw.get("attributes")
+    group, dead_of = text_at(system, "MessageGroupId"), text_at(system, _DEAD_OF)
     if group is not None:  # of a fair queue, too: there it is the tenant
         attributes["MessageGroupId"] = group
     origin = named_in(dead_of or raw.get("eventSourceARN"))

@@ -62,6 +62,7 @@ OF_THIS_PACKAGE = (
     "attribute_type(attempt, :text) AND attribute_type(fence, :number) AND attribute_type(lockedBy, :text) "
     "AND attribute_type(created, :text) AND attribute_type(expectedCompletion, :text)"
 )
+_IN_PROGRESS: dict[str, str] = {"S": State.IN_PROGRESS.value}
 KINDS: Item = {":text": {"S": "S"}, ":number": {"S": "N"}}
 
 # Neither in progress nor held. A token released by a decision is in the index until an attempt runs.
@@ -185,7 +186,7 @@ def _claim(acquisition: Acquire) -> tuple[str, Item]:
                     ":now_s": {"N": str(epoch_seconds(acquisition.now))},
                     ":now": {"S": stamp(acquisition.now)},
                     ":a": {"S": acquisition.attempt_id},
-                    ":in_progress": {"S": State.IN_PROGRESS.value},
+                    ":in_progress": _IN_PROGRESS,
                 }
                 | OF_ENDED
             )
@@ -197,7 +198,7 @@ def _claim(acquisition: Acquire) -> tuple[str, Item]:
             return f"{ABSENT} OR ({OF_THIS_PACKAGE} AND {EXPIRED})", values
         case AsSeen(attempt, datetime() as lease):
             seen = {":seen": {"S": attempt}, ":lease": {"S": stamp(lease)}}
-            return LAPSED_AS_SEEN, seen | {":in_progress": {"S": State.IN_PROGRESS.value}}
+            return LAPSED_AS_SEEN, seen | {":in_progress": _IN_PROGRESS}
         case AsSeen(attempt):
             return RELEASED_AS_SEEN, {":seen": {"S": attempt}} | OF_ENDED
         case _ as unreachable:
@@ -239,7 +240,7 @@ def changed_attributes(write: Write, shards: int) -> tuple[Item, list[str]]:
 def _owner(write: Write) -> tuple[str, Item]:
     match write.by:
         case Holder(attempt):
-            values = {":a": {"S": attempt}, ":in_progress": {"S": State.IN_PROGRESS.value}}
+            values = {":a": {"S": attempt}, ":in_progress": _IN_PROGRESS}
             if isinstance(write.change, Extend):
                 return OURS + LONGER, values | {":new": {"S": stamp(write.change.lease)}}
             return OURS, values
@@ -338,7 +339,7 @@ def update(table: str, write: Write, shards: int) -> Arguments:
             *sets.values(),
             {"S": write.token},
             {"S": write.attempt_id},
-            {"S": State.IN_PROGRESS.value},
+            _IN_PROGRESS,
         ],
     }
 
