@@ -1,6 +1,5 @@
 """
-The parts of an identity, and what becomes of each: it's in the token, compared with the first delivery's, or
-neither. Only this file decides it (`parts_of`).
+The parts of an identity; each is in the token, compared with the first delivery's, or left out (`parts_of`).
 
 Theory of operation. What a source says of a delivery beside its content is who, which operation, where it was
 published (origin), where it stands there (position), and what the sender wrote beside it (attributes):
