@@ -1,5 +1,5 @@
 """
-What becomes of each part of an identity: it's in the token, compared with the first delivery's, or neither.
+The parts of an identity; each is in the token, compared with the first delivery's, or left out (`parts_of`).
 
 Theory of operation. What a source says of a delivery beside its content is who, which operation, where it was
 published (origin), where it stands there (position), and what the sender wrote beside it (attributes):

@@ -1,10 +1,10 @@
 """
 A unit of work: which work it is, and what the function gets of this delivery of it.
 
-Every source makes one value of one type, so that `decorators.identify` and the engine know no source. What
-tells two pieces of work apart is its `Identity`, which has no defaults: a source that says nothing of a part
-writes `NOTHING`, so mypy asks the author of the next source for each. `core/identity.py` decides what becomes
-of the parts. A record that can't be read is a unit, too (`Refused`): its id, its group and its turn count.
+Every source makes one value of one type, so that `decorators.identify` and the engine know no source. An
+`Identity` has no defaults: a source that says nothing of a part writes `NOTHING`, so mypy asks the author of
+the next source for each. A record that can't be read is a unit, too (`identity.Refused`): its id, its group
+and its turn count like any other's.
 """
 
 from __future__ import annotations

@@ -158,13 +158,9 @@ def unit_of(
         origin=NOTHING,
         position=NOTHING if key is None else Given(key),
         attributes=NOTHING,
-        content=Content(request.body, partial(_counted, request.query)),
+        content=Content(request.body, lambda body: {"query": request.query, "body": body}),
     )
     return Unit(what, Delivered(event, event if envelope is None else envelope, delivery))
-
-
-def _counted(query: Mapping[str, list[str]], body: object) -> object:
-    return {"query": query, "body": body}
 
 
 def _query(event: Mapping[str, object]) -> Mapping[str, list[str]]:

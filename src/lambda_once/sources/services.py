@@ -54,12 +54,8 @@ class Service(NamedTuple):
         """Why an event of it cannot be keyed without ``key=``; None if it can."""
         if self.identity is not None:
             return None
-        return Flaw(
-            Misconfigured(
-                f"An event of {self.name} has no id that all its deliveries share. Nothing ran. "
-                "Pass once.event a key= that identifies the work."
-            )
-        )
+        unkeyed = f"An event of {self.name} has no id that all its deliveries share. Nothing ran."
+        return Flaw(Misconfigured(f"{unkeyed} Pass once.event a key= that identifies the work."))
 
     def misplaced(self, decorator: str) -> Misconfigured:
         """Return the error for *decorator* in front of an event of this service."""
