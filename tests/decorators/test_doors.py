@@ -177,6 +177,34 @@ def test_a_key_sees_what_the_function_sees(once: Once) -> None:
         assert once.outcome("m-1" if form == "dict" else 7, name=form).state == "complete"
 
 
+def test_a_dead_letter_of_a_fifo_queue_is_no_call(once: Once) -> None:
+    """Its id is another one, so done work would run again; under a key it's the same."""
+    (record,) = sqs_event({"id": 1}, fifo_groups="a")["Records"]
+    dead = copy.deepcopy(record)
+    dead["attributes"]["MessageDeduplicationId"] = dead["messageId"]
+    dead["attributes"]["DeadLetterQueueSourceArn"] = record["eventSourceARN"]
+    dead["eventSourceARN"] = record["eventSourceARN"].replace("orders", "dead")
+    ran: list[Any] = []
+    work = once.function(name="work")(lambda record: ran.append(record))
+    work(record)
+    with pytest.raises(KeyMissing, match=r"dead-letter queue of a FIFO queue.*Pass key="):
+        work(dead)
+    keyed = once.function(name="keyed", key="record.id")(lambda record: ran.append(record))
+    for each in (record, dead):
+        keyed(each | {"id": 1})
+    assert len(ran) == 2
+
+
+def test_a_parsed_change_of_an_item_with_a_number_as_key_is_a_call(once: Once) -> None:
+    """The parser makes a Decimal of it."""
+    event = dynamodb_stream_event((None, {"id": 5}), (None, {"id": 6}))
+    ran: list[Any] = []
+    work = once.function(name="work")(lambda record: ran.append(record))
+    for each in [*DynamoDBStreamModel.model_validate(event).Records] * 2:
+        work(each)
+    assert len(ran) == 2
+
+
 def test_fifo_messages_of_equal_bodies_are_two_calls(once: Once) -> None:
     """Under once.function, as under once.sqs, the deduplication id tells them apart."""
     ran: list[int] = []
