@@ -68,16 +68,24 @@ def read(event: Any, request_id: str | None, asked: Asked | None = None) -> list
     source, records = source_of(sent), at(sent, "Records")
     if source is Source.S3 and isinstance(records, list):
         parts = [_alone(event, {"Records": [record]}, n) for n, record in enumerate(records)]
-        return [(_delivered(identity_of(one), one, part, _occasion(one)), part) for one, part in parts]
-    what = identity_of(sent)
-    if asked is not None and (source in _OF_ONE_EVENT or asked.settings.caller is not None):
-        what = asked.applied(what, sent, event)
+        return [
+            (_delivered(_asked(one, part, asked), one, part, _occasion(one)), part) for one, part in parts
+        ]
+    what = _asked(sent, event, asked)
     delivery = request_id
     if source is Source.EVENTBRIDGE:
         delivery = str(at(sent, "id"))
     elif source is Source.S3:
         delivery = _occasion(sent)
     return [(_delivered(what, sent, event, delivery), event)]
+
+
+def _asked(sent: object, given: object, asked: Asked | None) -> Identity:
+    """Return which work *sent* is, an event that the function gets as *given*, as it was *asked* for."""
+    what = identity_of(sent)
+    if asked is not None and (source_of(sent) in _OF_ONE_EVENT or asked.settings.caller is not None):
+        return asked.applied(what, sent, given)
+    return what
 
 
 def identity_of(sent: object, decorator: str = "once.event") -> Identity:
@@ -202,7 +210,7 @@ class Asked(NamedTuple):
             raise CallerMissing(caller.refusal)
         if caller.warning is not None and caller is not NO_CALLER:
             self.warn(caller.warning)
-        if service is not None or not isinstance(custom, Mapping):
+        if source_of(sent) is not Source.DIRECT or service is not None or not isinstance(custom, Mapping):
             return what._replace(who=caller.who)
         # A tool's name is target___tool (Bedrock AgentCore developer guide, "Lambda function targets").
         tool, gateway = text_at(custom, TOOL), text_at(custom, GATEWAY)
