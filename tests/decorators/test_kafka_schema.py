@@ -253,7 +253,7 @@ def test_what_is_ignored_beside_the_value_is_not_in_its_bytes(rig: Rig, beside: 
     handler = rig.once.kafka(schema=AVRO, key="orderId", name="work", ignore=(beside,))(lambda _record: None)
     first, second = (CONFLUENT + avro({"orderId": n, "item": ""}) for n in (5, 6))
     handler(kafka_event(first), rig.context())
-    with pytest.raises(KeyReused, match="for another payload.*@bytes"):
+    with pytest.raises(KeyReused, match=r"for another payload.*@bytes"):
         handler(kafka_event(second, first_offset=1), rig.context())
 
 
