@@ -140,7 +140,8 @@ def test_explain_a_stream(rig: Rig, face: str, event: dict[str, Any], source: st
     handler = getattr(rig.once, face)(_answer)
     (explained,) = _explain(handler, event)
     assert (explained.source, explained.payload) == (source, payload)
-    assert explained.key_from == "the eventID, within the stream's ARN"
+    keys = {"kinesis": "the eventID and subSequenceNumber, within the stream"}
+    assert explained.key_from == keys.get(face, "the eventID, within the table")
     assert explained.delivery == event["Records"][0]["eventID"]
     bad = {"Records": [event["Records"][0] | {"eventID": None}]}
     assert "has no eventID" in str(_explain(handler, bad)[0].problem)

@@ -61,7 +61,7 @@ DYNAMODB_STREAM: Final = RecordSource(
     _placed,
     _filled,
     "eventName, Keys, NewImage and OldImage in plain values",
-    "the eventID, within the stream's ARN",
+    "the eventID, within the table",
     repeats=True,
     piped_id="eventID",
 )

@@ -94,7 +94,7 @@ MQ: Final = RecordSource(
     _placed,
     _filled,
     "the data",
-    "the messageID; of RabbitMQ messageId, within the queue and virtual host",
+    "the messageID; of RabbitMQ messageId, within broker and queue",
     _messages,
 )
 
