@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes import S3Event, SNSEvent, SQSEvent, event_source
+from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser import event_parser
 from aws_lambda_powertools.utilities.parser.envelopes import EventBridgeEnvelope, SnsEnvelope, SqsEnvelope
@@ -203,6 +204,20 @@ def test_a_parsed_change_of_an_item_with_a_number_as_key_is_a_call(once: Once) -
     for each in [*DynamoDBStreamModel.model_validate(event).Records] * 2:
         work(each)
     assert len(ran) == 2
+
+
+@pytest.mark.parametrize("form", [dict, KafkaEventRecord])
+def test_a_record_of_kafka_names_no_source_and_is_known_all_the_same(once: Once, form: Any) -> None:
+    """A producer's retry, at another offset, is the same work under a key; another topic is KeyReused."""
+    ran: list[Any] = []
+    work = once.function(name="work", key=lambda _record: 5)(ran.append)
+    first, again = kafka_event({"id": 1}, {"id": 1})["records"]["orders-0"]
+    (other,) = kafka_event({"id": 1}, topic="cancelled")["records"]["cancelled-0"]
+    work(form(first))
+    work(form(again))
+    with pytest.raises(KeyReused, match=r"topic.*cancelled.*@origin"):
+        work(form(other))
+    assert len(ran) == 1
 
 
 def test_fifo_messages_of_equal_bodies_are_two_calls(once: Once) -> None:
