@@ -220,6 +220,15 @@ def test_a_record_of_kafka_names_no_source_and_is_known_all_the_same(once: Once,
     assert len(ran) == 1
 
 
+def test_a_position_is_not_ignored(once: Once) -> None:
+    """Two records of equal data would be one."""
+    ran: list[Any] = []
+    work = once.function(name="work", ignore=("@position",))(ran.append)
+    for each in [*kinesis_event({"id": 1}, {"id": 1})["Records"]] * 2:
+        work(each)
+    assert len(ran) == 2
+
+
 def test_fifo_messages_of_equal_bodies_are_two_calls(once: Once) -> None:
     """Under once.function, as under once.sqs, the deduplication id tells them apart."""
     ran: list[int] = []

@@ -396,6 +396,12 @@ PARTS: list[tuple[str, dict[str, Any], Any, dict[str, str]]] = [
     ),
     (
         "sqs",
+        {"ignore": ("@origin", "@position")},  # a position isn't ignored
+        FIFO,
+        {"@origin": LEFT_OUT, "@position": TOKEN, "@attributes": COMPARED, "content": COMPARED},
+    ),
+    (
+        "sqs",
         {"key": "orderId"},
         FIFO,
         {"@origin": COMPARED, "@position": LEFT_OUT, "@attributes": COMPARED, "content": COMPARED},
@@ -412,6 +418,12 @@ PARTS: list[tuple[str, dict[str, Any], Any, dict[str, str]]] = [
     ("event", {"key": "arguments.id"}, APPSYNC, {"caller": TOKEN, "operation": TOKEN, "content": COMPARED}),
     ("event", {"key": "id"}, {"id": 5}, {"content": COMPARED}),
 ]
+
+
+def test_a_hash_is_within_no_queue_that_is_ignored(rig: Rig) -> None:
+    """Else a message of another one, which is the same work, would seem to be none."""
+    handlers = [rig.once.sqs(_answer, name=f"{ignore}", ignore=ignore) for ignore in ((), ("@origin",))]
+    assert [_explain(each, QUEUED)[0].within for each in handlers] == ["123456789012/orders", None]
 
 
 @pytest.mark.parametrize(("face", "options", "event", "parts"), PARTS)

@@ -172,6 +172,8 @@ BYTES: Final = "@bytes"
 """What a payload was decoded from by a schema: a lenient reader takes two framed values for one."""
 CONTENT: Final = "content"
 _BESIDE: Final = frozenset({ORIGIN, ATTRIBUTES})
+_IGNORED_WHOLE: Final = _BESIDE | {BYTES}
+"""What ``ignore=`` may name as a whole. Without its position a delivery is told by nothing."""
 _IN_SCOPE: Final = frozenset({TENANT, CALLER, OPERATION})
 _APART: Final = "~"
 _SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key"})
@@ -204,7 +206,7 @@ def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Stan
         return _IN_TOKEN
     if part == CREDENTIAL:
         return _COMPARED
-    if part in ignore and part != CONTENT:  # a field of that name
+    if part in _IGNORED_WHOLE and part in ignore:
         return _LEFT_OUT
     if part == BYTES and any(name.partition(".")[0] not in _BESIDE for name in ignore):  # which is in them
         return _LEFT_OUT
