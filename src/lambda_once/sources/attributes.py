@@ -258,12 +258,14 @@ LEFT_OUT: Final = (
         f"{_GITHUB}/Particular/NServiceBus/blob/master/src/NServiceBus.Core/Recoverability/Faults/"
         "FaultsHeaderKeys.cs",
     ),
+    # On other brokers it has its headers in the body (kombu, "virtual transports").
     Row(
         "Celery",
         "id root_id parent_id group retries eta expires timelimit origin",
         f"{_GITHUB}/celery/celery/blob/main/docs/internals/protocol.rst",
-        where="beside `task` and `lang`",
-        beside=("task", "lang"),
+        where="only in RabbitMQ's headers, beside `task`, `lang` and `root_id`",
+        beside=("task", "lang", "root_id"),
+        rabbitmq=True,
     ),
     Row(
         "RabbitMQ, dead letters",
