@@ -287,5 +287,7 @@ def test_caller_counts_for_a_record_of_s3() -> None:
         return event
 
     assert [work.ask(put(each))["n"] for each in "aba"] == [1, 2, 1]
+    two = {"Records": [*put(None)["Records"], *put("c")["Records"]]}
     with pytest.raises(CallerMissing):
-        work.ask(put(None))
+        work.ask(two)
+    assert len(work.ran) == 3  # the record beside it ran

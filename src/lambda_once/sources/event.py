@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.identity import NOTHING, Content, Flaw, Identity
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity, Refused
 from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import (
     apply_on_replay,
@@ -69,7 +69,8 @@ def read(event: Any, request_id: str | None, asked: Asked | None = None) -> list
     if source is Source.S3 and isinstance(records, list):
         parts = [_alone(event, {"Records": [record]}, n) for n, record in enumerate(records)]
         return [
-            (_delivered(_asked(one, part, asked), one, part, _occasion(one)), part) for one, part in parts
+            (_delivered(_asked_alone(one, part, asked), one, part, _occasion(one)), part)
+            for one, part in parts
         ]
     what = _asked(sent, event, asked)
     delivery = request_id
@@ -86,6 +87,15 @@ def _asked(sent: object, given: object, asked: Asked | None) -> Identity:
     if asked is not None and (source_of(sent) in _OF_ONE_EVENT or asked.settings.caller is not None):
         return asked.applied(what, sent, given)
     return what
+
+
+def _asked_alone(sent: object, given: object, asked: Asked | None) -> Identity:
+    """Return `_asked` of one record; one that names no caller fails alone."""
+    try:
+        return _asked(sent, given, asked)
+    except CallerMissing as error:
+        what = identity_of(sent)
+        return what._replace(content=what.content._replace(flaw=Refused(error)))
 
 
 def identity_of(sent: object, decorator: str = "once.event") -> Identity:
