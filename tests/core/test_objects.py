@@ -636,6 +636,29 @@ class Envelope:
     event: Created | Deleted
 
 
+@dataclass
+class Wrapped(Generic[T]):
+    items: list[T]
+
+
+@dataclass
+class Twice(Generic[T]):
+    inner: Wrapped[T]
+
+
+@dataclass
+class OfEvents(Wrapped[Created | Deleted]):
+    pass
+
+
+@dataclass
+class Wrappers:
+    once: Wrapped[Created | Deleted] | None = None
+    twice: Twice[Created | Deleted] | None = None
+    apart: Wrapped[Created] | Wrapped[Deleted] | None = None
+    base: OfEvents | None = None
+
+
 @pytest.mark.parametrize(
     ("hold", "one", "other"),
     [
@@ -659,6 +682,10 @@ class Envelope:
         (RootModel[Created | Deleted], Created(order=5), Deleted(order=5)),
         (lambda each: Single(event=each), Created(order=5), Deleted(order=5)),
         (lambda each: Envelope(event=each), Created(order=5), Deleted(order=5)),
+        (lambda each: Wrappers(once=Wrapped([each])), Created(order=5), Deleted(order=5)),
+        (lambda each: Wrappers(twice=Twice(Wrapped([each]))), Created(order=5), Deleted(order=5)),
+        (lambda each: Wrappers(apart=Wrapped([each])), Created(order=5), Deleted(order=5)),
+        (lambda each: Wrappers(base=OfEvents([each])), Created(order=5), Deleted(order=5)),
     ],
 )
 def test_the_class_counts_in_a_union(hold: Callable[[object], object], one: Any, other: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_once import CallerMissing, KeyReused, MemoryStore, Misconfigured, Once, OtherCaller, role_of
-from lambda_once.testing import eventbridge_event, lambda_context, sqs_event
+from lambda_once.testing import eventbridge_event, lambda_context, s3_event, sqs_event
 
 Json = dict[str, Any]
 ROLE = "arn:aws:sts::123456789012:assumed-role/shop/"
@@ -244,6 +244,50 @@ def test_who_is_missing_is_reported_and_runs_where_nothing_is_protected(
 
 def test_caller_counts_for_an_event_of_a_bus() -> None:
     """Though EventBridge itself names nobody."""
-    work = Work(key="detail.id", caller="detail.user")
+    work = Work(caller="detail.user")
     asked = [eventbridge_event({"id": "o-1", "user": each}) for each in ("a", "b", "a")]
     assert [work.ask(each)["n"] for each in asked] == [1, 2, 1]
+    assert work.ask(asked[0], lambda_context(client_context={"by": "hand"})) == {"n": 1}
+
+
+@pytest.mark.parametrize("options", [{}, {"key": lambda _: "o-1"}], ids=["hash", "key"])
+@pytest.mark.parametrize(
+    ("first", "second"), [(appsync(), appsync(field="refund")), (socket("1"), socket("1", route="refund"))]
+)
+def test_another_operation_counts_in_an_argument_and_a_payload(
+    first: Json, second: Json, options: Any
+) -> None:
+    """Their tokens have no scope, so it's content: no refund is answered with the payment's result."""
+    once, ran = Once(store=MemoryStore(), service="shop"), list[Any]()
+
+    @once.function(name="pay", **options)
+    def pay(event: Json) -> int:
+        ran.append(event)
+        return len(ran)
+
+    assert [pay(first), pay(first)] == [1, 1]
+    if options:
+        with pytest.raises(KeyReused, match=r"event\.(info|requestContext)"):
+            pay(second)
+    else:
+        assert [pay(second), pay(second)] == [2, 2]
+    with once.begin("o-1", name="block", payload=first):
+        pass
+    with pytest.raises(KeyReused), once.begin("o-1", name="block", payload=second):
+        pass
+
+
+def test_caller_counts_for_a_record_of_s3() -> None:
+    """Though S3 itself names nobody; who is missing is refused."""
+    work = Work(caller=lambda event: event["Records"][0].get("owner"))
+
+    def put(owner: str | None) -> Json:
+        event = s3_event("receipt", sequencer="1")
+        event["Records"][0]["owner"] = owner
+        return event
+
+    assert [work.ask(put(each))["n"] for each in "aba"] == [1, 2, 1]
+    two = {"Records": [*put(None)["Records"], *put("c")["Records"]]}
+    with pytest.raises(CallerMissing):
+        work.ask(two)
+    assert len(work.ran) == 3  # the record beside it ran

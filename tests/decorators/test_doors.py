@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes import S3Event, SNSEvent, SQSEvent, event_source
+from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser import event_parser
 from aws_lambda_powertools.utilities.parser.envelopes import EventBridgeEnvelope, SnsEnvelope, SqsEnvelope
@@ -175,6 +176,57 @@ def test_a_key_sees_what_the_function_sees(once: Once) -> None:
 
         work(FORMS[form](record))
         assert once.outcome("m-1" if form == "dict" else 7, name=form).state == "complete"
+
+
+def test_a_dead_letter_of_a_fifo_queue_is_no_call(once: Once) -> None:
+    """Its id is another one, so done work would run again; under a key it's the same."""
+    (record,) = sqs_event({"id": 1}, fifo_groups="a")["Records"]
+    dead = copy.deepcopy(record)
+    dead["attributes"]["MessageDeduplicationId"] = dead["messageId"]
+    dead["attributes"]["DeadLetterQueueSourceArn"] = record["eventSourceARN"]
+    dead["eventSourceARN"] = record["eventSourceARN"].replace("orders", "dead")
+    ran: list[Any] = []
+    work = once.function(name="work")(ran.append)
+    work(record)
+    with pytest.raises(KeyMissing, match=r"dead-letter queue of a FIFO queue.*Pass key="):
+        work(dead)
+    keyed = once.function(name="keyed", key=lambda _: 1)(ran.append)
+    keyed(record)
+    keyed(dead)
+    assert len(ran) == 2
+
+
+def test_a_parsed_change_of_an_item_with_a_number_as_key_is_a_call(once: Once) -> None:
+    """The parser makes a Decimal of it."""
+    event = dynamodb_stream_event((None, {"id": 5}), (None, {"id": 6}))
+    ran: list[Any] = []
+    work = once.function(name="work")(ran.append)
+    for each in [*DynamoDBStreamModel.model_validate(event).Records] * 2:
+        work(each)
+    assert len(ran) == 2
+
+
+@pytest.mark.parametrize("form", [dict, KafkaEventRecord])
+def test_a_record_of_kafka_names_no_source_and_is_known_all_the_same(once: Once, form: Any) -> None:
+    """A producer's retry, at another offset, is the same work under a key; another topic is KeyReused."""
+    ran: list[Any] = []
+    work = once.function(name="work", key=lambda _record: 5)(ran.append)
+    first, again = kafka_event({"id": 1}, {"id": 1})["records"]["orders-0"]
+    (other,) = kafka_event({"id": 1}, topic="cancelled")["records"]["cancelled-0"]
+    work(form(first))
+    work(form(again))
+    with pytest.raises(KeyReused, match=r"topic.*cancelled.*@origin"):
+        work(form(other))
+    assert len(ran) == 1
+
+
+def test_a_position_is_not_ignored(once: Once) -> None:
+    """Two records of equal data would be one."""
+    ran: list[Any] = []
+    work = once.function(name="work", ignore=("@position",))(ran.append)
+    for each in [*kinesis_event({"id": 1}, {"id": 1})["Records"]] * 2:
+        work(each)
+    assert len(ran) == 2
 
 
 def test_fifo_messages_of_equal_bodies_are_two_calls(once: Once) -> None:

@@ -140,7 +140,8 @@ def test_explain_a_stream(rig: Rig, face: str, event: dict[str, Any], source: st
     handler = getattr(rig.once, face)(_answer)
     (explained,) = _explain(handler, event)
     assert (explained.source, explained.payload) == (source, payload)
-    assert explained.key_from == "the eventID, within the stream's ARN"
+    keys = {"kinesis": "the eventID and subSequenceNumber, within the stream"}
+    assert explained.key_from == keys.get(face, "the eventID, within the table")
     assert explained.delivery == event["Records"][0]["eventID"]
     bad = {"Records": [event["Records"][0] | {"eventID": None}]}
     assert "has no eventID" in str(_explain(handler, bad)[0].problem)
@@ -395,6 +396,12 @@ PARTS: list[tuple[str, dict[str, Any], Any, dict[str, str]]] = [
     ),
     (
         "sqs",
+        {"ignore": ("@origin", "@position")},  # a position isn't ignored
+        FIFO,
+        {"@origin": LEFT_OUT, "@position": TOKEN, "@attributes": COMPARED, "content": COMPARED},
+    ),
+    (
+        "sqs",
         {"key": "orderId"},
         FIFO,
         {"@origin": COMPARED, "@position": LEFT_OUT, "@attributes": COMPARED, "content": COMPARED},
@@ -411,6 +418,13 @@ PARTS: list[tuple[str, dict[str, Any], Any, dict[str, str]]] = [
     ("event", {"key": "arguments.id"}, APPSYNC, {"caller": TOKEN, "operation": TOKEN, "content": COMPARED}),
     ("event", {"key": "id"}, {"id": 5}, {"content": COMPARED}),
 ]
+
+
+def test_a_hash_is_within_no_queue_that_is_ignored(rig: Rig) -> None:
+    """Else a message of another one, which is the same work, would seem to be none."""
+    whole: Any = rig.once.sqs(_answer)
+    loose: Any = rig.once.sqs(name="loose", ignore=("@origin",))(_answer)
+    assert [_explain(each, QUEUED)[0].within for each in (whole, loose)] == ["123456789012/orders", None]
 
 
 @pytest.mark.parametrize(("face", "options", "event", "parts"), PARTS)

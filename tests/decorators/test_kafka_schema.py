@@ -247,6 +247,32 @@ def test_framed_orders_that_a_reader_takes_for_one_are_key_reused(rig: Rig) -> N
 
 
 @in_memory
+@pytest.mark.parametrize("beside", ["@origin", "@attributes", "@attributes.sentAt"])
+def test_what_is_ignored_beside_the_value_is_not_in_its_bytes(rig: Rig, beside: str) -> None:
+    """So the bytes are compared all the same, and are the payload, not attributes."""
+    handler = rig.once.kafka(schema=AVRO, key="orderId", name="work", ignore=(beside,))(lambda _record: None)
+    first, second = (CONFLUENT + avro({"orderId": n, "item": ""}) for n in (5, 6))
+    handler(kafka_event(first), rig.context())
+    with pytest.raises(KeyReused, match=r"for another payload.*@bytes"):
+        handler(kafka_event(second, first_offset=1), rig.context())
+
+
+@in_memory
+@pytest.mark.parametrize(
+    "options", [{"fingerprint": "orderId"}, {"ignore": ("item",)}, {"ignore": ("@bytes",)}]
+)
+def test_a_narrower_fingerprint_compares_no_bytes(rig: Rig, options: Any) -> None:
+    """They have all that it leaves out."""
+    seen: list[object] = []
+    handler = rig.once.kafka(schema=AVRO, key="orderId", name="work", **options)(
+        lambda record: seen.append(record.value)
+    )
+    for n, each in enumerate((TEA, TEA | {"item": "tea" if "@bytes" in str(options) else "coffee"})):
+        handler(kafka_event(avro(each) + b"x" * n, first_offset=n), rig.context())
+    assert seen == [TEA]
+
+
+@in_memory
 @pytest.mark.parametrize(("index", "is_read"), [(b"\0", True), (b"\2\2", False)], ids=["first", "second"])
 def test_only_a_files_first_protobuf_message_is_read_under_confluents_frame(
     rig: Rig, index: bytes, is_read: bool

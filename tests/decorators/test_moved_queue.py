@@ -76,7 +76,7 @@ def test_the_new_queues_message_is_refused_with_both_ways_out(rig: Rig) -> None:
     for order in (DONE, IN_FLIGHT):
         error = new.deliver(message(order, "green"))
         assert isinstance(error, KeyReused)
-        assert "from another queue, topic or stream than this one, 123456789012/green" in str(error)
+        assert "from another queue, topic, stream or account than this one, 123456789012/green" in str(error)
         assert 'ignore=("@origin",)' in str(error)
         assert "a scope= that selects it" in str(error)
         assert "renames tokens: drain the queue first" in str(error)

@@ -127,3 +127,14 @@ def test_a_message_stands_for_its_data_in_a_function(rig: Rig, build: Any, kind:
         work(kind(raw))
         keyed(kind(raw))
     assert len(seen) == 2
+
+
+@in_memory
+@pytest.mark.parametrize("named", [[0x47, 0x72, -0x3D, -0x4A], [300], ["x"], [None]])
+def test_a_first_queue_in_other_numbers_costs_no_other_message(rig: Rig, named: Any) -> None:
+    """Bytes may be signed, as those of Kafka's headers are; what are none are no queue."""
+    event = rabbitmq_event("a", "b")
+    messages_of(event)[0]["basicProperties"]["headers"] = {"x-first-death-queue": {"bytes": named}}
+    seen: list[str] = []
+    rig.once.mq(worker(seen, set()))(event, rig.context())
+    assert seen == ["a", "b"]

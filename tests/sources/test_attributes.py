@@ -306,9 +306,16 @@ def test_the_table_holds_for_every_broker_in_any_case_of_letters(row: Row) -> No
 
 @pytest.mark.parametrize("row", [row for row in BY_NAME if row.beside], ids=_id)
 def test_common_names_are_the_sender_s_own_without_the_mark(row: Row) -> None:
-    """Celery's `id` is one beside `task` and `lang` alone."""
+    """Celery's `id` is one beside `task`, `lang` and `root_id` alone."""
     names = {name for name in row.names.split() if name not in row.beside}
     assert counted_context(dict.fromkeys(names, "1")).keys() == names
+
+
+def test_a_task_in_a_language_is_not_celery_s() -> None:
+    """Its `id` may be all that tells two messages of one body apart, and its `origin` where they're from."""
+    own = {name: {"dataType": "String", "stringValue": "1"} for name in ("task", "lang", "id", "origin")}
+    assert counted(own).keys() == own.keys()
+    assert counted_amqp({"headers": dict.fromkeys(own, 1)}).keys() == own.keys()
 
 
 def test_a_row_that_another_name_tells_has_whole_names_only() -> None:

@@ -27,7 +27,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from lambda_once.errors import KeyMissing, Misconfigured
+    from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured
 
 # ------------------------------------------------------------------ the parts
 
@@ -108,7 +108,7 @@ class Among(NamedTuple):
 class Refused(NamedTuple):
     """Work that can't be identified, not by ``key=`` either: a record that can't be processed, for one."""
 
-    error: KeyMissing | Misconfigured
+    error: CallerMissing | KeyMissing | Misconfigured
 
 
 class Flaw(NamedTuple):
@@ -171,6 +171,9 @@ OPERATION: Final = "operation"
 BYTES: Final = "@bytes"
 """What a payload was decoded from by a schema: a lenient reader takes two framed values for one."""
 CONTENT: Final = "content"
+_BESIDE: Final = frozenset({ORIGIN, ATTRIBUTES})
+_IGNORED_WHOLE: Final = _BESIDE | {BYTES}
+"""What ``ignore=`` may name as a whole. Without its position a delivery is told by nothing."""
 _IN_SCOPE: Final = frozenset({TENANT, CALLER, OPERATION})
 _APART: Final = "~"
 _SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key"})
@@ -203,9 +206,9 @@ def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Stan
         return _IN_TOKEN
     if part == CREDENTIAL:
         return _COMPARED
-    if part in ignore and part != CONTENT:  # a field of that name
+    if part in _IGNORED_WHOLE and part in ignore:
         return _LEFT_OUT
-    if part == BYTES and ignore:  # what's ignored is in them
+    if part == BYTES and any(name.partition(".")[0] not in _BESIDE for name in ignore):  # which is in them
         return _LEFT_OUT
     if part == POSITION:
         return _LEFT_OUT if key_from is _OPTION else _IN_TOKEN
@@ -228,8 +231,14 @@ class Parts(NamedTuple):
     """By name, what is compared apart."""
 
 
-def parts_of(what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool) -> Parts:
-    """Return what becomes of *what*, of which *ignore* is left out; *has_option*: ``key=`` is given."""
+def parts_of(
+    what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool, narrows: bool = False
+) -> Parts:
+    """
+    Return what becomes of *what*, of which *ignore* is left out.
+
+    *has_option*: ``key=`` is given. *narrows*: what ``fingerprint=`` selects takes the content's place.
+    """
     position, key_from = what.position, KeyFrom.SOURCE
     if has_option or isinstance(position, Given):
         key_from = _OPTION
@@ -241,7 +250,7 @@ def parts_of(what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool) 
         (ORIGIN, what.origin),
         (POSITION, position.positions if isinstance(position, Among) else position),
         (ATTRIBUTES, _counted(what.attributes, ignore) if ignore else what.attributes),
-        (BYTES, what.content.data),
+        (BYTES, NOTHING if narrows else what.content.data),
     ):
         found = _LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
         if found is _COMPARED:
@@ -307,8 +316,9 @@ def standings(
         if name in found:
             value = parts.in_token.get(name, parts.compared.get(name, found[name]))
             place = standing(name, parts.key_from, ignore)
-            drops = place is Standing.COMPARED and name != CREDENTIAL and not compares
-            of_all.append(Part(name, value, Standing.LEFT_OUT if drops else place))
+            drops = place is _COMPARED and name != CREDENTIAL and not compares
+            drops = drops or (name == BYTES and BYTES not in parts.compared)  # ``fingerprint=`` narrows it
+            of_all.append(Part(name, value, _LEFT_OUT if drops else place))
     return of_all
 
 
@@ -350,4 +360,5 @@ def differing(stored: str, requested: str) -> tuple[str, ...]:
     (content, *first), (other, *second) = stored.split(_APART), requested.split(_APART)
     known, asked = (dict(part.split(":", 1) for part in parts) for parts in (first, second))
     different = [name for name in known.keys() & asked.keys() if known[name] != asked[name]]
-    return (*((CONTENT,) if content != other else ()), *sorted(different, reverse=True))
+    is_other = content != other or BYTES in different
+    return (*((CONTENT,) if is_other else ()), *sorted(different, reverse=True))

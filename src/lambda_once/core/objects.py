@@ -98,6 +98,8 @@ class Field(NamedTuple):
     """Classes whose objects only the class tells apart."""
     has_serialiser: bool = False
     """Whether it is written by a function of its own."""
+    is_open: bool = False
+    """Whether it has a parameter of its generic class: what is around that names classes, too."""
 
 
 UNDECLARED: Final = Field("")
@@ -313,7 +315,7 @@ class Walk(ABC):
         form: dict[str, object] = {}
         try:
             for label, value in fields.held.items():
-                part = value if is_form(value) else self._part(fields, label, path)
+                part = value if is_form(value) else self._part(fields, label, path, classes)
                 if part is not _ABSENT:
                     form[label] = part
         finally:
@@ -329,11 +331,15 @@ class Walk(ABC):
             return form.get(ROOT)
         return self._named(form)
 
-    def _part(self, fields: Fields, label: str, path: Path) -> object:
-        """Return the form of a field: of what its serialiser writes if its value has none."""
+    def _part(self, fields: Fields, label: str, path: Path, around: tuple[type, ...]) -> object:
+        """
+        Return the form of a field: of what its serialiser writes if its value has none.
+
+        *around*: the classes that count where the object is.
+        """
         field, value, noted = fields.declared(label), fields.held[label], len(self._noted)
         path = path if fields.schema.is_root else (*path, label)
-        self._classes = field.classes
+        self._classes = (*field.classes, *around) if field.is_open else field.classes
         form, problem = self._attempt(value, path)
         if problem is None:
             return form
@@ -377,8 +383,10 @@ def schema_of(kind: Any) -> Schema | None:
     hints = {name: info.annotation for name, info in infos.items()} if infos else _hints(kind)
     written, has_serialiser = _serialised_by_functions(kind)
     declared = {}
+    of_bases = _united_in_bases(kind)
     for name in infos if is_model else [each.name for each in fields(kind)]:
         field = _field(name, hints.get(name), infos.get(name))
+        field = field._replace(classes=(*field.classes, *of_bases)) if field.is_open else field
         is_written = has_serialiser or not written.isdisjoint({name, "*"})
         declared[name] = field._replace(has_serialiser=field.has_serialiser or is_written)
     if not is_model:
@@ -394,6 +402,15 @@ def schema_of(kind: Any) -> Schema | None:
         has_serialiser=has_serialiser,
         is_plain=all(labels[name] == name and not field.excluded for name, field in declared.items()),
     )
+
+
+def _united_in_bases(kind: Any) -> frozenset[type]:
+    """Return the classes of unions that are arguments of *kind*'s generic bases."""
+    bases = (base for each in kind.__mro__ for base in vars(each).get("__orig_bases__", ()))
+    try:
+        return frozenset().union(*(_found_in(base).united for base in bases))
+    except Exception:  # noqa: BLE001  (a name that cannot be resolved)
+        return frozenset()
 
 
 def _serialised_by_functions(kind: Any) -> tuple[set[str], bool]:
@@ -420,7 +437,7 @@ def _field(name: str, hint: object, info: Any) -> Field:
         found = _Found()
     excluded = info is not None and info.exclude is True
     is_made = excluded and info.default_factory is not None
-    return Field(name, excluded, is_made, tuple(found.united), found.has_serialiser)
+    return Field(name, excluded, is_made, tuple(found.united), found.has_serialiser, found.is_open)
 
 
 class _Found(NamedTuple):
@@ -433,6 +450,7 @@ class _Found(NamedTuple):
     united: frozenset[type] = frozenset()
     """Those that only the class tells apart."""
     has_serialiser: bool = False
+    is_open: bool = False
 
 
 def _found_in(hint: Any, said: tuple[object, ...] = (), within: tuple[object, ...] = ()) -> _Found:
@@ -455,7 +473,13 @@ def _found_in(hint: Any, said: tuple[object, ...] = (), within: tuple[object, ..
         alternatives = sum(each.alternatives for each in found)
         united = united if alternatives < 2 or len(classes) < 2 else classes  # noqa: PLR2004
     has_serialiser = any(type(each).__name__ in _SERIALISERS for each in said)
-    return _Found(classes, alternatives, united, has_serialiser or any(each.has_serialiser for each in found))
+    return _Found(
+        classes,
+        alternatives,
+        united,
+        has_serialiser or any(each.has_serialiser for each in found),
+        isinstance(hint, TypeVar) or any(each.is_open for each in found),
+    )
 
 
 def _is_of_objects(kind: Any) -> bool:

@@ -267,7 +267,12 @@ class Identifier(NamedTuple):
         tenant = TENANCY.tenant if tenant is None else tenant
         payload = without(what.content.payload, settings.ignore) if settings.ignore else what.content.payload
         presented = None if what.who is NOTHING else what.who.presented
-        parts = parts_of(what, tuple(settings.ignore), has_option=settings.key is not None)
+        parts = parts_of(
+            what,
+            tuple(settings.ignore),
+            has_option=settings.key is not None,
+            narrows=isinstance(settings.fingerprint, str),
+        )
         key: object = None
         scope: object = None
         fingerprint = None

@@ -267,9 +267,9 @@ def _for_another(parts: tuple[str, ...], found: Difference, call: Call) -> str:
         beside = dict(() if call.hashed is None else call.hashed.beside)
         here = printable(shown(json.loads(beside[ORIGIN])))
         return (
-            f"from another queue, topic or stream than this one, {here}: if both carry the same work, pass "
-            f'ignore=("{ORIGIN}",); if not, a scope= that selects it, such as SQS\'s "eventSourceARN", which '
-            "renames tokens: drain the queue first"
+            f"from another queue, topic, stream or account than this one, {here}: if both carry the same "
+            f'work, pass ignore=("{ORIGIN}",); if not, a scope= that selects it, such as SQS\'s '
+            '"eventSourceARN", which renames tokens: drain the queue first'
         )
     return (
         f"with other attributes{fields}: send a new key, or pass "

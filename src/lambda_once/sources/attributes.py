@@ -38,7 +38,7 @@ def _has_java_time(forms: Forms) -> bool:
 
 
 def _has_uuid_and_time(forms: Forms) -> bool:
-    id_, time = _plain(forms["id"]), forms["timestamp"]
+    id_, time = plain_header(forms["id"]), forms["timestamp"]
     return isinstance(id_, str) and bool(_UUID.fullmatch(id_)) and isinstance(time, int) and time > _MS
 
 
@@ -258,12 +258,14 @@ LEFT_OUT: Final = (
         f"{_GITHUB}/Particular/NServiceBus/blob/master/src/NServiceBus.Core/Recoverability/Faults/"
         "FaultsHeaderKeys.cs",
     ),
+    # On other brokers it has its headers in the body (kombu, "virtual transports").
     Row(
         "Celery",
         "id root_id parent_id group retries eta expires timelimit origin",
         f"{_GITHUB}/celery/celery/blob/main/docs/internals/protocol.rst",
-        where="beside `task` and `lang`",
-        beside=("task", "lang"),
+        where="only in RabbitMQ's headers, beside `task`, `lang` and `root_id`",
+        beside=("task", "lang", "root_id"),
+        rabbitmq=True,
     ),
     Row(
         "RabbitMQ, dead letters",
@@ -500,11 +502,11 @@ def _with_properties(
     message: Mapping[str, object], properties: tuple[str, ...], field: str, table: _Table
 ) -> dict[str, object]:
     """Return *properties* of *message* unless empty, and what *table* leaves of the headers in *field*."""
-    found = {name: _plain(message[name]) for name in properties if message.get(name)}
+    found = {name: plain_header(message[name]) for name in properties if message.get(name)}
     headers = message.get(field)
     if headers and isinstance(headers, _MAPPINGS):
         for name, value in _kept(headers, table).items():
-            found[f"{field}.{name}" if name in properties else name] = _plain(value)
+            found[f"{field}.{name}" if name in properties else name] = plain_header(value)
     return found
 
 
@@ -524,16 +526,16 @@ def _form(value: object) -> object:
             return value
 
 
-def _plain(value: object, levels: int = _MOST_LEVELS) -> object:
+def plain_header(value: object, levels: int = _MOST_LEVELS) -> object:
     """Return *value*, of a header of RabbitMQ, with text in place of ``{"bytes": […]}``."""
     if not levels:
         return value
     if isinstance(value, _MAPPINGS):
         if len(value) == 1 and "bytes" in value:
             return _text(value["bytes"])
-        return {str(name): _plain(part, levels - 1) for name, part in value.items()}
+        return {str(name): plain_header(part, levels - 1) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part, levels - 1) for part in value]
+        return [plain_header(part, levels - 1) for part in value]
     return value
 
 

@@ -34,7 +34,7 @@ _ITEMS: Final = ("Keys", "NewImage", "OldImage")
 def _placed(raw: Raw) -> Delivered:
     """Return *raw*, a change, with its sequence number; the changes of one item are a group."""
     number, keys = text_at(raw, "dynamodb", "SequenceNumber"), at(raw, "dynamodb", "Keys")
-    item = json.dumps(keys, sort_keys=True) if isinstance(keys, Mapping) and keys else None
+    item = json.dumps(keys, sort_keys=True, default=str) if isinstance(keys, Mapping) and keys else None
     return Delivered(DynamoDBRecord(raw), raw, number, id=number, group=item)
 
 
@@ -61,7 +61,7 @@ DYNAMODB_STREAM: Final = RecordSource(
     _placed,
     _filled,
     "eventName, Keys, NewImage and OldImage in plain values",
-    "the eventID, within the stream's ARN",
+    "the eventID, within the table",
     repeats=True,
     piped_id="eventID",
 )

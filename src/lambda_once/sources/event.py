@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.identity import NOTHING, Content, Flaw, Identity
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity, Refused
 from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import (
     apply_on_replay,
@@ -68,16 +68,34 @@ def read(event: Any, request_id: str | None, asked: Asked | None = None) -> list
     source, records = source_of(sent), at(sent, "Records")
     if source is Source.S3 and isinstance(records, list):
         parts = [_alone(event, {"Records": [record]}, n) for n, record in enumerate(records)]
-        return [(_delivered(identity_of(one), one, part, _occasion(one)), part) for one, part in parts]
-    what = identity_of(sent)
-    if asked is not None and (source in _OF_ONE_EVENT or asked.settings.caller is not None):
-        what = asked.applied(what, sent, event)
+        return [
+            (_delivered(_asked_alone(one, part, asked), one, part, _occasion(one)), part)
+            for one, part in parts
+        ]
+    what = _asked(sent, event, asked)
     delivery = request_id
     if source is Source.EVENTBRIDGE:
         delivery = str(at(sent, "id"))
     elif source is Source.S3:
         delivery = _occasion(sent)
     return [(_delivered(what, sent, event, delivery), event)]
+
+
+def _asked(sent: object, given: object, asked: Asked | None) -> Identity:
+    """Return which work *sent* is, an event that the function gets as *given*, as it was *asked* for."""
+    what = identity_of(sent)
+    if asked is not None and (source_of(sent) in _OF_ONE_EVENT or asked.settings.caller is not None):
+        return asked.applied(what, sent, given)
+    return what
+
+
+def _asked_alone(sent: object, given: object, asked: Asked | None) -> Identity:
+    """Return `_asked` of one record; one that names no caller fails alone."""
+    try:
+        return _asked(sent, given, asked)
+    except CallerMissing as error:
+        what = identity_of(sent)
+        return what._replace(content=what.content._replace(flaw=Refused(error)))
 
 
 def identity_of(sent: object, decorator: str = "once.event") -> Identity:
@@ -202,7 +220,7 @@ class Asked(NamedTuple):
             raise CallerMissing(caller.refusal)
         if caller.warning is not None and caller is not NO_CALLER:
             self.warn(caller.warning)
-        if service is not None or not isinstance(custom, Mapping):
+        if source_of(sent) is not Source.DIRECT or service is not None or not isinstance(custom, Mapping):
             return what._replace(who=caller.who)
         # A tool's name is target___tool (Bedrock AgentCore developer guide, "Lambda function targets").
         tool, gateway = text_at(custom, TOOL), text_at(custom, GATEWAY)

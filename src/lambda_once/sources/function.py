@@ -146,9 +146,12 @@ def _flaw(flaws: list[Refused | Flaw | None], *, guarded: bool) -> Refused | Fla
     if refused is not None and guarded:
         return refused
     # An event that has no id is an argument like another: its content counts.
-    unread = [each for each in flaws if isinstance(each, Flaw) and each.unread is not None]
-    error = next((each.error for each in unread if each.error is not None), None)
-    return Flaw(error, unread[0].unread) if unread else None
+    of_records = [
+        each for each in flaws if isinstance(each, Flaw) and not isinstance(each.error, Misconfigured)
+    ]
+    error = next((each.error for each in of_records if each.error is not None), None)
+    unread = next((each.unread for each in of_records if each.unread is not None), None)
+    return Flaw(error, unread) if of_records else None
 
 
 def _each(special: Mapping[str, Identity], part: str) -> object:

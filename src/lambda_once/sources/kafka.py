@@ -3,8 +3,8 @@
 
 Its shared reader is in `records`; `streams` runs the batch in the order of each partition and makes the
 response, so a failure stops its partition alone. The value of a record is the payload, its position (topic,
-partition, offset, within the cluster) the key. A topic that is made again begins at offset 0 with other
-records, so the fingerprint is of timestamp and value.
+partition, offset) the key. A topic that is made again begins at offset 0 with other records, so timestamp
+and value are in the key, too.
 
 What we're not happy with: `_schema_value` uses Powertools' consumer, whose class decodes in a property.
 """
@@ -119,7 +119,7 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
 
     Raises `Misconfigured` if *schema* is none, or cannot be read.
     """
-    identity = "topic, partition and offset, within the cluster"
+    identity = "partition, offset, timestamp and value, within the topic"
     if schema is None:
         from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 

@@ -106,7 +106,7 @@ KINESIS: Final = RecordSource(
     _placed,
     _filled,
     "the data",
-    "the eventID, within the stream's ARN",
+    "the eventID and subSequenceNumber, within the stream",
     _shard,
     repeats=True,
     piped_id="eventID",

@@ -20,7 +20,7 @@ from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitM
 from lambda_once.core.identity import NOTHING, Content, Identity
 from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
-from lambda_once.sources.attributes import counted_amqp, counted_jms
+from lambda_once.sources.attributes import counted_amqp, counted_jms, plain_header
 from lambda_once.sources.envelopes import BadData, at, named_in, read_data, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource, grouped
 from lambda_once.sources.source import Source
@@ -42,9 +42,8 @@ def _first_queue(raw: Raw) -> str | None:
     RabbitMQ's dead letters stay in their virtual host (RabbitMQ, "Dead Letter Exchanges"), which Lambda
     writes behind the queue's name.
     """
-    first = at(raw, "basicProperties", "headers", "x-first-death-queue")
-    if isinstance(at(first, "bytes"), list):
-        name = bytes(at(first, "bytes")).decode("utf-8", "replace")  # type: ignore[call-overload]  # numbers
+    name = plain_header(at(raw, "basicProperties", "headers", "x-first-death-queue"))
+    if isinstance(name, str) and name:
         _, apart, virtual_host = (text_at(raw, "eventSourceKey") or "").partition("::")
         return f"{name}{apart}{virtual_host}"
     original = at(raw, "originalDestination")
@@ -95,7 +94,7 @@ MQ: Final = RecordSource(
     _placed,
     _filled,
     "the data",
-    "the messageID; of RabbitMQ messageId, within the queue and virtual host",
+    "the messageID; of RabbitMQ messageId, within broker and queue",
     _messages,
 )
 

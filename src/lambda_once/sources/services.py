@@ -36,18 +36,26 @@ class Service(NamedTuple):
     """The fields of the fingerprint under ``key=``; none: all."""
     operation: Callable[[Event], str | None] | None = None
     """What is asked for, which is part of the scope; None: the service has one operation."""
+    operation_in: str = ""
+    """The field that says it: its name in the content, and so in messages."""
     caller: Callable[[Event], Caller] | None = None
     """Who asks; None: nobody but the service itself."""
     asynchronous: bool = False
     """Whether Lambda invokes the function asynchronously for it, and so retries by itself."""
 
     def content(self, payload: object) -> object:
-        """Return the part of *payload* to hash, an event of this service without ignored fields."""
+        """
+        Return the part of *payload* to hash, an event of this service without ignored fields.
+
+        It says the operation, too: the event may be an argument of a function, which has no scope.
+        """
         if isinstance(payload, list):  # AppSync's batch
             return [self.content(each) for each in payload]
         if not isinstance(payload, Mapping) or not self.counts:
             return payload
-        return {name: payload[name] for name in self.counts if name in payload}
+        operation = None if self.operation is None else self.operation(payload)
+        asked = {} if operation is None else {self.operation_in: operation}
+        return asked | {name: payload[name] for name in self.counts if name in payload}
 
     @property
     def flaw(self) -> Flaw | None:
@@ -334,6 +342,7 @@ SERVICES: Final[tuple[Service, ...]] = (
         _is_appsync,
         counts=("arguments", "source", "prev", "events"),
         operation=_field,
+        operation_in="info",
         caller=lambda event: of_identity(event.get("identity")),
     ),
     Service(
@@ -342,6 +351,7 @@ SERVICES: Final[tuple[Service, ...]] = (
         _under("requestContext", "connectionId"),
         counts=("body",),
         operation=lambda event: text_at(event, "requestContext", "routeKey"),
+        operation_in="requestContext",
         caller=lambda event: of_connection(event["requestContext"]),
     ),
     Service(

@@ -87,6 +87,12 @@ Each record and event of AWS has one of these fields: what has none is not looke
 
 Alarms are left out: `source`, all that they have, is a field of too many others.
 """
+_MARK_OF_KAFKA: Final = "timestampType"
+"""
+Each record of Kafka has it, and its event is the one that names the source.
+
+Not a model's mark: that of Powertools' parser has decoded the value, so it counts as any other model.
+"""
 _OF_RECORD: Final = {name: source for source in Source for name in source.of_record}
 _OF_EVENT: Final = {name: source for source in Source for name in source.of_event}
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
@@ -100,7 +106,7 @@ def as_sent(value: object) -> dict[str, Any] | None:
     It is a dict, Powertools' data class, or a model with the fields of one, of Powertools' parser or another.
     """
     if isinstance(value, dict):
-        return None if MARKS.isdisjoint(value) else value
+        return None if MARKS.isdisjoint(value) and _MARK_OF_KAFKA not in value else value
     try:
         raw = getattr(value, "raw_event", None)
         if isinstance(raw, dict):

@@ -80,7 +80,7 @@ SQS: Final = RecordSource(
     _placed,
     _filled,
     "the body",
-    "MessageGroupId and MessageDeduplicationId",
+    "MessageGroupId and MessageDeduplicationId, within the queue",
     piped_id="messageId",
 )
 

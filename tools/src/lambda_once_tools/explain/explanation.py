@@ -235,7 +235,7 @@ def explained(
             )
         ),
         key_from=_key_from(settings.key, found.key_from, default),
-        within=shown(what.origin) if is_hash and what.origin is not NOTHING else None,
+        within=shown(found.parts.in_token[ORIGIN]) if is_hash and ORIGIN in found.parts.in_token else None,
         scope_from=_scope_from(settings.scope, found.parts.scope),
         hashed=(
             identifier.content(what.content, found.payload, found.key_from)
