@@ -225,7 +225,7 @@ def test_work_of_its_own(rig: Rig) -> None:
 def test_a_block_ends_its_attempt(rig: Rig, form: str) -> None:
     """Before it is finished: what runs meanwhile cannot finish it, too."""
 
-    async def block() -> Attempt:
+    async def block() -> Any:
         if form == "async":
             async with rig.once.begin(5, name="charge") as attempt:
                 return attempt
