@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from lambda_once.core.keys import downstream
 from lambda_once.core.lifecycle import OnLapse, Record
+from lambda_once.core.threads import run_apart
 from lambda_once.errors import Misconfigured, RetryLater
 
 T = TypeVar("T")
@@ -96,25 +97,17 @@ def ask(probe: Probe, lapsed: Lapsed, *arguments: Any) -> object:
     """
     Call *probe* and return its answer. Raises what it raises.
 
-    An awaitable runs on a new event loop, in another thread if this one already runs a loop.
+    An awaitable runs on a new event loop, in another thread if this one already runs a loop; the thread's own
+    loop stays as it is.
     """
     answer = probe(lapsed, *arguments)
     if not isawaitable(answer):
         return answer
-    import asyncio
 
     async def awaited() -> object:
         return await answer
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(awaited())
-    from concurrent.futures import ThreadPoolExecutor
-    from contextvars import copy_context
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, awaited()).result()
+    return run_apart(awaited())
 
 
 OnError = Policy | Mapping[type[BaseException], Policy] | Callable[[BaseException], Policy]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -213,6 +214,82 @@ def test_a_result_that_cannot_be_stored(shop: Shop) -> None:
     assert shop.of.run("second", ORDER).error == "lambda_once.errors.ResultUnavailable"
 
 
+MONEY = {
+    "price": Decimal("19.90"),
+    "rate": Decimal("0.1"),
+    "count": Decimal("3.00"),
+    "huge": Decimal("1E+40"),
+    "more": Decimal("1E+400"),
+    "long": Decimal("0.12345678901234567890123"),
+    "lines": [{"each": Decimal("1.10")}],
+}
+WRITTEN = {
+    "price": 19.9,
+    "rate": 0.1,
+    "count": 3,
+    "huge": 1e40,
+    "more": "1E+400",
+    "long": "0.12345678901234567890123",
+    "lines": [{"each": 1.1}],
+}
+
+
+def _is_equal(found: object) -> bool:
+    """Whether *found* is `WRITTEN`, of equal types."""
+    return repr(found) == repr(WRITTEN)
+
+
+def test_decimals_are_completed_as_json_writes_them(shop: Shop) -> None:
+    """As a number of the same value, else as text: for the execution, its duplicates, and whoever asks."""
+    completed: list[object] = []
+
+    def end(_context: DurableContext, attempt: Any, _charged: int) -> Any:
+        completed.append(attempt.complete(MONEY))
+        return completed[-1]
+
+    shop.at_once(end)
+    first, second = shop.of.run("first", ORDER), shop.of.run("second", ORDER)
+    assert (first.error, second.error) == (None, None)
+    assert _is_equal(completed[0])
+    assert _is_equal(first.value)
+    assert _is_equal(second.value["replayed"])
+    assert _is_equal(shop.rig.once.outcome(5, name="pay").result)
+    shop.of.run("third", {"order": 6})
+    assert shop.rig.events().count("once.result_changed") == 1
+
+
+def test_decimals_that_a_block_has_completed(shop: Shop) -> None:
+    """A block of the same name keeps its Decimals; an execution gets them as it can return them."""
+    with shop.rig.once.begin(5, name="pay") as attempt:
+        attempt.complete(MONEY)
+    shop.suspends = False
+    assert _is_equal(shop.of.run("first", ORDER).value["replayed"])
+    assert shop.rig.once.outcome(5, name="pay").result == MONEY
+
+
+@pytest.mark.parametrize("depth", [0, 900])
+def test_what_is_done_is_never_refused(shop: Shop, depth: int) -> None:
+    """Neither for its size nor for its depth: the execution gets what it can return, and is complete."""
+    result: Any = {"rate": Decimal("0.1"), "large": "x" * (10 if depth else 11_000_000)}
+    for _ in range(depth):
+        result = [result]
+    kept: list[Any] = []
+    shop.at_once(lambda _context, attempt, _charged: kept.append(attempt.complete(result)))
+    assert shop.of.run("first", ORDER).error is None
+    assert shop.rig.row().state is State.COMPLETE
+    found = kept[0]
+    for _ in range(depth):
+        (found,) = found
+    assert repr(found["rate"]) == "0.1"
+
+
+def test_decimals_of_a_declared_type(shop: Shop) -> None:
+    """They stay Decimals: returns= and codec= say what an execution gets."""
+    end = lambda _context, attempt, _charged: repr(attempt.complete({"a": Decimal("1.10")}))  # noqa: E731
+    shop.at_once(end, returns=dict[str, Decimal])
+    assert shop.of.run("first", ORDER).value == "{'a': Decimal('1.10')}"
+
+
 class KeyLost(GiveUp):
     """The key of a seal is lost; carries what no checkpoint takes."""
 
@@ -305,6 +382,21 @@ def test_a_result_that_is_read_as_another_type(shop: Shop) -> None:
     shop.suspends = False
     assert shop.of.run("first", ORDER).value == [1]
     assert shop.of.run("second", ORDER).value == {"replayed": [1]}
+
+
+def test_an_attempt_ends_with_its_block(shop: Shop) -> None:
+    """A key of it that is asked for later would be that of other work."""
+
+    def handle(_event: Any, context: DurableContext) -> Any:
+        with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR) as attempt:
+            attempt.complete("charged")
+            kept: Any = attempt
+        for act in (kept.downstream_key, kept.complete):
+            with pytest.raises(Misconfigured, match="shop/pay/5 is over"):
+                act()
+
+    with executions(handle) as of:
+        assert of.run("first").error is None
 
 
 # -- what identifies it

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
+import runpy
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -243,15 +245,80 @@ def test_a_reload_with_changes_replaces(module: ModuleType) -> None:
     assert importlib.reload(module).bill is not before["bill"]
 
 
+def test_a_module_imported_anew_replaces(module: ModuleType) -> None:
+    """What is in its place in sys.modules has its names, changed or not; the first one is alive."""
+    for value in ("5", "6, 7"):
+        del sys.modules["stock"]
+        path = Path(str(module.__file__))
+        path.write_text(SOURCE.replace("VALUE", value), encoding="utf-8")
+        importlib.invalidate_caches()
+        assert importlib.import_module("stock").bill is not module.bill
+    with pytest.raises(Misconfigured, match=r"stock\.bill .* and stock\.bill .* have one name, 'orders'"):
+        module.once.sqs(name="orders")(FunctionType(module.bill.__wrapped__.__code__, vars(module), "bill"))
+
+
 def test_one_module_under_two_names(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As tests import it that lie beside Lambda's folder; a copy of the file is another one."""
+    """As ``python -m`` and an import load it: both are alive, each with its own globals."""
     folder = Path(str(module.__file__)).parent
     names = ModuleType("package")
     names.__path__ = [str(folder)]
     monkeypatch.setitem(sys.modules, "package", names)
-    assert importlib.import_module("package.stock").bill is not module.bill
-    with pytest.raises(Misconfigured, match=r"stock.bill .* and app.stock.bill .* have one name, 'orders'"):
-        importlib.import_module("app.stock")
+    for name in ("package.stock", "app.stock"):
+        whose = rf"stock\.bill .* and {name}\.bill .* have one name, 'orders'"
+        with pytest.raises(Misconfigured, match=f"{whose}.*name="):
+            importlib.import_module(name)
+    with pytest.raises(Misconfigured, match=r"'orders'.*load its file once"):
+        exec(compile(SOURCE, str(module.__file__), "exec"), {"once": module.once, "__name__": "__main__"})
+
+
+def _plugin(path: Path, name: str, **known: Any) -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    plugin = importlib.util.module_from_spec(spec)
+    vars(plugin).update(known)
+    spec.loader.exec_module(plugin)
+    return vars(plugin)
+
+
+PLUGIN = """
+@once.function(key="order", name="charge")
+def charge(order):
+    return f"{TENANT} charged {order}"
+"""
+
+
+@pytest.mark.parametrize("second", ["plugin_a", "plugin_b"])
+def test_a_file_loaded_twice_is_other_work(rig: Rig, tmp_path: Path, second: str) -> None:
+    """Each with the globals of its tenant, and both alive: the second one's work would never run."""
+    path = tmp_path / "plugin.py"
+    path.write_text(PLUGIN, encoding="utf-8")
+    plugin = _plugin(path, "plugin_a", once=rig.once, TENANT="a")
+    both = rf"plugin_a\.charge .* and {second}\.charge .* have one name, 'charge'.*name=.*load its file once"
+    with pytest.raises(Misconfigured, match=both):
+        _plugin(path, second, once=rig.once, TENANT="b")
+    assert plugin["charge"]("o-1") == "a charged o-1"
+    plugin.clear()
+    assert _plugin(path, second, once=rig.once, TENANT="b")["charge"]("o-2") == "b charged o-2"
+
+
+@pytest.mark.parametrize("value", ["TENANT", "[TENANT]"], ids=["one source", "changed"])
+def test_one_source_in_two_dicts_is_other_work(rig: Rig, value: str) -> None:
+    """Under one ``__name__``, and by the default name."""
+    source = "@once.function(key='order')\ndef charge(order): return TENANT"
+    kept = {"once": rig.once, "__name__": "plugins", "TENANT": "a"}
+    exec(compile(source, "<plugin>", "exec"), kept)
+    with pytest.raises(Misconfigured, match=r"'plugins\.charge'"):
+        exec(compile(source.replace("TENANT", value), "<plugin>", "exec"), kept | {"TENANT": "b"})
+
+
+def test_a_script_run_again(rig: Rig, tmp_path: Path) -> None:
+    """By runpy, as Streamlit and others do: each run is the module of its name while it lasts."""
+    path = tmp_path / "script.py"
+    path.write_text(PLUGIN, encoding="utf-8")
+    known = {"once": rig.once, "TENANT": "a"}
+    kept = [runpy.run_path(str(path), known, "__main__") for _ in range(2)]
+    assert len(kept) == 2
 
 
 def test_cells_of_a_notebook_are_executed_again(rig: Rig) -> None:

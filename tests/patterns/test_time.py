@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lambda_once import Once, StoreUnavailable
 from lambda_once.core.clock import Deadline
-from lambda_once.core.context import INVOCATION_DEADLINE
+from lambda_once.core.context import invocation_end
 from lambda_once.dynamodb import sender
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique
 from lambda_once.patterns.fifo import Sent, Unanswered
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from lambda_once.patterns.fifo.results import Result
 
 WEEK = timedelta(days=7)
-UNREAD = type("Unread", (), {"get": lambda _: None})()
-"""In place of the invocation's deadline."""
 
 
 class Silent:
@@ -106,7 +104,7 @@ def test_retries_end_before_the_invocation(call: str) -> None:
     client = Silent(clock)
     assert protected(clock, lambda: without_answer(clock, client, call))
     assert client.sent == 3
-    assert INVOCATION_DEADLINE.get() is None
+    assert invocation_end() is None
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -126,7 +124,7 @@ def test_outside_of_protected_work_there_are_six(call: str, monkeypatch: pytest.
     client = Silent(clock)
     without_answer(clock, client, call)
     assert client.sent == 6
-    monkeypatch.setattr(sender, "INVOCATION_DEADLINE", UNREAD)
+    monkeypatch.setattr(sender, "invocation_end", lambda: None)
     client.sent = 0
     assert not protected(clock, lambda: without_answer(clock, client, call))
     assert client.sent == 6
@@ -138,7 +136,7 @@ def test_what_a_table_does_not_take_ends_before_the_invocation(monkeypatch: pyte
     client = Throttled(clock)
     assert protected(clock, lambda: without_answer(clock, client, "Documents.write"))
     assert client.sent == 3
-    monkeypatch.setattr(sender, "INVOCATION_DEADLINE", UNREAD)
+    monkeypatch.setattr(sender, "invocation_end", lambda: None)
     client.sent = 0
     protected(clock, lambda: without_answer(clock, client, "Documents.write"))
     assert client.sent == 6
@@ -224,7 +222,7 @@ def test_the_first_request_is_always_sent() -> None:
 
 def test_without_the_invocations_end_a_publisher_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twin: six tries of each message, and all of the groups."""
-    monkeypatch.setattr(sender, "INVOCATION_DEADLINE", UNREAD)
+    monkeypatch.setattr(sender, "invocation_end", lambda: None)
     clock = FakeClock()
     silent, slow = Slow(clock, silent=True), Slow(clock)
     published(clock, silent, "a")
@@ -266,6 +264,6 @@ def test_races_end_before_the_invocation(ground: Ground, monkeypatch: pytest.Mon
     assert client.sent == 3
     assert client.rival.get("ann") == {"n": 3}
     client.sent = 0
-    monkeypatch.setattr(sender, "INVOCATION_DEADLINE", UNREAD)
+    monkeypatch.setattr(sender, "invocation_end", lambda: None)
     protected(clock, change)
     assert client.sent == 10

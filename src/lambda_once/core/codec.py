@@ -290,6 +290,11 @@ def as_json(text: str) -> str:
     return re.sub(_WRITTEN_DECIMAL, r"\1", text)
 
 
+def with_numbers(text: str) -> str:
+    """Return the stored JSON *text* of a result with each Decimal as a number of its value, else as text."""
+    return re.sub(_WRITTEN_DECIMAL, lambda found: json.dumps(plain(Decimal(found[1]))), text)
+
+
 def _tagged(value: object, *kinds: type) -> str:
     """Return *value* as JSON, with what is of *kinds* tagged. An object that looks like a tag is escaped."""
     tags = 0

@@ -68,6 +68,18 @@ class _ThreadsLoop:
             self._loop.close()
 
 
+def new_runner() -> Runner:
+    """
+    Return a runner with an event loop of its own, which doesn't become the thread's current one.
+
+    ``asyncio.run`` and a runner as it comes leave a thread without any, but a handler may ask for it
+    (``asyncio.get_event_loop()``, as Mangum does) in each later invocation.
+    """
+    import asyncio
+
+    return asyncio.Runner(loop_factory=asyncio.new_event_loop)
+
+
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     """
     Run *coroutine* to its end on this thread's event loop.
@@ -76,7 +88,6 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     another loop: raises `Misconfigured` there (in an async test, call the handler with
     ``await asyncio.to_thread(handler, event, context)``).
     """
-    import asyncio
     from contextvars import copy_context
 
     if has_running_loop():
@@ -86,6 +97,22 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
             "in an async test with `await asyncio.to_thread(handler, event, context)`"
         )
     if getattr(_loops, "own", None) is None:
-        _loops.own = _ThreadsLoop(asyncio.Runner())
+        _loops.own = _ThreadsLoop(new_runner())
     own: _ThreadsLoop = _loops.own
     return own.runner.run(coroutine, context=copy_context())  # its own is as old as the runner
+
+
+def run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run *coroutine* on a new event loop, in another thread if this one already runs a loop."""
+    from contextvars import copy_context
+
+    def run() -> T:
+        with new_runner() as runner:
+            return runner.run(coroutine)
+
+    if not has_running_loop():
+        return run()
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, run).result()

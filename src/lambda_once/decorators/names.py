@@ -3,8 +3,9 @@ Names: which work a token is for.
 
 The default name is ``module.qualname``. Two pieces of work with one name and one key are one token, and the
 second never runs. So each `Once` knows what it has decorated, and refuses a second function of one name while
-the first is alive. It compares functions and their code objects, never what they hold. A reload, a notebook
-and a module under two names define a function again, and rightly so.
+the first is alive. It compares functions, their code objects and whose globals they have, never what they
+hold. A reload and a notebook define a function again, and rightly so: in the globals of the first, or in a
+module that has taken the place of its module. A file that is loaded twice defines two.
 
 What one process cannot see is listed under guarantee 12.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,18 +85,34 @@ def _def_of(function: AnyFunction) -> FunctionType | None:
     return call if isinstance(call, FunctionType) else None
 
 
-def _is_same_work(one: AnyFunction, other: AnyFunction) -> bool:
-    """Whether both are one function, or one that was loaded again: its code is equal and another object."""
-    one, other = _innermost(one), _innermost(other)
-    if one is other or (isinstance(one, MethodType | BuiltinMethodType) and one == other):
+def _is_same_work(new: AnyFunction, old: AnyFunction) -> bool:
+    """Whether both are one function, or one that was loaded again with equal code."""
+    new, old = _innermost(new), _innermost(old)
+    if new is old or (isinstance(new, MethodType | BuiltinMethodType) and new == old):
         return True
-    first, second = _def_of(one), _def_of(other)
-    if first is None or second is None or first.__code__ is second.__code__:
+    one, other = _def_of(new), _def_of(old)
+    if one is None or other is None or one.__code__ is other.__code__:
         return False
-    if first.__code__ != second.__code__:
-        return False
-    is_of_one_file = first.__code__.co_filename == second.__code__.co_filename
-    return is_of_one_file or first.__globals__ is second.__globals__  # IPython counts its cells' runs in it
+    return one.__code__ == other.__code__ and _is_loaded_again(one, other)
+
+
+def _is_loaded_again(new: FunctionType, old: FunctionType) -> bool:
+    """
+    Whether the module of *new* is that of *old*, executed again, or imported in its place.
+
+    Else both modules are alive, each with values of its own, and two functions of one name are two works.
+    """
+    if new.__globals__ is old.__globals__:
+        return True
+    name = new.__globals__.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return old.__globals__.get("__name__") == name and getattr(module, "__dict__", None) is new.__globals__
+
+
+def _is_loaded_twice(new: FunctionType, old: FunctionType) -> bool:
+    """Whether both are of one file, executed in globals of their own."""
+    is_of_one_file = new.__code__.co_filename == old.__code__.co_filename
+    return is_of_one_file and new.__globals__ is not old.__globals__
 
 
 def _succeeds(new: AnyFunction, old: AnyFunction) -> bool:
@@ -105,6 +123,7 @@ def _succeeds(new: AnyFunction, old: AnyFunction) -> bool:
         and other is not None
         and (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
         and one.__code__ is not other.__code__
+        and _is_loaded_again(one, other)
         and _NESTED not in one.__qualname__
         and _without_name(one) is None
     )
@@ -210,7 +229,9 @@ def _conflict(new: AnyFunction, old: AnyFunction, name: str) -> str:
         "would run. Give each a name= of its own; to share one on purpose, pass the decorated function as "
         "the name= of the other"
     )
-    found = _def_of(old)
+    found, again = _def_of(old), _def_of(new)
+    if found is not None and again is not None and _is_loaded_twice(again, found):
+        message += "; or load its file once"
     if found is not None and _NESTED in found.__qualname__:
         message += "; or an earlier test's traceback keeps it alive: use using()"
     return message

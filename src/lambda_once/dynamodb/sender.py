@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
-from lambda_once.core.context import INVOCATION_DEADLINE
+from lambda_once.core.context import invocation_end
 from lambda_once.dynamodb.client import low_level
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable
@@ -38,8 +38,8 @@ class ConditionFailed(Exception):
 
 def retry_deadline(clock: Clock) -> Deadline:
     """Return the time after which nothing is retried: in protected work, before the invocation's end."""
-    end = INVOCATION_DEADLINE.get()
-    return Deadline(clock, _NEVER if end is None else end.at - KEPT_BACK)
+    end = invocation_end()
+    return Deadline(clock, _NEVER if end is None else end - KEPT_BACK)
 
 
 class Sender:

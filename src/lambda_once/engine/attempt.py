@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Waits, through, to_milliseconds
-from lambda_once.core.context import CALL_STACK
+from lambda_once.core.context import ATTEMPTS, Running
 from lambda_once.core.keys import downstream
 from lambda_once.engine.waiting import off_loop, uncancelled
 from lambda_once.errors import Misconfigured
@@ -68,7 +68,11 @@ class Attempt:
 
         It is the same for every attempt until the token is complete, and different for each *label*. After
         ``keep``, the same key is new work and gets another downstream key.
+
+        Raises `Misconfigured` once the attempt is over, as `extend` and `complete` do: what outlives it, such
+        as a background task, would use the key of this work for other work.
         """
+        self._check_running()
         return downstream(self.token, self._ownership.generation, label)
 
     def extend(self, seconds: float) -> None:
@@ -76,8 +80,9 @@ class Attempt:
         Extend the lease to *seconds* from now; it never becomes shorter.
 
         Raises `Fenced` if another attempt has the token (stop the work), `StoreUnavailable` if the table does
-        not respond, and `Misconfigured` if *seconds* is not positive.
+        not respond, and `Misconfigured` if *seconds* is not positive or the attempt is over.
         """
+        self._check_running()
         if not seconds > 0:
             message = f"extend takes a positive number of seconds, not {seconds!r}"
             raise Misconfigured(message, token=self.token)
@@ -94,8 +99,10 @@ class Attempt:
 
         The outcome is final, whatever the rest of the work does. Raises `Fenced` if another attempt has the
         token and is in progress; if that attempt is complete, returns its outcome. Waits for a transaction
-        that is being sent, and returns its result if it was written.
+        that is being sent, and returns its result if it was written. Raises `Misconfigured` once the attempt
+        is over.
         """
+        self._check_running()
         return through(self._completing(result), self._finisher.clock)
 
     def _completing(self, result: Any) -> Waits[Any]:
@@ -111,6 +118,7 @@ class Attempt:
 
     async def acomplete(self, result: Any = None) -> Any:
         """Do what `complete` does, off the event loop. A cancellation takes effect after it has finished."""
+        self._check_running()
         return await uncancelled(self._finisher.off_loop(self._ownership, self._completing(result)))
 
     def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
@@ -137,33 +145,53 @@ class Attempt:
         """Do what `transact` does, off the event loop."""
         return await off_loop(self.transact, items, result)
 
+    def _check_running(self) -> None:
+        """Raise `Misconfigured` if its work is over: a task or thread that outlives it still holds it."""
+        if self._ownership.over:
+            message = f"the attempt of token {self.token} is over: ask in the handler and pass the value on"
+            raise Misconfigured(message, token=self.token)
+
 
 _current: ContextVar[Attempt | None] = ContextVar("lambda_once_attempt", default=None)
 
 
 def current_attempt() -> Attempt:
-    """Return the attempt of the innermost protected work. Raises `Misconfigured` outside of it."""
+    """
+    Return the attempt of the innermost protected work.
+
+    Raises `Misconfigured` outside of it, and in a task or thread that was started in it and outlives it.
+    """
     attempt = _current.get()
     if attempt is None:
         message = "once.current() works only inside protected work; no decorated function is running here"
         raise Misconfigured(message)
+    attempt._check_running()  # noqa: SLF001  (of this module)
     return attempt
 
 
 class working:  # noqa: N801  (a context manager, read as a word)
-    """Make *attempt* current in the block. A class, as generators lose their context in async code."""
+    """
+    Make *attempt* current in the block; it is over after it.
+
+    A class, as generators lose their context in async code.
+    """
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._before: tuple[Attempt | None, tuple[str, ...]] = (None, ())
+        self._ownership = attempt._ownership  # noqa: SLF001  (of this module)
+        self._before: tuple[Attempt | None, tuple[Running, ...]] = (None, ())
 
     def __enter__(self) -> Attempt:
-        self._before = _current.get(), CALL_STACK.get()
+        running = tuple(attempt for attempt in ATTEMPTS.get() if not attempt.over)
+        self._before = _current.get(), running
         _current.set(self._attempt)
-        CALL_STACK.set((*CALL_STACK.get(), self._attempt.id))
+        ATTEMPTS.set((*running, self._ownership))
         return self._attempt
 
     def __exit__(self, *_: object) -> None:
-        attempt, stack = self._before
-        _current.set(attempt)
-        CALL_STACK.set(stack)
+        self._ownership.over = True
+        # A block that was abandoned is closed by the garbage collector, perhaps within other work.
+        if _current.get() is self._attempt:
+            attempt, running = self._before
+            _current.set(attempt)
+            ATTEMPTS.set(running)

@@ -24,7 +24,7 @@ from lambda_once.core.clock import (
     through,
     to_milliseconds,
 )
-from lambda_once.core.context import CALL_STACK
+from lambda_once.core.context import call_stack
 from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import Attempt, working
@@ -349,7 +349,7 @@ class Engine:
                 if rounds > ROUNDS:
                     raise self._outlasted(call, record)
                 write, answer = self._tried_again(call, write, record, course)
-            elif course is Course.IN_PROGRESS and record.attempt_id in CALL_STACK.get():
+            elif course is Course.IN_PROGRESS and record.attempt_id in call_stack():
                 raise self.replayer.error(call, record, course, _OWN_STACK)
             elif (
                 course is Course.IN_PROGRESS

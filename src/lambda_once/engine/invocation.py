@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lambda_once.core.clock import FINAL, LAST_ANSWER, Clock, Deadline
-from lambda_once.core.context import INVOCATION_DEADLINE
+from lambda_once.core.context import INVOCATION, Span
 from lambda_once.core.lifecycle import Course, Record, decide
 from lambda_once.core.results import Seal
 from lambda_once.observability.events import Event
@@ -56,6 +56,8 @@ class Invocation(NamedTuple):
     tally: Tally
     request_id: str | None
     """Lambda's request id; None if there is none."""
+    span: Span
+    """Shared by its parts, one for each `Once`."""
     known: bool = True
     """Whether the context has a remaining time; if not, `ends` is assumed."""
 
@@ -66,10 +68,13 @@ class Invocation(NamedTuple):
 
 
 CURRENT_INVOCATION: ContextVar[Invocation | None] = ContextVar("lambda_once_invocation", default=None)
+"""The invocation in which this code was started, which may be over."""
 
 
 def current_invocation() -> Invocation | None:
-    return CURRENT_INVOCATION.get()
+    """Return the invocation in which this code was started, while that lasts."""
+    invocation = CURRENT_INVOCATION.get()
+    return None if invocation is None or invocation.span.over else invocation
 
 
 @contextmanager
@@ -80,28 +85,30 @@ def invoked(
     Set the invocation of *context*, with its remaining time and counts, for all work in the block.
 
     Inside an invocation with the same context the outer one continues, and metrics are flushed once, at its
-    end. *unknown* is called if no context has a remaining time.
+    end. What was started inside one and outlives it is not in it. *unknown* is called if no context has a
+    remaining time.
     """
-    outer = CURRENT_INVOCATION.get()
+    outer = current_invocation()
     if outer is None or not (context is None or context is outer.context):
         invocation = invocation_of(context, clock, reporter)
-    elif outer.reporter is reporter:
+    elif outer.reporter is reporter and not outer.tally.over:
         yield outer
         return
     else:
         invocation = outer._replace(reporter=reporter, tally=Tally())
     if not invocation.known:
         unknown()
-    before = INVOCATION_DEADLINE.get()
     CURRENT_INVOCATION.set(invocation)
-    INVOCATION_DEADLINE.set(Deadline(clock, invocation.ends))
+    INVOCATION.set(invocation.span)
     try:
         yield invocation
     finally:
         # A block that was abandoned is closed by the garbage collector, perhaps within another invocation.
         if CURRENT_INVOCATION.get() is invocation:
             CURRENT_INVOCATION.set(outer)
-            INVOCATION_DEADLINE.set(before)
+            INVOCATION.set(None if outer is None else outer.span)
+        if outer is None or outer.span is not invocation.span:
+            invocation.span.over = True
         reporter.end(invocation.tally)
         invocation.tally.raise_interruption()
 
@@ -122,6 +129,7 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
         reporter=reporter,
         tally=Tally(),
         request_id=request_id,
+        span=Span(ends),
         known=left is not None,
     )
 

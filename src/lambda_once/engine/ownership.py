@@ -84,6 +84,8 @@ class Ownership:
         """The stored result in a 1-tuple, once `Attempt.transact` or `Attempt.complete` has written it."""
         self.finished: Event | None = None
         """How it finished; None before that, or if its finish could not be written."""
+        self.over = False
+        """Whether its work is over, whatever the work has left running (`core.context`)."""
         self._sending: Sending | None = None
         self._finishing = False
         """Whether its finish has begun; no transaction is sent from then on."""

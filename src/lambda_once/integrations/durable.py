@@ -33,6 +33,7 @@ from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
 
 from lambda_once import errors
 from lambda_once.core.clock import through
+from lambda_once.core.codec import Codec, with_numbers
 from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Unclaimed
@@ -118,6 +119,35 @@ def ends_invocation(error: BaseException) -> bool:
     return True
 
 
+# ------------------------------------------------------------------ results
+
+
+class _Written(Codec):
+    """
+    The codec of results without a type: JSON's form, and no Decimals.
+
+    The SDK writes what a handler returns by ``json.dumps``. A Decimal there would fail an execution that is
+    done, and each duplicate.
+    """
+
+    def dump(self, value: object) -> str:
+        return with_numbers(super().dump(value))
+
+    def load(self, text: str) -> Any:
+        return super().load(with_numbers(text))
+
+
+_WRITTEN: Final = _Written(Any, converts=True)
+
+
+def _completed_with(call: Call, result: Any) -> Any:
+    """Return what the execution gets that has completed *call* with *result*."""
+    if call.codec is _WRITTEN:
+        with suppress(NotSerialisable):
+            return _WRITTEN.round_trip(result)  # also of what is too large to be stored
+    return stored_result(call, result).loaded
+
+
 # ------------------------------------------------------------------ the block
 
 
@@ -163,7 +193,8 @@ class Execution:
         owner = f"{function}/{arn.durable_execution_arn}"
         call = self._identifier.call(self._unit, invocation._replace(locked_by=owner))
         assert call is not None, "an execution has no without_key="  # noqa: S101  (`Where.EXECUTION`)
-        return call
+        settings = call.settings
+        return call._replace(codec=_WRITTEN) if settings.returns is settings.codec is None else call
 
     def _entered(self, call: Call) -> ExecutionAttempt | Replayed:
         engine, step = self._runtime.engine, self._context.step
@@ -223,14 +254,16 @@ class ExecutionAttempt(Attempt):
         """
         Complete the token with *result* in a step, and return it as every duplicate will get it.
 
-        Raises as `Attempt.complete`. While the table does not respond the execution is suspended. Call it
-        where the block was entered, not in a branch or a step.
+        Without ``returns=`` or ``codec=`` that is JSON's form, as ``json.dumps`` writes it: a Decimal is a
+        number of its value, else text. Raises as `Attempt.complete`. While the table does not respond the
+        execution is suspended. Call it where the block was entered, not in a branch or a step.
         """
+        self._check_running()
         ownership = self._ownership
         if ownership.completed is None:
             answer = self._step("once.complete", lambda: _completed(self._engine, ownership, result))
             if answer is None:
-                value = stored_result(ownership.call, result).loaded
+                value = _completed_with(ownership.call, result)
             else:
                 value = outcome_of(self._engine, ownership.call, answer).result
             ownership.completed = (value,)

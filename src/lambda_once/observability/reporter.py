@@ -151,7 +151,7 @@ Hook = Callable[[Details], object]
 class Tally:
     """The counts of one invocation. Safe to share between threads."""
 
-    __slots__ = ("_counts", "_lock", "has_started", "interrupted")
+    __slots__ = ("_counts", "_lock", "has_started", "interrupted", "over")
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -160,6 +160,8 @@ class Tally:
         """A SystemExit, KeyboardInterrupt or the like, raised once the tokens in progress are finished."""
         self.has_started = False
         """Whether any work has begun."""
+        self.over = False
+        """Whether it was flushed for the last time."""
 
     def interrupt(self, error: BaseException) -> None:
         """Keep *error* for `raise_interruption`; the first of several is kept."""
@@ -261,6 +263,7 @@ class Reporter:
 
     def end(self, tally: Tally) -> None:
         """Flush *tally* at the end of an invocation; if no work has begun in it, see `fill_metrics`."""
+        tally.over = True
         self.flush(tally)
         if self._metrics is None or tally.has_started:
             return

@@ -55,6 +55,7 @@ class Begun:
         self._identifier = identifier
         self._unit = unit
         self._stack = ExitStack()
+        self._working = ExitStack()
         self._ownership: Ownership | None = None
 
     def __enter__(self) -> Attempt | Replayed:
@@ -71,6 +72,7 @@ class Begun:
         with self._stack:
             if self._ownership is not None:
                 engine = self._runtime.engine
+                self._working.close()
                 through(engine.left(self._ownership, error), engine.clock)
 
     async def __aexit__(
@@ -79,6 +81,7 @@ class Begun:
         with self._stack:
             if self._ownership is not None:
                 engine, ownership = self._runtime.engine, self._ownership
+                self._working.close()
                 await uncancelled(engine.finisher.off_loop(ownership, engine.left(ownership, error)))
 
     if not TYPE_CHECKING:  # type checkers know what there is
@@ -100,7 +103,7 @@ class Begun:
     def _enter(self, entered: Ownership | Replayed, stack: ExitStack) -> Attempt | Replayed:
         inside: Attempt | Replayed
         if isinstance(entered, Ownership):
-            inside = stack.enter_context(self._runtime.engine.as_current(entered))
+            inside = self._working.enter_context(self._runtime.engine.as_current(entered))
             self._ownership = entered
         else:
             inside, self._ownership = entered, None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.context import CALL_STACK
+from lambda_once.core.context import call_stack
 from lambda_once.dynamodb import (
     ConditionFailed,
     Item,
@@ -300,7 +300,7 @@ class Ledger:
         """Return the digest of the id *name*, or a random digest without one."""
         if name is not None:
             return id_digest(name)
-        if CALL_STACK.get():
+        if call_stack():
             self._observer.warn_once(
                 Event.NO_ID,
                 key,
