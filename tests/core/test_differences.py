@@ -377,7 +377,7 @@ def nested(size: int) -> tuple[Any, Any]:
     """Return *size* parts in lists, each in a union of two that may be it."""
     annotation: Any = Part | int
     for _ in range(6):
-        annotation = list[annotation] | Sequence[annotation] | None  # type: ignore[valid-type]
+        annotation = list[annotation] | Sequence[annotation] | None
     value: Any = [Part(str(number)) for number in range(size)]
     for _ in range(5):
         value = [value]

@@ -38,9 +38,7 @@ _UNIONS: Final = (Union, UnionType)
 _JSON: Final = frozenset({str, int, float, bool, NoneType, dict, list, tuple})
 _OF_CONTAINERS: Final = ("builtins", "collections", "collections.abc", "typing")
 """Modules whose containers, declared without arguments, may have anything in them."""
-_ITEMS: Final = frozenset({Shape.SET, Shape.ROW})
-_CONTAINERS: Final = {dict: {Shape.MAPPING}, **dict.fromkeys((list, tuple, set, frozenset), _ITEMS)}
-"""The shapes of what a builtin container may stand for: JSON makes a list of a set."""
+_CONTAINERS: Final = frozenset({dict, list, tuple, set, frozenset})
 _BETWEEN_LOOKS: Final = 1_000
 """Parts after which the walk looks at the deadline."""
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -134,7 +132,8 @@ def _found(returned: object, loaded: object, trail: _Trail) -> Difference:
 
 def _inner(annotation: Any, returned: Any, loaded: Any, trail: _Trail) -> list[_Part] | None:
     """Return the parts of a part, none of a leaf; None if it differs already by its class or its content."""
-    shape, of_returned = shape_of(type(loaded)), shape_of(type(returned))
+    kinds: tuple[Any, Any] = type(returned), type(loaded)
+    of_returned, shape = map(shape_of, kinds)
     if Shape.FIELDS in (shape, of_returned):
         is_same_class = _class_of_fields(returned) is _class_of_fields(loaded)
         return _inner_of_fields(returned, loaded, trail) if is_same_class else None
@@ -200,7 +199,8 @@ def _may_become(annotation: object, returned: object, loaded: object) -> bool:
     if kind is None or not _fits(annotation, loaded):
         return False
     if isabstract(kind) or getattr(kind, "_is_protocol", False):
-        return shape_of(type(returned)) in _CONTAINERS.get(type(loaded), ())
+        is_mapping = isinstance(returned, Mapping)
+        return type(loaded) in _CONTAINERS and is_mapping is (type(loaded) is dict)
     return isinstance(returned, type(loaded)) or any(
         isinstance(returned, kinds) and isinstance(loaded, kinds) for kinds in (Number, _BYTES)
     )

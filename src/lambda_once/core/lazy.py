@@ -130,7 +130,7 @@ def check_parts(value: object) -> bool:
     while parts:
         part: Any = parts.pop()
         count += 1
-        kind = type(part)
+        kind: Any = type(part)
         if kind in _SCALARS:
             has_odd_float = has_odd_float or (kind is float and part - part != 0)
             continue
@@ -146,6 +146,8 @@ def check_parts(value: object) -> bool:
                 inner = part.values()
             case Shape.SET | Shape.ROW:
                 inner = part
+            case Shape.NONE:
+                continue
         check_count(count + len(parts) + len(inner))
         parts += inner
     return has_odd_float
