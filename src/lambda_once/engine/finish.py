@@ -22,6 +22,7 @@ from lambda_once.core.differences import Difference, Drained
 from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
+from lambda_once.core.written import HandlerCodec
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
 from lambda_once.engine.invocation import Call, Receiver, Tokenless, trace_answers
 from lambda_once.engine.ownership import Ownership, ttl_after, written_by
@@ -76,6 +77,8 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
     `Unavailable`: completed work never runs again because of its result (guarantee 5).
     """
     codec = call.codec
+    if isinstance(codec, HandlerCodec):
+        return _stored_answer(call, codec, value)
     try:
         text = codec.dump(value)
         loaded = codec.load(text)
@@ -96,6 +99,27 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
         return FinishedWork(stored, loaded, value if as_returned else loaded, different=different)
     except (NotSerialisable, Corrupt) as error:
         return FinishedWork(Unavailable.UNAVAILABLE, value, value, str(error))
+
+
+def _stored_answer(call: Call, codec: HandlerCodec, value: Any) -> FinishedWork:
+    """
+    Return the stored form of *value*, what a handler answers to Lambda.
+
+    Lambda gets the value itself, unless the runtime refuses it: then what its duplicates get.
+    """
+    given = value
+    try:
+        text, loaded, is_written = codec.answer(value)
+        given = value if is_written else loaded
+        kept = call.stored_of(loaded)
+        stored = (
+            kept
+            if isinstance(kept, Unavailable)
+            else pack(text if kept is loaded else codec.dump(kept), call.seal)
+        )
+    except (NotSerialisable, Corrupt) as error:
+        return FinishedWork(Unavailable.UNAVAILABLE, value, given, str(error))
+    return FinishedWork(stored, loaded, given)
 
 
 def report_result(call: Call, result: FinishedWork, whose: Ownership | None = None) -> None:
@@ -234,6 +258,7 @@ class Finisher:
         response = ownership.call.error_in(value)
         if response is not None and self._policy(ownership, response) is not STORE:
             return self.prepare_error(ownership, response, value)
+        loaded = value
         try:
             result, loaded, value = self._serialised(ownership, value)
             value = loaded if given else value
@@ -246,7 +271,8 @@ class Finisher:
         now = self.clock.now()
         ownership.call.report(Event.RETURNED, ownership, seconds=(now - ownership.created).total_seconds())
         if ownership.call.guard is not None:  # before the token: what it has there can be copied
-            ownership.call.guard.succeeded(ownership.call, value, ownership)
+            copied = loaded if ownership.call.receiver is Receiver.LAMBDA else value
+            ownership.call.guard.succeeded(ownership.call, copied, ownership)
             now = self.clock.now()
         return PreparedFinish(ownership, ownership.write(Complete(result), now), value)
 
