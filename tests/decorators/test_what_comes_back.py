@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import typing
 from collections.abc import (
     AsyncGenerator,
@@ -22,7 +21,6 @@ from decimal import Decimal
 from typing import Annotated, Any, NewType
 
 import pytest
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from lambda_once import Misconfigured, ResultUnavailable
@@ -30,7 +28,6 @@ from lambda_once.core.codec import Codec
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.decorators.test_seal import pair
-from tests.sources.samples import http
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LARGE = "".join(f"{number:x}" for number in range(30_000))
@@ -443,58 +440,6 @@ def test_a_block(rig: Rig) -> None:
         assert replayed.result == Paid("o-1", 5)
     with pytest.raises(ResultUnavailable), rig.once.begin("refunded", name="block", returns=Paid | Refunded):
         raise AssertionError
-
-
-# ---------------------------------------------------------------- what Lambda serialises
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-@on_every_store
-def test_lambda_gets_json_s_form(rig: Rig, is_async: bool) -> None:
-    """The runtime would fail on the object, once the token is complete; a Decimal it can write."""
-
-    def plain(event: dict[str, Any]) -> Any:
-        return {"at": NOON, "total": Decimal("4.50"), "ids": {1}}
-
-    async def coroutine(event: dict[str, Any]) -> Any:
-        return plain(event)
-
-    handler = rig.once.event(name="h", key="id")(coroutine if is_async else plain)
-    stored = {"at": NOON.isoformat(), "total": Decimal("4.50"), "ids": [1]}
-    assert handler({"id": 1}, rig.context()) == handler({"id": 1}, rig.context()) == stored
-    assert "once.result_changed" not in rig.events()
-
-
-@in_memory
-def test_lambda_gets_the_json_of_what_cannot_be_replayed(rig: Rig) -> None:
-    """The first invocation answers; a duplicate fails."""
-
-    @rig.once.event(key="id")
-    def handler(event: dict[str, Any]) -> Paid | Refunded:
-        return Refunded("o-1", 5)
-
-    answer: object = handler({"id": 1}, rig.context())
-    assert answer == {"id": "o-1", "cents": 5}
-    with pytest.raises(ResultUnavailable):
-        handler({"id": 1}, rig.context())
-
-
-def test_a_decimal_in_a_response(rig: Rig) -> None:
-    """The body of a route, and of payload 2.0's shorthand, is the same text for the duplicate."""
-    app = APIGatewayHttpResolver(serializer=lambda body: json.dumps(body, default=str))
-
-    @app.post("/orders/<order>/pay", middlewares=[rig.once.route()])
-    def pay(order: str) -> dict[str, Any]:
-        return {"total": Decimal("4.50")}
-
-    @rig.once.api_gateway(name="shorthand")
-    def shorthand(event: dict[str, Any]) -> Any:
-        return {"total": Decimal("4.50")}
-
-    event = http(headers={"idempotency-key": "k"})
-    assert app.resolve(event, rig.context())["body"] == app.resolve(event, rig.context())["body"]
-    assert shorthand(event, rig.context()) == {"total": Decimal("4.50")}
-    assert shorthand(event, rig.context())["body"] == '{"total":4.50}'
 
 
 # ---------------------------------------------------------------- records

@@ -24,6 +24,7 @@ from lambda_once.core.lazy import Lazy
 from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
+from lambda_once.core.written import HandlerCodec
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
 from lambda_once.engine.invocation import Call, Receiver, Tokenless, trace_answers
 from lambda_once.engine.ownership import Ownership, ttl_after, written_by
@@ -77,24 +78,29 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
     If it cannot be stored, or would come back different from its declared type (guarantee 14), the result is
     `Unavailable`: completed work never runs again because of its result (guarantee 5).
     """
-    codec = call.codec
+    codec, given = call.codec, value
     try:
-        text = codec.dump(value)
-        loaded = codec.load(text)
-        different = codec.difference(value, loaded, call.invocation.deadline.passed)
-        if different is not None:
-            given = JSON.load(text) if call.receiver is Receiver.LAMBDA else value
-            return FinishedWork(Unavailable.UNAVAILABLE, value, given, different)
+        if isinstance(codec, HandlerCodec):  # Lambda gets the value itself, unless the runtime refuses it
+            text, loaded, is_written = codec.answer(value)
+            given = value if is_written else loaded
+        else:
+            text = codec.dump(value)
+            loaded = codec.load(text)
+            different = codec.difference(value, loaded, call.invocation.deadline.passed)
+            if different is not None:
+                given = JSON.load(text) if call.receiver is Receiver.LAMBDA else value
+                return FinishedWork(Unavailable.UNAVAILABLE, value, given, different)
+            if codec.converts or call.receiver is not Receiver.CALLER:
+                given = loaded
         kept = call.stored_of(loaded)
         if isinstance(kept, Unavailable):
             stored: Inline | Chunks | Unavailable | None = kept
         else:
             stored = pack(text if kept is loaded else codec.dump(kept), call.seal)
     except (NotSerialisable, Corrupt) as error:
-        return FinishedWork(Unavailable.UNAVAILABLE, value, value, error)
-    if call.receiver is not Receiver.CALLER:
-        return FinishedWork(stored, loaded, loaded)
-    return FinishedWork(stored, loaded, loaded if codec.converts else value, compared=(value, loaded))
+        return FinishedWork(Unavailable.UNAVAILABLE, value, given, error)
+    compared = (value, loaded) if call.receiver is Receiver.CALLER else None
+    return FinishedWork(stored, loaded, given, compared=compared)
 
 
 def report_result(call: Call, result: FinishedWork, whose: Ownership | None = None) -> None:
@@ -256,9 +262,11 @@ class Finisher:
         if response is not None and self._policy(ownership, response) is not STORE:
             return self.prepare_error(ownership, response, value)
         result: FinishedWork | None = None
+        copied = value
         try:
             result = self._serialised(ownership, value)
             value = result.loaded if given else result.value
+            copied = result.loaded if ownership.call.receiver is Receiver.LAMBDA else value
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             ownership.call.invocation.tally.interrupt(interruption)
             ownership.call.report(
@@ -267,7 +275,7 @@ class Finisher:
         now = self.clock.now()
         ownership.call.report(Event.RETURNED, ownership, seconds=(now - ownership.created).total_seconds())
         if ownership.call.guard is not None:  # before the token: what it has there can be copied
-            ownership.call.guard.succeeded(ownership.call, value, ownership)
+            ownership.call.guard.succeeded(ownership.call, copied, ownership)
             now = self.clock.now()
         change = Complete(Unavailable.UNAVAILABLE if result is None else result.stored)
         return PreparedFinish(ownership, ownership.write(change, now), value, result=result)

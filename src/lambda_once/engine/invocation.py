@@ -180,7 +180,9 @@ class Receiver(Enum):
     CALLER = "caller"
     """The caller of a function: what was returned, and duplicates a value equal to it."""
     LAMBDA = "Lambda"
-    """Lambda, which serialises it after the token is complete: JSON's form for everyone."""
+    """
+    Lambda, whose runtime writes it after the token is complete: the same JSON for everyone (`core.written`).
+    """
     NOBODY = "nobody"
     """A record's result is read by nobody, unless it is asked for."""
 
