@@ -202,6 +202,11 @@ def test_a_float_without_a_type_in_a_model_is_not_lost(value: Any) -> None:
         (Bill(total=Decimal("19.90"), more={"x": nan}), {**TOTAL, "more": {"x": nan}}),
         ({Decimal("19.90")}, [Decimal("19.90")]),
         ([frozenset({(Decimal("19.90"), 1)})], [[[Decimal("19.90"), 1]]]),
+        ({Decimal("19.90"): [{Decimal("5.00"): 1}]}, {"19.90": [{"5.00": 1}]}),
+        (
+            Bill(total=Decimal("1.0"), more={Decimal("5.00"): 1}),
+            {"total": Decimal("1.0"), "more": {"5.00": 1}},
+        ),
         ({UUID(int=1): Receipt(Decimal("19.90"))}, {str(UUID(int=1)): TOTAL}),
     ],
 )

@@ -92,7 +92,7 @@ def bare(annotation: Any) -> object:
             annotation = annotation.__supertype__
         elif type(annotation).__name__ == "TypeAliasType":
             annotation = annotation.__value__
-        elif getattr(get_origin(annotation), "_name", None) in ("Required", "NotRequired", "ReadOnly"):
+        elif str(get_origin(annotation)).endswith(("Required", "ReadOnly")):  # of either module
             annotation = get_args(annotation)[0]
         else:
             break
