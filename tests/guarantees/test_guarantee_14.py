@@ -274,11 +274,14 @@ def test_a_result_of_many_parts_is_unavailable() -> None:
     assert answers.reasons("once.result_unavailable")[0].startswith("the result has more than 50,000 parts")
 
 
-@pytest.mark.parametrize("annotation", [NOTHING, list, list[Any]])
-def test_what_has_no_type_has_no_limit(annotation: Any) -> None:
-    """Nothing waits for that comparison."""
+@pytest.mark.parametrize(
+    ("annotation", "options"),
+    [(NOTHING, {}), (list, {}), (list[Any], {}), (list[Receipt], {"codec": (list, list)})],
+)
+def test_what_has_no_type_has_no_limit(annotation: Any, options: dict[str, Any]) -> None:
+    """Nothing waits for that comparison, and a ``codec=`` isn't compared."""
     value = [Decimal(number) for number in range(MOST_PARTS + 1)]
-    assert Answers(lambda: value, annotation).again == value
+    assert Answers(lambda: value, annotation, **options).again == value
 
 
 @dataclass

@@ -480,8 +480,8 @@ def plain(value: object, *kept: type) -> object:
     A Decimal becomes a number, or its digits as text if no float has exactly these; dates and times become
     ISO 8601, a timedelta its seconds, UUIDs, URLs, IP addresses and paths text, bytes base64, and a set a
     sorted list. Values without such a form are left unchanged. Raises NotCanonical if the value contains
-    itself or is nested too deeply, and what a property of it raises. A Decimal that is kept as a value is text
-    as a name.
+    itself or is nested too deeply, and what a property of it raises. A Decimal that is kept is text where it
+    is a name.
     """
 
     def leaf(part: object, path: Path) -> object:
@@ -542,7 +542,7 @@ def _sorted(forms: list[object]) -> list[object]:
 
 
 def _plain_leaf(value: object, path: Path, leaf: Leaf | None = None, names: Names | None = None) -> object:
-    """Return the plain form of *value*; *leaf* is that of its parts, by default this one, *names* of names."""
+    """Return the plain form of *value*; *leaf* is that of its parts, by default this one."""
     match value:
         case int():
             return int(value)

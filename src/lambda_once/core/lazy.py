@@ -56,6 +56,16 @@ def shape_of(kind: Any) -> Shape:
     return Shape.ROW if issubclass(kind, Sequence) else Shape.NONE
 
 
+class TooManyParts(NotSerialisable):
+    """A result of a declared type has more than `MOST_PARTS`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the result has more than {MOST_PARTS:,} parts, too many to compare with what duplicates would "
+            "get. Declare plain JSON, such as list[dict], or pass codec="
+        )
+
+
 class Lazy(NotSerialisable):
     """A result is a generator or iterator, or has one in it."""
 
@@ -112,12 +122,9 @@ def _is_lazy(annotation: object) -> bool:
 
 
 def check_count(parts: int) -> None:
-    """Raise NotSerialisable if *parts* are too many for a result of a declared type."""
+    """Raise `TooManyParts` if *parts* are."""
     if parts > MOST_PARTS:
-        raise NotSerialisable(
-            f"the result has more than {MOST_PARTS:,} parts, too many to compare with what duplicates would "
-            "get. Declare plain JSON, such as list[dict], or pass codec="
-        )
+        raise TooManyParts
 
 
 def check_parts(value: object) -> bool:
