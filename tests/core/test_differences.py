@@ -338,6 +338,52 @@ def test_a_codec_is_the_developers_word(untyped: bool) -> None:
     assert codec.difference(5.0, codec.load(codec.dump(5.0)), untyped=untyped) is None
 
 
+class Bag:
+    """Of a class of which nothing is known."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+
+class EqualBag(Bag):
+    """It says itself what is equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EqualBag) and self.held == other.held
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+Alias = typing_extensions.TypeAliasType("Alias", list[int])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "returned", "loaded", "path"),
+    [
+        (Bag, Bag([1, nan]), Bag([1, nan]), None),
+        (Bag, Bag([1, 2]), Bag([1, 3]), "held.1"),
+        (EqualBag, EqualBag(1), EqualBag(1.0), None),
+        (EqualBag, EqualBag(nan), EqualBag(nan), ""),
+        (dict[str, int], {"a": 1}, {"b": 1}, ""),
+        (dict[str, int], {"a": 1}, {"a": 1, "b": 1}, ""),
+        (list[Decimal], [Decimal("1.0")], [Decimal("1.00")], "0"),
+        (Alias, [1, 2], (1, 2), ""),
+        (typing_extensions.ReadOnly[Sequence[int]], (1, 2), [1, 2], None),
+        (typing_extensions.NotRequired[Alias], (1, 2), [1, 2], ""),
+        (Sequence[Paid], [Paid("1", 5)], [Paid("1", 5.0)], None),
+        (Sequence[Paid], {"1": 5}, ["1"], ""),
+        (Mapping[str, int], {"1": 5}, {"1": 5.0}, "1"),
+        ("Unknown", (1,), [1], ""),
+    ],
+)
+def test_two_values_that_differ_or_do_not(
+    annotation: Any, returned: object, loaded: object, path: str | None
+) -> None:
+    """Whatever made them."""
+    different = difference(annotation, returned, loaded)
+    assert (different and different.path) == path
+
+
 # -- how long it takes
 
 

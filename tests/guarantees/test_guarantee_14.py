@@ -202,6 +202,11 @@ def test_a_float_without_a_type_in_a_model_is_not_lost(value: Any) -> None:
         (Bill(total=Decimal("19.90"), more={"x": nan}), {**TOTAL, "more": {"x": nan}}),
         ({Decimal("19.90")}, [Decimal("19.90")]),
         ([frozenset({(Decimal("19.90"), 1)})], [[[Decimal("19.90"), 1]]]),
+        ({Decimal("19.90"): [{Decimal("5.00"): 1}]}, {"19.90": [{"5.00": 1}]}),
+        (
+            Bill(total=Decimal("1.0"), more={Decimal("5.00"): 1}),
+            {"total": Decimal("1.0"), "more": {"5.00": 1}},
+        ),
         ({UUID(int=1): Receipt(Decimal("19.90"))}, {str(UUID(int=1)): TOTAL}),
     ],
 )
@@ -269,11 +274,14 @@ def test_a_result_of_many_parts_is_unavailable() -> None:
     assert answers.reasons("once.result_unavailable")[0].startswith("the result has more than 50,000 parts")
 
 
-@pytest.mark.parametrize("annotation", [NOTHING, list, list[Any]])
-def test_what_has_no_type_has_no_limit(annotation: Any) -> None:
-    """Nothing waits for that comparison."""
+@pytest.mark.parametrize(
+    ("annotation", "options"),
+    [(NOTHING, {}), (list, {}), (list[Any], {}), (list[Receipt], {"codec": (list, list)})],
+)
+def test_what_has_no_type_has_no_limit(annotation: Any, options: dict[str, Any]) -> None:
+    """Nothing waits for that comparison, and a ``codec=`` isn't compared."""
     value = [Decimal(number) for number in range(MOST_PARTS + 1)]
-    assert Answers(lambda: value, annotation).again == value
+    assert Answers(lambda: value, annotation, **options).again == value
 
 
 @dataclass

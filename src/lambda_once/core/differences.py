@@ -198,7 +198,7 @@ def _may_become(annotation: object, returned: object, loaded: object) -> bool:
     kind = _class_of(annotation)
     if kind is None or not _fits(annotation, loaded):
         return False
-    if isabstract(kind) or getattr(kind, "_is_protocol", False):
+    if isabstract(kind) or any(base.__name__ == "Protocol" for base in kind.__bases__):
         is_mapping = isinstance(returned, Mapping)
         return type(loaded) in _CONTAINERS and is_mapping is (type(loaded) is dict)
     return isinstance(returned, type(loaded)) or any(

@@ -56,6 +56,16 @@ def shape_of(kind: Any) -> Shape:
     return Shape.ROW if issubclass(kind, Sequence) else Shape.NONE
 
 
+class TooManyParts(NotSerialisable):
+    """A result of a declared type has more than `MOST_PARTS`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the result has more than {MOST_PARTS:,} parts, too many to compare with what duplicates would "
+            "get. Declare plain JSON, such as list[dict], or pass codec="
+        )
+
+
 class Lazy(NotSerialisable):
     """A result is a generator or iterator, or has one in it."""
 
@@ -92,7 +102,7 @@ def bare(annotation: Any) -> object:
             annotation = annotation.__supertype__
         elif type(annotation).__name__ == "TypeAliasType":
             annotation = annotation.__value__
-        elif getattr(get_origin(annotation), "_name", None) in ("Required", "NotRequired", "ReadOnly"):
+        elif str(get_origin(annotation)).endswith(("Required", "ReadOnly")):  # of either module
             annotation = get_args(annotation)[0]
         else:
             break
@@ -112,12 +122,9 @@ def _is_lazy(annotation: object) -> bool:
 
 
 def check_count(parts: int) -> None:
-    """Raise NotSerialisable if *parts* are too many for a result of a declared type."""
+    """Raise `TooManyParts` if *parts* are."""
     if parts > MOST_PARTS:
-        raise NotSerialisable(
-            f"the result has more than {MOST_PARTS:,} parts, too many to compare with what duplicates would "
-            "get. Declare plain JSON, such as list[dict], or pass codec="
-        )
+        raise TooManyParts
 
 
 def check_parts(value: object) -> bool:
