@@ -198,6 +198,26 @@ def test_the_annotation_plays_no_part(rig: Rig, annotation: Any) -> None:
     assert decorated({"id": 1}, rig.context()) == created
 
 
+@dataclass
+class Paid:
+    id: str
+
+
+@dataclass
+class Refunded:
+    id: str
+
+
+@in_memory
+def test_what_returns_cannot_replay_is_answered_whole(rig: Rig) -> None:
+    """By the type that it declares it would come back as something else; the first answer loses nothing."""
+    returns: Any = dict[str, Paid | Refunded]
+    decorated: Any = rig.once.event(key="id", name="h", returns=returns)(lambda _: {"by": Refunded("r-1")})
+    assert decorated({"id": 1}, rig.context()) == {"by": {"id": "r-1"}}
+    with pytest.raises(ResultUnavailable):
+        decorated({"id": 1}, rig.context())
+
+
 @in_memory
 def test_a_result_that_is_too_large_has_its_form_all_the_same(rig: Rig) -> None:
     """It is stored nowhere, and the runtime would refuse the date."""

@@ -17,12 +17,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
-from lambda_once.core.codec import JSON
 from lambda_once.core.differences import Difference, Drained
 from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
-from lambda_once.core.written import HandlerCodec
+from lambda_once.core.written import HandlerCodec, writable
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
 from lambda_once.engine.invocation import Call, Receiver, Tokenless, trace_answers
 from lambda_once.engine.ownership import Ownership, ttl_after, written_by
@@ -86,7 +85,7 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
         if codec.is_typed or call.receiver is Receiver.CALLER:
             found = codec.difference(value, loaded)
         if isinstance(found, Difference) and found.typed:
-            given = JSON.load(text) if call.receiver is Receiver.LAMBDA else value
+            given = writable(value) if call.receiver is Receiver.LAMBDA else value
             return FinishedWork(Unavailable.UNAVAILABLE, value, given, different=found)
         as_returned = call.receiver is Receiver.CALLER and not codec.converts and found is not Drained.DRAINED
         kept = call.stored_of(loaded)
