@@ -516,6 +516,15 @@ def test_an_unavailable_response_of_a_route(rig: Rig) -> None:
     assert (again["statusCode"], json.loads(again["body"])["type"]) == (409, UNAVAILABLE)
 
 
+@pytest.mark.parametrize("wrapped", [lambda rows: rows, lambda rows: {"rows": rows}], ids=["whole", "inside"])
+@in_memory
+def test_a_route_keeps_what_its_iterator_yields(rig: Rig, wrapped: Callable[[Any], Any]) -> None:
+    """A serialiser may write iterators; nothing reads them before it, so the first client gets all of it."""
+    call = routed(rig, lambda: wrapped(iter([1, 2])), serializer=lambda body: json.dumps(body, default=list))
+    assert call()["body"] == json.dumps(wrapped([1, 2]))
+    assert call()["statusCode"] == 409
+
+
 # ---------------------------------------------------------------- twins
 
 
