@@ -198,6 +198,26 @@ def test_the_annotation_plays_no_part(rig: Rig, annotation: Any) -> None:
     assert decorated({"id": 1}, rig.context()) == created
 
 
+@dataclass
+class Paid:
+    id: str
+
+
+@dataclass
+class Refunded:
+    id: str
+
+
+@in_memory
+def test_what_returns_cannot_replay_is_answered_whole(rig: Rig) -> None:
+    """By the type that it declares it would come back as something else; the first answer loses nothing."""
+    returns: Any = dict[str, Paid | Refunded]
+    decorated: Any = rig.once.event(key="id", name="h", returns=returns)(lambda _: {"by": Refunded("r-1")})
+    assert decorated({"id": 1}, rig.context()) == {"by": {"id": "r-1"}}
+    with pytest.raises(ResultUnavailable):
+        decorated({"id": 1}, rig.context())
+
+
 @in_memory
 def test_a_result_that_is_too_large_has_its_form_all_the_same(rig: Rig) -> None:
     """It is stored nowhere, and the runtime would refuse the date."""
@@ -494,6 +514,15 @@ def test_an_unavailable_response_of_a_route(rig: Rig) -> None:
     assert rig.row().state is State.COMPLETE
     again = call()
     assert (again["statusCode"], json.loads(again["body"])["type"]) == (409, UNAVAILABLE)
+
+
+@pytest.mark.parametrize("wrapped", [lambda rows: rows, lambda rows: {"rows": rows}], ids=["whole", "inside"])
+@in_memory
+def test_a_route_keeps_what_its_iterator_yields(rig: Rig, wrapped: Callable[[Any], Any]) -> None:
+    """A serialiser may write iterators; nothing reads them before it, so the first client gets all of it."""
+    call = routed(rig, lambda: wrapped(iter([1, 2])), serializer=lambda body: json.dumps(body, default=list))
+    assert call()["body"] == json.dumps(wrapped([1, 2]))
+    assert call()["statusCode"] == 409
 
 
 # ---------------------------------------------------------------- twins

@@ -92,6 +92,15 @@ def form_of(value: object) -> tuple[Any, bool]:
         ) from error
 
 
+def writable(value: Any) -> Any:
+    """Return *value*; its form if the runtime would refuse it and it has one."""
+    try:
+        form, is_written = form_of(value)
+    except NotSerialisable:
+        return value
+    return value if is_written else form
+
+
 class _Walk:
     def __init__(self) -> None:
         self.is_written = True

@@ -18,13 +18,12 @@ from logging import WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
-from lambda_once.core.codec import JSON
 from lambda_once.core.differences import Difference
 from lambda_once.core.lazy import Lazy
 from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
-from lambda_once.core.written import HandlerCodec
+from lambda_once.core.written import HandlerCodec, writable
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
 from lambda_once.engine.invocation import Call, Receiver, Tokenless, trace_answers
 from lambda_once.engine.ownership import Ownership, ttl_after, written_by
@@ -88,7 +87,7 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
             loaded = codec.load(text)
             different = codec.difference(value, loaded, call.invocation.deadline.passed)
             if different is not None:
-                given = JSON.load(text) if call.receiver is Receiver.LAMBDA else value
+                given = writable(value) if call.receiver is Receiver.LAMBDA else value
                 return FinishedWork(Unavailable.UNAVAILABLE, value, given, different)
             if codec.converts or call.receiver is not Receiver.CALLER:
                 given = loaded

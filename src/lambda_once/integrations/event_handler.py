@@ -355,11 +355,14 @@ def _body_of(response: Any, serialise: Callable[[Any], str | bytes] | None) -> t
     if serialise is None or body is None or isinstance(body, str | bytes) or not response.is_json():
         return body, True
     try:
+        loaded = HandlerCodec().answer(body).loaded
+    except NotSerialisable:  # it may have an iterator in it, which *serialise* would drain
+        return body, True
+    try:
         text = serialise(body)
     except Exception:  # noqa: BLE001  (the resolver would raise it, with the work done)
-        return body, False
+        return loaded, False
     with suppress(Exception):  # a serialiser of the user's may raise anything
-        loaded = HandlerCodec().answer(body).loaded
         if serialise(loaded) == text:
             return loaded, True
     return text.decode() if isinstance(text, bytes) else text, True
