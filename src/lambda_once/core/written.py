@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from lambda_once.core.canonical import MARK, plain
 from lambda_once.core.codec import JSON, Codec
-from lambda_once.core.lazy import check_not_lazy
+from lambda_once.core.lazy import check_not_lazy, check_parts
 from lambda_once.core.objects import Fields, content_of, kind_of
 from lambda_once.core.results import NotSerialisable
 
@@ -83,9 +83,10 @@ def form_of(value: object) -> tuple[Any, bool]:
     walk = _Walk()
     try:
         return walk.form(value), walk.is_written
-    except NotSerialisable:
-        raise
     except Exception as error:
+        check_parts(value)  # an iterator has a word of its own
+        if isinstance(error, NotSerialisable):
+            raise
         # The work is done: an error in a user's property or _asdict is not a failure of the work.
         raise NotSerialisable(
             f"{kind_of(value)} cannot be written as an answer: {type(error).__name__}"
@@ -131,7 +132,6 @@ class _Walk:
 
     def _refused(self, value: Any) -> Any:
         """Return the form of *value*, of a type that the runtime refuses."""
-        check_not_lazy(value, is_whole=False)
         content = content_of(value)
         if isinstance(content, Fields):
             return self.form(content.printed())
