@@ -256,7 +256,7 @@ lint-workflows: $(ACTIONLINT) $(RELEASE_VENV)/.installed ## Lint .github/workflo
 MERMAID_VERSION := 12.3.0
 MERMAID := .cache/mermaid-$(MERMAID_VERSION).min.js
 MERMAID_SHA256 := 336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3
-MODULES := lambda_once lambda_once.patterns lambda_once.patterns.fifo lambda_once.testing
+MODULES := lambda_once lambda_once.patterns lambda_once.patterns.fifo lambda_once.dynamodb lambda_once.testing
 
 $(MERMAID):
 	@command -v npm >/dev/null || { echo "npm fetches mermaid: install Node.js." >&2; exit 1; }

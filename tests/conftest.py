@@ -12,8 +12,10 @@ import pytest
 from hypothesis import find, settings, strategies
 
 from lambda_once.core.clock import SystemClock
+from lambda_once.core.written import Answer, HandlerCodec
 from tests.kit import descriptions, tables
 from tests.kit.dynoxide import EngineAbsent, running
+from tests.kit.runtime import disagreement
 from tests.kit.strict.mounted import batches_sent, mounted
 from tests.operations.big_table import big_table
 
@@ -75,6 +77,23 @@ def _harmless_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     for name, value in HARMLESS.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(autouse=True)
+def _written_as_by_the_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a handler of any test answers, Lambda's runtime writes the same of what is stored."""
+    answer, found = HandlerCodec.answer, list[str]()
+
+    def compared(codec: HandlerCodec, value: Any) -> Answer:
+        written = answer(codec, value)
+        problem = disagreement(value, written)
+        if problem is not None:
+            found.append(problem)
+        return written
+
+    monkeypatch.setattr(HandlerCodec, "answer", compared)
+    yield
+    assert found == []
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,6 @@ def test_an_annotation_that_is_resolved_later(monkeypatch: pytest.MonkeyPatch) -
     """That a name could not be resolved is not remembered."""
     assert found(Unresolved(paid(0)), Unresolved(paid(1))) == "paid.at"
     monkeypatch.setitem(globals(), "Later", Any)
-    assert difference(Unresolved, Unresolved(1), Unresolved("1")) == Difference(
-        "paid", "int", "str", typed=False
-    )
+    assert difference(Unresolved, Unresolved(1), Unresolved("1")) is None
+    changed = difference(Unresolved, Unresolved(1), Unresolved("1"), untyped=True)
+    assert changed == Difference("paid", "int", "str")

@@ -92,21 +92,19 @@ def test_an_empty_event_is_no_key(rig: Rig, empty: Any) -> None:
 
 
 @on_every_store
-def test_a_typed_result_comes_back_typed(rig: Rig) -> None:
-    """First caller and duplicate get equal values of the return annotation."""
+def test_an_annotation_is_for_type_checkers(rig: Rig) -> None:
+    """Lambda writes JSON whatever is declared: first caller and duplicate get the same."""
 
     @rig.once.event
     def handler(event: Json, context: object) -> Invoice:
         return Invoice(number="1")
 
-    first = handler({"order": 5}, rig.context())
-    second = handler({"order": 5}, rig.context("request-2"))
-    assert first == second == Invoice(number="1")
-    assert type(second) is Invoice
+    answers: list[object] = [handler({"order": 5}, rig.context(each)) for each in ("request-1", "request-2")]
+    assert answers == [{"number": "1"}] * 2
 
 
 def test_returns_stands_in_for_the_annotation(rig: Rig) -> None:
-    """returns= gives the type where the annotation does not."""
+    """returns= restores a type for `on_replay`, and for what wraps the handler."""
 
     @rig.once.event(returns=Invoice)
     def handler(event: Json) -> Any:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Iterable
+import typing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, NewType
 
 import pytest
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr
 
-from lambda_once import ResultUnavailable
+from lambda_once import Misconfigured, ResultUnavailable
 from lambda_once.core.codec import Codec
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.decorators.test_seal import pair
-from tests.sources.samples import http
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LARGE = "".join(f"{number:x}" for number in range(30_000))
@@ -176,11 +184,195 @@ def test_returns_converts_for_everyone(rig: Rig) -> None:
         other()
 
 
+def of_event(rig: Rig, annotation: Any, result: Any) -> Callable[[], Any]:
+    """A handler, whose answer Lambda serialises."""
+
+    def handler(event: Any, context: Any) -> Any:
+        return result
+
+    handler.__annotations__["return"] = annotation
+    protected = rig.once.event(key="id", name="work")(handler)
+    return lambda: protected({"id": 1}, rig.context())
+
+
+def numbers() -> Iterator[int]:
+    """Yield two."""
+    yield from (1, 2)
+
+
+async def later_numbers() -> AsyncIterator[int]:
+    """Yield two, later."""
+    for number in (1, 2):
+        yield number
+
+
+LAZY: dict[str, tuple[Any, Callable[[], Any]]] = {
+    "generator": (Any, numbers),
+    "map": (Any, lambda: map(str, (1, 2))),
+    "async generator": (Any, later_numbers),
+    "declared as an iterable": (Iterable[int], numbers),
+    "declared as a list": (list[Paid], numbers),
+    "too long": (Iterable[str], lambda: iter(["x" * 100_000] * 120)),
+    "not serialisable": (Iterable[int], lambda: iter([object()])),
+}
+
+
+def left_in(lazy: Any) -> int:
+    """Return how many values *lazy* has still to yield."""
+    if not hasattr(lazy, "__anext__"):
+        return len([*lazy])
+
+    async def drained() -> int:
+        return len([each async for each in lazy])
+
+    return asyncio.run(drained())
+
+
+@pytest.mark.parametrize("door", [*CALLERS, of_event])
+@pytest.mark.parametrize(("annotation", "make"), LAZY.values(), ids=LAZY)
 @in_memory
-def test_an_iterator_is_read_once(rig: Rig) -> None:
-    """Storing it drains it, so the first caller gets what was stored."""
-    call = function(rig, Iterable[int], iter([1, 2]))
-    assert [*call()] == [*call()] == [1, 2]
+def test_a_lazy_result_is_not_drained(rig: Rig, door: Door, annotation: Any, make: Callable[[], Any]) -> None:
+    """The first caller gets it whole; that what it yields runs unprotected is said."""
+    returned = make()
+    call = door(rig, annotation, returned)
+    assert call() is returned
+    with pytest.raises(ResultUnavailable):
+        call()
+    assert left_in(returned) == left_in(make())
+    (line,) = [each for each in rig.reported if each.event.value == "once.lazy_result"]
+    assert "Return a list" in str(line.reason)
+    assert "once.result_unavailable" not in rig.events()
+
+
+@dataclass
+class Rows:
+    number: int
+    rows: Any
+
+
+class Listing(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    rows: Iterable[int]
+    more: Any = None
+
+
+def listing(**parts: Any) -> Listing:
+    """Return one as no validation makes it, which would wrap what it has."""
+    return Listing.model_construct(**parts)
+
+
+INSIDE: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "dataclass": (Any, lambda lazy: Rows(1, lazy)),
+    "dict": (dict[str, Any], lambda lazy: {"rows": lazy}),
+    "tuple": (Any, lambda lazy: [(1, lazy)]),
+    "model": (Any, lambda lazy: listing(rows=lazy)),
+    "typed dataclass": (Rows, lambda lazy: Rows(1, lazy)),
+    "typed model": (Listing, lambda lazy: listing(rows=lazy)),
+    "typed model's Any": (Listing, lambda lazy: listing(rows=[1], more={"a": lazy})),
+    "typed model's extra": (Listing, lambda lazy: listing(rows=[1], other=[lazy])),
+    "typed list": (list[Rows], lambda lazy: [Rows(1, []), Rows(1, {"a": lazy})]),
+    "set": (Any, lambda lazy: {lazy}),
+}
+
+
+@pytest.mark.parametrize("door", [*CALLERS, of_event])
+@pytest.mark.parametrize(("annotation", "around"), INSIDE.values(), ids=INSIDE)
+@in_memory
+def test_a_lazy_part_is_not_drained(
+    rig: Rig, door: Door, annotation: Any, around: Callable[[Any], Any]
+) -> None:
+    """The whole result is unavailable, and its first caller gets it as it was."""
+    lazy = numbers()
+    returned = around(lazy)
+    call = door(rig, annotation, returned)
+    assert call() is returned
+    with pytest.raises(ResultUnavailable):
+        call()
+    assert [*lazy] == [1, 2]
+    assert rig.events().count("once.lazy_result") == 1
+
+
+@in_memory
+def test_a_codec_drains_nothing(rig: Rig) -> None:
+    """It isn't asked, as it could do nothing else."""
+    for number, returned in enumerate((numbers(), Rows(1, numbers()))):
+        call = function(rig, Any, returned, codec=(lambda _: [*numbers()], list), name=f"work-{number}")
+        assert call() is returned
+        with pytest.raises(ResultUnavailable):
+            call()
+
+
+@pytest.mark.parametrize(("value", "level"), [(numbers, "ERROR"), (lambda: [numbers()], "WARNING")])
+@in_memory
+def test_lazy_results_are_logged_once_a_function(
+    rig: Rig, value: Any, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And all are counted, for the alarm on results that duplicates do not get."""
+    with caplog.at_level("DEBUG"):
+        protected = rig.once.function(name="work")(lambda key: (key, value())[1])
+        for key in range(3):
+            protected(key)
+    lines = [each.levelname for each in caplog.records if each.getMessage() == "once.lazy_result"]
+    assert lines == [level]
+
+
+@in_memory
+def test_a_lazy_result_of_a_record(rig: Rig) -> None:
+    """Nobody reads it, and so nothing in it ever runs; the message is acknowledged."""
+    charge = rig.once.sqs(name="charge", key="id")(lambda _: numbers())
+    for _ in range(2):
+        assert charge(sqs_event({"id": 1}), rig.context()) == {"batchItemFailures": []}
+    assert rig.events().count("once.lazy_result") == 1
+    with pytest.raises(ResultUnavailable):
+        _ = rig.once.outcome(1, name="charge").result
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(Iterator[int], Generator[int, None, None], AsyncIterator[int], AsyncGenerator[int, None]),
+        *(typing.Iterator[int], typing.Generator[int, None, None], typing.AsyncIterator[int]),
+        *(Iterator, typing.AsyncGenerator, type(iter([])), NewType("Rows", Iterator[int])),
+        *(Iterator[int] | None, typing.Union[list[int], Generator[int, None, None]]),  # noqa: UP007
+        *(Annotated[Iterator[int], "rows"], Awaitable[Iterator[int]], Coroutine[Any, Any, Iterator[int]]),
+        Annotated[Awaitable[AsyncIterator[int] | None], "rows"],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("door", [function, async_function, called, of_event])
+@in_memory
+def test_a_lazy_annotation_is_misconfigured(rig: Rig, door: Door, annotation: Any) -> None:
+    """Before anything runs, and with what to do."""
+    with pytest.raises(Misconfigured, match="return a list"):
+        door(rig, annotation, [1])()
+    assert rig.events() == []
+
+
+@in_memory
+def test_a_lazy_annotation_elsewhere(rig: Rig) -> None:
+    """Also of a record's handler, beside codec=, in returns= and of a block."""
+
+    def work(key: Any) -> Iterator[int]:
+        return numbers()
+
+    for decorate in (
+        lambda: rig.once.sqs(name="a")(work),
+        lambda: rig.once.function(name="b", codec=(list, iter))(work),
+        lambda: rig.once.function(name="c", returns=list[int])(work),
+        lambda: rig.once.function(name="d", returns=Iterator[int])(len),
+    ):
+        with pytest.raises(Misconfigured, match="return a list"):
+            decorate()
+    with pytest.raises(Misconfigured, match="return a list"), rig.once.begin("k", name="e", returns=Iterator):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("annotation", [Iterable[int], typing.Iterable[int], AsyncIterable[int], list[int]])
+@in_memory
+def test_an_iterable_is_no_lazy_annotation(rig: Rig, annotation: Any) -> None:
+    """A list is one."""
+    call = function(rig, annotation, [1, 2])
+    assert call() == call() == [1, 2]
 
 
 @in_memory
@@ -250,58 +442,6 @@ def test_a_block(rig: Rig) -> None:
         raise AssertionError
 
 
-# ---------------------------------------------------------------- what Lambda serialises
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-@on_every_store
-def test_lambda_gets_json_s_form(rig: Rig, is_async: bool) -> None:
-    """The runtime would fail on the object, once the token is complete; a Decimal it can write."""
-
-    def plain(event: dict[str, Any]) -> Any:
-        return {"at": NOON, "total": Decimal("4.50"), "ids": {1}}
-
-    async def coroutine(event: dict[str, Any]) -> Any:
-        return plain(event)
-
-    handler = rig.once.event(name="h", key="id")(coroutine if is_async else plain)
-    stored = {"at": NOON.isoformat(), "total": Decimal("4.50"), "ids": [1]}
-    assert handler({"id": 1}, rig.context()) == handler({"id": 1}, rig.context()) == stored
-    assert "once.result_changed" not in rig.events()
-
-
-@in_memory
-def test_lambda_gets_the_json_of_what_cannot_be_replayed(rig: Rig) -> None:
-    """The first invocation answers; a duplicate fails."""
-
-    @rig.once.event(key="id")
-    def handler(event: dict[str, Any]) -> Paid | Refunded:
-        return Refunded("o-1", 5)
-
-    answer: object = handler({"id": 1}, rig.context())
-    assert answer == {"id": "o-1", "cents": 5}
-    with pytest.raises(ResultUnavailable):
-        handler({"id": 1}, rig.context())
-
-
-def test_a_decimal_in_a_response(rig: Rig) -> None:
-    """The body of a route, and of payload 2.0's shorthand, is the same text for the duplicate."""
-    app = APIGatewayHttpResolver(serializer=lambda body: json.dumps(body, default=str))
-
-    @app.post("/orders/<order>/pay", middlewares=[rig.once.route()])
-    def pay(order: str) -> dict[str, Any]:
-        return {"total": Decimal("4.50")}
-
-    @rig.once.api_gateway(name="shorthand")
-    def shorthand(event: dict[str, Any]) -> Any:
-        return {"total": Decimal("4.50")}
-
-    event = http(headers={"idempotency-key": "k"})
-    assert app.resolve(event, rig.context())["body"] == app.resolve(event, rig.context())["body"]
-    assert shorthand(event, rig.context()) == {"total": Decimal("4.50")}
-    assert shorthand(event, rig.context())["body"] == '{"total":4.50}'
-
-
 # ---------------------------------------------------------------- records
 
 
@@ -344,7 +484,7 @@ def test_who_asks_for_a_records_result_is_told(rig: Rig) -> None:
 @in_memory
 def test_twin_without_the_comparison(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A duplicate is told that a refund was a payment."""
-    monkeypatch.setattr(Codec, "difference", lambda *_: None)
+    monkeypatch.setattr(Codec, "difference", lambda *_, **__: None)
     call = function(rig, Paid | Refunded, Refunded("o-1", 5))
     assert call() == Refunded("o-1", 5)
     assert call() == Paid("o-1", 5)

@@ -365,8 +365,8 @@ def test_a_result_of_another_serialiser(shop: Shop) -> None:
     """What the old version stored does not fit the new one: nothing runs, and ``codec=`` is named."""
     shop.old(lambda _: {"c": "r-1"})(EVENT)
 
-    @shop.once().event(key="id")
-    def handler(event: Any) -> Receipt:
+    @shop.once().event(key="id", returns=Receipt)
+    def handler(event: Any) -> Any:
         raise AssertionError("it ran")
 
     with pytest.raises(ResultUnavailable, match="give codec= the functions of the old serialiser"):

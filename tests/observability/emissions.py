@@ -232,6 +232,7 @@ def mistakes() -> None:
     shop.once.run("pair", "changed", _pair)
     shop.once.run("works", "compared in part", _works, object())
     shop.deliver(shop.once.sqs(name="unread", key="id")(lambda _: object()))
+    shop.deliver(shop.once.sqs(name="lazy", key="id")(lambda _: iter(())))
     record = kinesis_event("a", "b")
     record["Records"][0]["kinesis"]["data"] = "%"
     shop.once.kinesis(name="parked", on_give_up=_works)(_works)(record, shop.rig.context())

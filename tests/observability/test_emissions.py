@@ -72,9 +72,9 @@ def test_a_field_that_one_event_lost_is_noticed(monkeypatch: pytest.MonkeyPatch)
     before = _found(emissions.watchdog)
     write = reporter._write
 
-    def without(logger: Any, details: reporter.Details, exception: Any = None) -> None:
+    def without(logger: Any, details: reporter.Details, *more: Any) -> None:
         kept = details._replace(seconds=None) if details.event is Event.OVERDUE else details
-        write(logger, kept, exception)
+        write(logger, kept, *more)
 
     monkeypatch.setattr(reporter, "_write", without)
     lost = changes(before, _found(emissions.watchdog))

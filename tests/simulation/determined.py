@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import _base as futures
 from contextlib import contextmanager
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +29,7 @@ def determined(seed: int) -> Iterator[None]:
     rng = random.Random(f"jitter {seed}")
     threads = SimpleNamespace(Thread=scheduler.Thread, Condition=scheduler.Condition, Lock=threading.Lock)
     replaced: list[tuple[Any, str, Any]] = [
-        (asyncio, "Runner", partial(asyncio.Runner, loop_factory=Loop)),
+        (asyncio, "new_event_loop", Loop),
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
         (retry, "SystemRandom", lambda: rng),
         (transport.Transport, "_threads", scheduler.Executor),

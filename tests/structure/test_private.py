@@ -37,7 +37,7 @@ OF_OUR_OWN = {"lambda_once/testing/assertions.py": {"_runtime"}, "lambda_once/te
 """What one file of ours uses of another's class, `Once`."""
 USED = {
     *("_SpecialForm", "_errors", "_put_record", "_type"),
-    *("_dynamic_routes", "_routes", "_routes_with_middleware", "_static_routes"),
+    *("_dynamic_routes", "_routes", "_routes_with_middleware", "_serializer", "_static_routes"),
 }
 """Names in `integrations/private.py`, which also has the frames of chains, and ``context["_route"]``."""
 

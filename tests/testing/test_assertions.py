@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from moto import mock_aws
@@ -155,6 +155,19 @@ def test_a_dataclass_is_what_json_makes_of_it(charges: Charges) -> None:
     """Expected values need not be taken apart by hand."""
     charges.deliver("5", {"amount": 5})
     assert_completed(charges.once, "5", result=Receipt(5))
+
+
+class Price(NamedTuple):
+    total: int
+    raw: bytes
+
+
+def test_a_handlers_result_is_what_lambda_writes(charges: Charges) -> None:
+    """A named tuple is an object, and bytes are text."""
+    charges.deliver("5", Price(5, b"r"))
+    assert_completed(charges.once, "5", result=Price(5, b"r"))
+    message_of(lambda: assert_completed(charges.once, "5", result=Price(6, b"r")))
+    message_of(lambda: assert_completed(charges.once, "5", result={1: "a", "1": "b"}))
 
 
 def test_a_result_is_shown_only_where_it_is_compared(charges: Charges) -> None:

@@ -480,14 +480,22 @@ def plain(value: object, *kept: type) -> object:
     A Decimal becomes a number, or its digits as text if no float has exactly these; dates and times become
     ISO 8601, a timedelta its seconds, UUIDs, URLs, IP addresses and paths text, bytes base64, and a set a
     sorted list. Values without such a form are left unchanged. Raises NotCanonical if the value contains
-    itself or is nested too deeply, and what a property of it raises.
+    itself or is nested too deeply, and what a property of it raises. A Decimal that is kept is text where it
+    is a name.
     """
 
     def leaf(part: object, path: Path) -> object:
-        return part if isinstance(part, kept) else _plain_leaf(part, path, leaf)
+        return part if isinstance(part, kept) else _plain_leaf(part, path, leaf, names)
+
+    def names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
+        if any(isinstance(name, Decimal) for name in mapping):
+            mapping = {
+                str(name) if isinstance(name, Decimal) else name: each for name, each in mapping.items()
+            }
+        return _plain_names(mapping)
 
     try:
-        return converted(value, leaf if kept else _plain_leaf, _plain_names)
+        return converted(value, leaf, names) if kept else converted(value, _plain_leaf, _plain_names)
     except RecursionError:
         raise NotCanonical(f"{_TOO_DEEP} has no plain form") from None
 
@@ -533,7 +541,7 @@ def _sorted(forms: list[object]) -> list[object]:
     return sorted(forms, key=lambda form: json.dumps(form, sort_keys=True, default=repr))
 
 
-def _plain_leaf(value: object, path: Path, leaf: Leaf | None = None) -> object:
+def _plain_leaf(value: object, path: Path, leaf: Leaf | None = None, names: Names | None = None) -> object:
     """Return the plain form of *value*; *leaf* is that of its parts, by default this one."""
     match value:
         case int():
@@ -548,9 +556,11 @@ def _plain_leaf(value: object, path: Path, leaf: Leaf | None = None) -> object:
         case bytes() | bytearray() | memoryview():
             return b64encode(value).decode()
         case set() | frozenset():
-            return _sorted([converted(each, leaf or _plain_leaf, _plain_names, path) for each in value])
+            return _sorted(
+                [converted(each, leaf or _plain_leaf, names or _plain_names, path) for each in value]
+            )
         case Fields():
-            return converted(value.printed(), leaf or _plain_leaf, _plain_names, path)
+            return converted(value.printed(), leaf or _plain_leaf, names or _plain_names, path)
         case Raised():
             raise value.error
         case _:

@@ -15,7 +15,8 @@ import json
 import re
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property, partial
 from inspect import Parameter
@@ -34,19 +35,19 @@ from typing import (
     Union,
     get_args,
     get_origin,
-    is_typeddict,
 )
 
 from lambda_once.core.canonical import MARK, converted, plain
-from lambda_once.core.differences import Difference, Drained, difference
+from lambda_once.core.differences import Difference, difference, is_typed_dict
 from lambda_once.core.fields import printable
+from lambda_once.core.lazy import TooManyParts, check_not_lazy, check_parts, check_type
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
 from lambda_once.core.signatures import check_fields, title
 from lambda_once.errors import Misconfigured
 
 _SCALARS = (str, int, float, bool)
 _MAPPINGS = (dict, Mapping, MutableMapping)
-_SEQUENCES = (list, Sequence, MutableSequence)
+_SEQUENCES = (list, Iterable, Sequence, MutableSequence)
 _UNIONS = (Union, UnionType)
 _ANYTHING = (Any, object, Parameter.empty, Never, NoReturn)
 _NOTHING = (None, NoneType)
@@ -65,9 +66,10 @@ def codec_for(annotation: object, *, converts: bool = False) -> Codec:
 
     Annotations of JSON types (None, str, dict, list[int], Mapping, any TypedDict), missing and unknown ones
     get plain JSON. Others get pydantic's TypeAdapter, imported here, as concurrent imports may deadlock.
-    Raises `Misconfigured` if pydantic is missing or too old, and for a dataclass field whose type cannot be
-    resolved.
+    Raises `Misconfigured` if pydantic is missing or too old, for a dataclass field whose type cannot be
+    resolved, and for iterators and generators.
     """
+    check_type(annotation, "the type of the results")
     check_fields(annotation)
     if not is_plain(annotation):
         _check_pydantic(annotation)
@@ -112,22 +114,17 @@ class Codec:
         self.converts = converts
         """Whether the first caller, too, gets a value of the annotation (``returns=``)."""
 
-    @cached_property
-    def is_typed(self) -> bool:
-        """Whether it is of a declared type, whose values are compared with what is read back."""
-        return not isinstance(self.annotation, _ByPair) and not any(
-            self.annotation is one for one in _ANYTHING
-        )
-
     def dump(self, value: object) -> str:
         """
         Return *value* as JSON text, with NaN and infinities as Python's `json` writes them.
 
-        Raises NotSerialisable if it is not JSON-serialisable.
+        Raises NotSerialisable if it is not JSON-serialisable, and `Lazy` if it is an iterator or has one in
+        it, which is not drained.
         """
         if value is None:
             return "null"
         try:
+            check_not_lazy(value, is_whole=True)
             return self._form.write(value)
         except NotSerialisable:
             raise
@@ -148,13 +145,22 @@ class Codec:
             wrong = invalid_fields(error, "the result")
             raise Corrupt(f"the stored result does not fit {self.annotation!r}: {wrong}") from None
 
-    def difference(self, returned: object, loaded: object) -> Difference | Drained | None:
-        """Return where *loaded* is not what was *returned*. A ``codec=`` is the developer's word for it."""
-        if isinstance(self._form, _ByPair):
+    def difference(
+        self,
+        returned: object,
+        loaded: object,
+        is_late: Callable[[], bool] = bool,
+        *,
+        untyped: bool = False,
+    ) -> Difference | None:
+        """Return where *loaded* is not what was *returned*, as `differences.difference`; no ``codec=`` is."""
+        form, is_untyped = self._form, any(self.annotation is one for one in _ANYTHING)
+        if isinstance(form, _ByPair) or (is_untyped and not untyped):
             return None
-        if self.converts and isinstance(self._form, _ByPydantic):
-            returned = self._form.converted(returned)
-        return difference(self.annotation if self.problem is None else Any, returned, loaded)
+        if self.converts and isinstance(form, _ByPydantic):
+            returned = form.converted(returned)
+        declared = Any if is_untyped else self.annotation
+        return difference(declared, returned, loaded, is_late, untyped=untyped)
 
     @property
     def problem(self) -> str | None:
@@ -202,12 +208,16 @@ class _ByPydantic(NamedTuple):
     adapter: Any
 
     def write(self, value: object) -> str:
+        has_odd_float = check_parts(value)
         dump = partial(self.adapter.dump_python, value, by_alias=False, round_trip=True, warnings=False)
         try:
-            return _json(dump(mode="json"), _plain_form)
+            text = _json(dump(mode="json"), _plain_form)
+            if not has_odd_float or "null" not in text:  # without a type pydantic writes NaN as null
+                return text
         except ValueError:
             # A model's own configuration decides how its bytes are written, and by default only UTF-8 can be.
-            return f"{_IN_PYTHON}{_tagged(dump(mode='python'), bytes, Decimal)}}}"
+            pass
+        return f"{_IN_PYTHON}{_tagged(dump(mode='python'), bytes, Decimal)}}}"
 
     def converted(self, value: object) -> object:
         """Return *value* as one of the type, such as a model of a dict; *value* itself if it is none."""
@@ -230,6 +240,8 @@ class _ByPair(NamedTuple):
     from_json: Callable[[Any], object]
 
     def write(self, value: object) -> str:
+        with suppress(TooManyParts):  # it isn't compared
+            check_parts(value)
         return _tagged(self.to_json(value), Decimal)
 
     def read(self, text: str) -> object:
@@ -267,11 +279,22 @@ def _adapter(annotation: object) -> Any:
     """Return the TypeAdapter; it writes bytes as base64 unless the type has its own configuration."""
     import pydantic
 
+    annotation = _listed(annotation)
     config = pydantic.ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
     try:
         return pydantic.TypeAdapter(annotation, config=config)
     except pydantic.PydanticUserError:
         return pydantic.TypeAdapter(annotation)
+
+
+def _listed(annotation: Any) -> Any:
+    """Return *annotation* with lists for iterables, which pydantic would read as iterators."""
+    origin, args = get_origin(annotation), tuple(map(_listed, get_args(annotation)))
+    if origin is Iterable:
+        return list[args[0]]  # type: ignore[valid-type]
+    if origin in _UNIONS:
+        return Union[args]  # noqa: UP007  (of a tuple)
+    return origin[args] if args and origin in (*_MAPPINGS, *_SEQUENCES, tuple) else annotation
 
 
 # -- text: JSON, in which a type that JSON lacks is an object of one name that begins with MARK
@@ -302,7 +325,7 @@ def _tagged(value: object, *kinds: type) -> str:
     def other(part: object) -> object:
         nonlocal tags
         if not isinstance(part, kinds):
-            return _plain_form(part)
+            return _plain_form(part, *kinds)
         tags += 1
         return {_BYTES: b64encode(part).decode()} if isinstance(part, bytes) else {_DECIMAL: str(part)}
 
@@ -339,8 +362,9 @@ def _json(form: object, other: Callable[[object], object]) -> str:
     return utf8(encoder.encode(form)).decode()
 
 
-def _plain_form(value: object) -> object:
-    form = plain(value)
+def _plain_form(value: object, *kept: type) -> object:
+    check_not_lazy(value, is_whole=False)
+    form = plain(value, *kept)
     if form is value:
         raise NotSerialisable(f"a {_named(value)} in the result is not JSON-serialisable; return JSON values")
     return form
@@ -356,7 +380,7 @@ def _named(value: object) -> str:
 def is_plain(annotation: object) -> bool:
     """Return whether *annotation* consists of JSON types, or is unknown."""
     origin, args = get_origin(annotation), get_args(annotation)
-    if isinstance(annotation, str | ForwardRef | TypeVar) or is_typeddict(origin or annotation):
+    if isinstance(annotation, str | ForwardRef | TypeVar) or is_typed_dict(origin or annotation):
         return True
     if not args:
         annotation = origin or annotation

@@ -1,9 +1,13 @@
 """
 Whether a duplicate would get what was returned (guarantee 14).
 
-A result is compared with what its stored text loads as, by the declared type and not by the user's ``==``: a
-class may call two things equal that are not. Where no type is declared, duplicates are promised JSON's form
-of it; that it differs is worth a line in the log, and no more.
+A result and what its stored text loads as are walked side by side, each part once, and not by the user's
+``==``: a class may call two things equal that are not. The class of the value decides most. The annotation
+says three things: whether a type is declared there at all, which arm of a union it is, and whether another
+container may stand for it.
+
+Where no type is declared, duplicates are promised JSON's form. That it differs is worth a line in the log and
+no more, so it is looked for when the token is written.
 
 What we are not happy with: pydantic knows the schema, and yet this walks annotations a second time. Its
 serialiser's own warnings miss an arm of a union, and warn of what replays well.
@@ -11,50 +15,38 @@ serialiser's own warnings miss an arm of a union, and warn of what replays well.
 
 from __future__ import annotations
 
-import dataclasses
 import marshal
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
 from functools import lru_cache
+from inspect import isabstract
 from numbers import Number
-from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    NamedTuple,
-    NewType,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from types import NoneType, UnionType
+from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from lambda_once.core.canonical import comparable
 from lambda_once.core.fields import printable
-from lambda_once.core.objects import Path
+from lambda_once.core.lazy import Shape, bare, check_count, shape_of
+from lambda_once.core.results import NotSerialisable
 
 _UNTYPED: Final = (Any, object)
+_UNKNOWN: Final = "unknown"
+"""In place of an annotation: something is declared, and only an equal value of the same class will do."""
 _UNIONS: Final = (Union, UnionType)
-_SCALARS: Final = frozenset({str, int, float, bool, bytes, Decimal, datetime, date, time, timedelta})
-"""Equal ones of one class are the same under any annotation; datetimes if their fold is equal, too."""
-_JSON: Final = frozenset({str, int, float, bool, type(None), dict, list, tuple})
-_TEXTS: Final = (str, bytes, bytearray, memoryview)
+_JSON: Final = frozenset({str, int, float, bool, NoneType, dict, list, tuple})
+_OF_CONTAINERS: Final = ("builtins", "collections", "collections.abc", "typing")
+"""Modules whose containers, declared without arguments, may have anything in them."""
+_CONTAINERS: Final = frozenset({dict, list, tuple, set, frozenset})
+_BETWEEN_LOOKS: Final = 1_000
+"""Parts after which the walk looks at the deadline."""
+_BYTES: Final = (bytes, bytearray, memoryview)
 
-
-class Declared(Enum):
-    """Stands for a type that is declared and not known here."""
-
-    SOMEHOW = "somehow"
-
-
-class Drained(Enum):
-    """The result has an iterator, which storing it has exhausted: the first caller gets the loaded value."""
-
-    DRAINED = "drained"
+_Trail = tuple[Any, object] | None
+"""The way to a part: the trail of what contains it, and its name or index there."""
+_Part = tuple[Any, Any, Any, _Trail]
+"""A part of a result: its annotation, what was returned, what is loaded, and where."""
 
 
 class Difference(NamedTuple):
@@ -66,8 +58,6 @@ class Difference(NamedTuple):
     """The type of what was returned there."""
     loaded: str
     """The type of what a duplicate would get."""
-    typed: bool
-    """Whether a type is declared there; if not, it is JSON's form."""
 
     @property
     def at(self) -> str:
@@ -76,33 +66,50 @@ class Difference(NamedTuple):
         return f"{self.path or 'the result'}: {changed}"
 
 
-def difference(annotation: object, returned: object, loaded: object) -> Difference | Drained | None:
+def difference(
+    annotation: object,
+    returned: object,
+    loaded: object,
+    is_late: Callable[[], bool] = bool,
+    *,
+    untyped: bool = False,
+) -> Difference | None:
     """
-    Return where *loaded* is not what was *returned* under *annotation*; None if nowhere.
+    Return where *loaded* is not what was *returned*, of the type *annotation*; None if nowhere.
 
-    Not a difference where a type is declared: a subclass of a plain type, or a number of equal value (int for
-    float), NaN, an equal instant, another container, a private attribute. A comparison that raises is one.
+    What has the same class and equal fields, down to the leaves, is the same. For a plain type an equal value
+    will do, such as 5.0 for 5; for an abstract one a list, tuple, set or dict of equal items. NaN equals NaN,
+    a Decimal has digits, a datetime an offset and a fold. Private attributes are not compared, and parts
+    without a type aren't either; *untyped*: only these are. A comparison that raises is a difference.
+
+    Raises NotSerialisable if there are too many parts, and once *is_late*.
     """
     if type(returned) in _JSON and _is_equal_json(returned, loaded):
         return None
-    try:
-        _compare(annotation, returned, loaded, ())
-    except _Different as different:
-        return different.found
-    except _HasIterator:
-        return Drained.DRAINED
-    except Exception:  # noqa: BLE001  (a property or ``==`` of the user's may raise anything)
-        return _found(returned, loaded, (), typed=annotation not in _UNTYPED)
+    parts: list[_Part] = [(annotation, returned, loaded, None)]
+    count = 0
+    while parts:
+        declared, one, other, trail = parts.pop()
+        count += 1
+        if count % _BETWEEN_LOOKS == 0 and is_late():
+            raise NotSerialisable("the result could not be compared in time with what duplicates would get")
+        if one is other or (type(one) is type(other) and _is_same_leaf(one, other)):
+            continue
+        is_untyped, inner = False, None
+        try:
+            declared = _arm(declared, one)
+            is_untyped = declared is Any or declared is object
+            inner = _inner(declared, one, other, trail) if untyped or not is_untyped else ()
+        except Exception:  # noqa: BLE001  (a property or ``==`` of the user's may raise anything)
+            inner = None
+        if inner is None:
+            if is_untyped is untyped:
+                return _found(one, other, trail)
+        elif inner:
+            inner = inner if untyped else [part for part in inner if part[0] is not Any]
+            check_count(count + len(parts) + len(inner))
+            parts += reversed(inner)
     return None
-
-
-class _Different(Exception):
-    def __init__(self, found: Difference) -> None:
-        self.found = found
-
-
-class _HasIterator(Exception):
-    pass
 
 
 def _is_equal_json(returned: Any, loaded: Any) -> bool:
@@ -113,240 +120,221 @@ def _is_equal_json(returned: Any, loaded: Any) -> bool:
         return False
 
 
-def _found(returned: object, loaded: object, path: Path, *, typed: bool) -> Difference:
+def _found(returned: object, loaded: object, trail: _Trail) -> Difference:
+    path: list[str] = []
+    while trail is not None:
+        trail, step = trail
+        path.append(printable(str(step)))
     kinds = (f"{type(each).__module__}.{type(each).__qualname__}" for each in (returned, loaded))
     one, other = (kind.removeprefix("builtins.") for kind in kinds)
-    return Difference(".".join(printable(str(step)) for step in path), one, other, typed)
+    return Difference(".".join(reversed(path)), one, other)
 
 
-def _compare(annotation: object, returned: Any, loaded: Any, path: Path) -> None:
-    """Raise _Different where they differ."""
-    if _is_equal_scalar(returned, loaded):
-        return
-    if isinstance(returned, Iterator):
-        raise _HasIterator
-    annotation = _bare(annotation)
-    if annotation in _UNTYPED:
-        _compare_untyped(returned, loaded, path)
-    elif not _is_class(annotation) and get_origin(annotation) in _UNIONS:
-        _compare_by_arm(get_args(annotation), returned, loaded, path)
-    elif _has_fields(loaded) or _has_fields(returned):
-        _compare_fields(returned, loaded, path)
-    elif not _are_alike_containers(annotation, returned, loaded, path) and not _is_same(returned, loaded):
-        raise _Different(_found(returned, loaded, path, typed=True))
+def _inner(annotation: Any, returned: Any, loaded: Any, trail: _Trail) -> list[_Part] | None:
+    """Return the parts of a part, none of a leaf; None if it differs already by its class or its content."""
+    kinds: tuple[Any, Any] = type(returned), type(loaded)
+    of_returned, shape = map(shape_of, kinds)
+    if Shape.FIELDS in (shape, of_returned):
+        is_same_class = _class_of_fields(returned) is _class_of_fields(loaded)
+        return _inner_of_fields(returned, loaded, trail) if is_same_class else None
+    if not _may_become(annotation, returned, loaded):
+        return None
+    if shape is Shape.NONE:
+        return [] if _is_same(returned, loaded) else _inner_of_object(returned, loaded, trail)
+    if len(returned) != len(loaded):
+        return None
+    if shape is Shape.MAPPING:
+        return _inner_of_mapping(annotation, returned, loaded, trail)
+    if Shape.SET in (shape, of_returned):
+        returned, loaded = _by_text(returned), _by_text(loaded)
+    items = _arguments_of_row(annotation, returned)
+    return [
+        (item, one, other, (trail, index))
+        for index, (item, one, other) in enumerate(zip(items, returned, loaded, strict=True))
+    ]
 
 
-def _is_equal_scalar(returned: Any, loaded: Any) -> bool:
-    """Whether both are one object, or equal ones of one of `_SCALARS`: most values end here."""
-    if returned is loaded:
-        return True
-    kind = type(returned)
-    if kind is not type(loaded) or kind not in _SCALARS or returned != loaded:
-        return False
-    return kind is not datetime or bool(returned.fold == loaded.fold)
+# -- classes
 
 
-def _bare(annotation: Any) -> object:
-    """Return *annotation* without aliases and metadata."""
-    while not _is_class(annotation):
-        if get_origin(annotation) is Annotated:
-            annotation = get_args(annotation)[0]
-        elif isinstance(annotation, NewType):
-            annotation = annotation.__supertype__
-        elif type(annotation).__name__ == "TypeAliasType":
-            annotation = annotation.__value__
-        elif isinstance(annotation, TypeVar | str):
-            return Declared.SOMEHOW
-        else:
-            break
+def _arm(annotation: Any, value: object) -> object:
+    """Return *annotation* without aliases; of a union the arm of *value*'s class, else one that may be."""
+    if type(annotation) is type:
+        return annotation
+    annotation = bare(annotation)
+    while get_origin(annotation) in _UNIONS:
+        arms = [bare(arm) for arm in get_args(annotation)]
+        fitting = [arm for arm in arms if _class_of(arm) is type(value)]
+        annotation = next(iter(fitting or [arm for arm in arms if _fits(arm, value)]), _UNKNOWN)
     return annotation
 
 
-def _is_class(annotation: object) -> bool:
-    """Whether *annotation* is a class itself, which `isinstance` says of ``list[int]``, too."""
-    return issubclass(type(annotation), type)
+def _class_of(annotation: Any) -> Any:
+    """Return the class that *annotation* names, a dict's for a TypedDict; None if it names none."""
+    kind = NoneType if annotation is None else get_origin(annotation) or annotation
+    if not isinstance(kind, type) or kind in _UNTYPED:
+        return None
+    return dict if is_typed_dict(kind) else kind
 
 
-def _compare_by_arm(arms: Sequence[object], returned: object, loaded: object, path: Path) -> None:
-    """Compare by the arms of a union that *returned* is an instance of; by any if it is of none."""
-    fitting = [arm for arm in arms if _is_instance(returned, arm)]
-    first: _Different | None = None
-    for arm in [arm for arm in fitting if _is_instance(loaded, arm)] if fitting else arms:
-        try:
-            _compare(arm, returned, loaded, path)
-        except _Different as different:
-            first = first or different
-        else:
-            return
-    raise first or _Different(_found(returned, loaded, path, typed=True))
+def is_typed_dict(kind: object) -> bool:
+    """Whether *kind* is a TypedDict, of `typing` or of `typing_extensions`."""
+    return isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__total__")
 
 
-def _is_instance(value: object, arm: object) -> bool:
-    """Whether *value* is of the class of *arm*; of unknown arms everything is."""
-    arm = _bare(arm)
-    kind = get_origin(arm) or arm
-    if kind is None:
-        return value is None
-    return isinstance(value, kind) if isinstance(kind, type) else True
+def _fits(annotation: object, value: object) -> bool:
+    """Whether *value* is of the class of *annotation*; of what is unknown everything is."""
+    kind = _class_of(annotation)
+    try:
+        return kind is None or isinstance(value, (kind, int) if kind is float else kind)  # PEP 484
+    except TypeError:  # a protocol that is not runtime-checkable
+        return True
+
+
+def _may_become(annotation: object, returned: object, loaded: object) -> bool:
+    """Whether *loaded* may be what *returned* comes back as, by their classes and the declared one."""
+    if type(returned) is type(loaded):
+        return True
+    kind = _class_of(annotation)
+    if kind is None or not _fits(annotation, loaded):
+        return False
+    if isabstract(kind) or any(base.__name__ == "Protocol" for base in kind.__bases__):
+        is_mapping = isinstance(returned, Mapping)
+        return type(loaded) in _CONTAINERS and is_mapping is (type(loaded) is dict)
+    return isinstance(returned, type(loaded)) or any(
+        isinstance(returned, kinds) and isinstance(loaded, kinds) for kinds in (Number, _BYTES)
+    )
 
 
 # -- objects
 
 
-def _compare_fields(returned: Any, loaded: Any, path: Path) -> None:
-    if type(returned) is not type(loaded) and _class_of(returned) is not _class_of(loaded):
-        raise _Different(_found(returned, loaded, path, typed=True))
-    for name, hint in _fields_of(type(loaded)).items():
-        one, other = getattr(returned, name), getattr(loaded, name)
-        if not _is_equal_scalar(one, other):
-            _compare(hint, one, other, (*path, name))
-    extra, back = getattr(returned, "model_extra", None), getattr(loaded, "model_extra", None)
-    if extra or back:
-        _compare(Declared.SOMEHOW, extra or {}, back or {}, path)
-
-
-def _has_fields(value: object) -> bool:
-    """Whether *value* is a dataclass, or a model of pydantic."""
-    return hasattr(type(value), "__dataclass_fields__") or hasattr(type(value), "__pydantic_fields__")
-
-
-def _class_of(value: object) -> object:
+def _class_of_fields(value: object) -> object:
     """Return the class of *value*; of a generic model, whatever its parameters, the generic class."""
     generic = getattr(type(value), "__pydantic_generic_metadata__", None) or {}
     return generic.get("origin") or type(value)
 
 
-def _fields_of(kind: Any) -> dict[str, object]:
-    """Return the annotations of the fields of *kind*, by their names."""
-    if not hasattr(kind, "__dataclass_fields__"):
-        return {name: field.annotation for name, field in kind.__pydantic_fields__.items()}
+def _inner_of_fields(returned: Any, loaded: Any, trail: _Trail) -> list[_Part]:
+    kind: Any = type(loaded)
+    if hasattr(kind, "__dataclass_fields__"):
+        names, hints = [field.name for field in fields(kind)], _hints(kind)
+    else:
+        names = list(kind.__pydantic_fields__)
+        hints = {name: field.annotation for name, field in kind.__pydantic_fields__.items()}
+    parts: list[_Part] = [
+        (hints.get(name, _UNKNOWN), getattr(returned, name), getattr(loaded, name), (trail, name))
+        for name in names
+    ]
+    extra, back = (getattr(each, "__pydantic_extra__", None) or {} for each in (returned, loaded))
+    return [*parts, (_UNKNOWN, extra, back, trail)] if extra or back else parts
+
+
+def _hints(kind: Any) -> Mapping[str, object]:
+    """Return the annotations of *kind*; none if a name in one of them cannot be resolved."""
     try:
-        return _hints_of_dataclass(kind)
-    except Exception:  # noqa: BLE001  (one name that cannot be resolved makes all fail)
-        return dict.fromkeys((field.name for field in dataclasses.fields(kind)), Declared.SOMEHOW)
+        return _resolved_hints(kind)
+    except Exception:  # noqa: BLE001  (an annotation may be any expression)
+        return {}
 
 
 @lru_cache(maxsize=256)  # to resolve names costs more than all else here; what raises is tried again
-def _hints_of_dataclass(kind: Any) -> dict[str, object]:
-    hints = get_type_hints(kind, include_extras=True)
-    return {field.name: hints.get(field.name, Declared.SOMEHOW) for field in dataclasses.fields(kind)}
+def _resolved_hints(kind: Any) -> Mapping[str, object]:
+    return get_type_hints(kind)
+
+
+def _inner_of_object(returned: Any, loaded: Any, trail: _Trail) -> list[_Part] | None:
+    """Return what two unequal leaves hold, unless their class says itself what is equal."""
+    if hasattr(returned, "get_secret_value"):
+        return [(_UNKNOWN, returned.get_secret_value(), loaded.get_secret_value(), trail)]
+    if any("__eq__" in vars(kind) for kind in type(returned).__mro__[:-1]):
+        return None
+    return [(_UNKNOWN, vars(returned), vars(loaded), trail)]
 
 
 # -- containers
 
 
-def _are_alike_containers(annotation: Any, returned: Any, loaded: Any, path: Path) -> bool:
-    """Compare both as containers, and return whether they are some. A declared type may allow another one."""
-    if isinstance(returned, Mapping) and isinstance(loaded, Mapping):
-        key, value = _arguments(annotation, 2)
-        _check_lengths(returned, loaded, path)
-        for (one, content), (other, back) in zip(returned.items(), loaded.items(), strict=True):
-            _compare(key, one, other, (*path, one))
-            _compare(value, content, back, (*path, one))
-    elif isinstance(returned, AbstractSet) and isinstance(loaded, AbstractSet):
-        (item,) = _arguments(annotation, 1)
-        _check_lengths(returned, loaded, path)
-        for one in returned:
-            if not any(_is_alike(item, one, other) for other in ({one} & loaded or loaded)):
-                raise _Different(_found(returned, loaded, path, typed=item not in _UNTYPED))
-    elif _is_row(returned) and _is_row(loaded):
-        _check_lengths(returned, loaded, path)
-        items = _arguments_of_row(annotation, type(loaded), len(returned))
-        for index, (item, one, other) in enumerate(zip(items, returned, loaded, strict=True)):
-            _compare(item, one, other, (*path, index))
-    else:
-        return False
-    return True
+def _inner_of_mapping(annotation: Any, returned: Any, loaded: Any, trail: _Trail) -> list[_Part] | None:
+    """Pair the values of equal names, and of others those of equal canonical text, with their names."""
+    kind = get_origin(annotation) or annotation
+    hints = _hints(kind) if is_typed_dict(kind) else {}
+    key, value = (str, _UNKNOWN) if hints else _arguments(annotation, 2)
+    if all(type(name) is str for names in (returned, loaded) for name in names):
+        if returned.keys() != loaded.keys():
+            return None
+        return [
+            (hints.get(name, value), part, loaded[name], (trail, name)) for name, part in returned.items()
+        ]
+    names = zip(_by_text(returned), _by_text(loaded), strict=True)
+    return [
+        part
+        for one, other in names
+        for part in ((key, one, other, (trail, one)), (value, returned[one], loaded[other], (trail, one)))
+    ]
 
 
-def _is_row(value: object) -> bool:
-    """Whether *value* is a list, a tuple, a deque, or a set where JSON has made a list of it."""
-    return isinstance(value, (Sequence, AbstractSet)) and not isinstance(value, _TEXTS)
-
-
-def _check_lengths(returned: Any, loaded: Any, path: Path) -> None:
-    if len(returned) != len(loaded):
-        raise _Different(_found(returned, loaded, path, typed=True))
-
-
-def _is_alike(annotation: object, returned: object, loaded: object) -> bool:
-    try:
-        _compare(annotation, returned, loaded, ())
-    except _Different:
-        return False
-    return True
+def _by_text(items: Iterable[Any]) -> list[Any]:
+    """Return the items of a set in the order of their canonical texts: equal ones are at one place then."""
+    return sorted(items, key=lambda item: (comparable(item, []), type(item).__qualname__))
 
 
 def _arguments(annotation: Any, count: int) -> tuple[object, ...]:
-    """
-    Return the *count* arguments of a container's *annotation*; Any for those of a bare ``dict``.
-
-    A TypedDict has none, either: its results are plain JSON, as pydantic reads none before Python 3.12.
-    """
+    """Return the *count* arguments of a container's *annotation*; Any for those of a bare ``dict``."""
     args = get_args(annotation)
     if len(args) == count:
         return args
-    return (Declared.SOMEHOW if annotation is Declared.SOMEHOW else Any,) * count
+    is_bare = annotation in _UNTYPED or getattr(annotation, "__module__", None) in _OF_CONTAINERS
+    return (Any if is_bare and not args else _UNKNOWN,) * count
 
 
-def _arguments_of_row(annotation: Any, kind: Any, count: int) -> Sequence[object]:
-    """Return the annotations of the *count* items of a list or tuple of class *kind*."""
-    if hasattr(kind, "_fields"):
-        hints = get_type_hints(kind)
-        return [hints.get(name, Any) for name in kind._fields]
+def _arguments_of_row(annotation: Any, row: Any) -> Sequence[object]:
+    """Return the annotations of the items of *row*, a list, tuple, set or the like."""
+    if hasattr(row, "_fields"):
+        hints = _hints(type(row))
+        return [hints.get(name, Any) for name in row._fields]
     args = get_args(annotation)
     if args and args[-1] is Ellipsis:
-        return args[:1] * count
-    if get_origin(annotation) is tuple and len(args) == count:
+        return args[:1] * len(row)
+    if get_origin(annotation) is tuple and len(args) == len(row):
         return args
-    return (args if len(args) == 1 else _arguments(annotation, 1)) * count
+    return _arguments(annotation, 1) * len(row)
 
 
-# -- single values
+# -- leaves
+
+
+def _is_same_leaf(returned: Any, loaded: Any) -> bool:
+    """Whether two values of one class are the same leaf: most parts are."""
+    kind = type(returned)
+    if kind in _PLAIN:
+        return bool(returned == loaded)
+    if kind is float:
+        return bool(returned == loaded) or (returned != returned and loaded != loaded)  # noqa: PLR0124  (NaN)
+    return kind in _EXACT and _EXACT[kind](returned) == _EXACT[kind](loaded)
+
+
+def _clock_of(value: Any) -> tuple[object, ...]:
+    """Return what a datetime or time shows. An equal one may have another offset, or another fold."""
+    return value.replace(tzinfo=None), value.utcoffset(), value.fold
+
+
+_PLAIN: Final = frozenset({str, int, bool, bytes, date, timedelta})
+"""Equal ones of one class are the same."""
+_EXACT: Final[Mapping[Any, Callable[[Any], object]]] = {
+    Decimal: Decimal.__str__,
+    datetime: _clock_of,
+    time: _clock_of,
+}
+"""Of other classes what tells different values apart that are equal."""
 
 
 def _is_same(returned: Any, loaded: Any) -> bool:
-    """Whether two single values of a declared type are the same."""
-    match returned, loaded:
-        case (Number(), Number()):
-            return bool(returned == loaded) or (returned != returned and loaded != loaded)  # noqa: PLR0124  (NaN)
-        case (str(), str()):
-            return str.__eq__(returned, loaded)
-        case (bytes() | bytearray() | memoryview(), bytes() | bytearray() | memoryview()):
-            return bytes(returned) == bytes(loaded)
-        case (datetime(tzinfo=None), datetime(tzinfo=None)):
-            return returned == loaded
-        case (datetime(), datetime()):
-            # Never equal by == in the hour that summer time repeats (PEP 495).
-            aware = returned.tzinfo is not None and loaded.tzinfo is not None
-            return aware and returned.astimezone(UTC) == loaded.astimezone(UTC)
-        case (date(), date()):
-            return isinstance(returned, datetime) is isinstance(loaded, datetime) and returned == loaded
-        case _:
-            return type(returned) is type(loaded) and _is_same_object(returned, loaded)
-
-
-def _is_same_object(returned: Any, loaded: Any) -> bool:
-    if hasattr(returned, "get_secret_value"):
-        return _is_alike(Declared.SOMEHOW, returned.get_secret_value(), loaded.get_secret_value())
-    if bool(returned == loaded):
-        return True
-    has_own_equality = "__eq__" in {name for kind in type(returned).__mro__[:-1] for name in vars(kind)}
-    return not has_own_equality and _is_alike(Declared.SOMEHOW, vars(returned), vars(loaded))
-
-
-def _compare_untyped(returned: Any, loaded: Any, path: Path) -> None:
-    """Compare with JSON's form, in which every type counts; an equal Decimal is one."""
-    if isinstance(returned, Iterator):
-        raise _HasIterator
-    if type(returned) is not type(loaded):
-        raise _Different(_found(returned, loaded, path, typed=False))
-    if isinstance(returned, dict) and len(returned) == len(loaded):
-        for (one, content), (other, back) in zip(returned.items(), loaded.items(), strict=True):
-            _compare_untyped(one, other, (*path, one))
-            _compare_untyped(content, back, (*path, one))
-    elif isinstance(returned, list) and len(returned) == len(loaded):
-        for index, (one, other) in enumerate(zip(returned, loaded, strict=True)):
-            _compare_untyped(one, other, (*path, index))
-    elif not _is_same(returned, loaded):
-        raise _Different(_found(returned, loaded, path, typed=False))
+    """Whether two leaves, of one class or of related ones, are the same."""
+    for kind, shown in _EXACT.items():
+        if isinstance(returned, kind) and isinstance(loaded, kind):
+            return bool(shown(returned) == shown(loaded))
+    if isinstance(returned, str):
+        return isinstance(loaded, str) and str.__eq__(returned, loaded)
+    is_nan = isinstance(returned, float) and returned != returned and loaded != loaded  # noqa: PLR0124
+    return is_nan or bool(returned == loaded)

@@ -26,6 +26,7 @@ from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.tenant import TENANCY
 from lambda_once.core.unit import Unit
+from lambda_once.core.written import HandlerCodec
 from lambda_once.decorators.names import token_name
 from lambda_once.decorators.suspensions import SDK, Suspensions
 from lambda_once.decorators.validation import check_history_of_tenant
@@ -360,6 +361,13 @@ class Identifier(NamedTuple):
 def seen(content: Content, value: object) -> object:
     """Return *value*, of a unit with *content*, as expressions see it."""
     return value if content.parsed else readable(value)
+
+
+def handler_codec(function: Callable[..., Any], settings: Settings) -> Codec:
+    """Return the codec of what a handler answers to Lambda: ``codec=``, that of ``returns=``, or Lambda's."""
+    if settings.codec is None and settings.returns is None:
+        return HandlerCodec()
+    return codec_of(function, settings)
 
 
 def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:

@@ -117,7 +117,7 @@ class Runtime:
             if start is Start.INIT:
                 self._prepare_client()
             else:
-                from snapshot_restore_py import register_after_restore  # type: ignore[import-not-found]
+                from snapshot_restore_py import register_after_restore
 
                 register_after_restore(self._prepare_client)
 

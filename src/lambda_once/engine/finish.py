@@ -14,14 +14,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import datetime, timedelta
+from logging import WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
-from lambda_once.core.codec import JSON
-from lambda_once.core.differences import Difference, Drained
+from lambda_once.core.differences import Difference
+from lambda_once.core.lazy import Lazy
 from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
+from lambda_once.core.written import HandlerCodec, writable
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
 from lambda_once.engine.invocation import Call, Receiver, Tokenless, trace_answers
 from lambda_once.engine.ownership import Ownership, ttl_after, written_by
@@ -62,10 +64,10 @@ class FinishedWork(NamedTuple):
     """As a duplicate gets it; the result itself if it cannot be stored."""
     value: Any
     """As the first caller gets it."""
-    problem: str | None = None
+    problem: Exception | Difference | None = None
     """Why it could not be stored, if so."""
-    different: Difference | None = None
-    """Where a duplicate would get something else."""
+    compared: tuple[Any, Any] | None = None
+    """What was returned, and as it is read back, for `report_change`."""
 
 
 def stored_result(call: Call, value: Any) -> FinishedWork:
@@ -75,55 +77,77 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
     If it cannot be stored, or would come back different from its declared type (guarantee 14), the result is
     `Unavailable`: completed work never runs again because of its result (guarantee 5).
     """
-    codec = call.codec
+    codec, given = call.codec, value
     try:
-        text = codec.dump(value)
-        loaded = codec.load(text)
-        found = None
-        if codec.is_typed or call.receiver is Receiver.CALLER:
-            found = codec.difference(value, loaded)
-        if isinstance(found, Difference) and found.typed:
-            given = JSON.load(text) if call.receiver is Receiver.LAMBDA else value
-            return FinishedWork(Unavailable.UNAVAILABLE, value, given, different=found)
-        as_returned = call.receiver is Receiver.CALLER and not codec.converts and found is not Drained.DRAINED
+        if isinstance(codec, HandlerCodec):  # Lambda gets the value itself, unless the runtime refuses it
+            text, loaded, is_written = codec.answer(value)
+            given = value if is_written else loaded
+        else:
+            text = codec.dump(value)
+            loaded = codec.load(text)
+            different = codec.difference(value, loaded, call.invocation.deadline.passed)
+            if different is not None:
+                given = writable(value) if call.receiver is Receiver.LAMBDA else value
+                return FinishedWork(Unavailable.UNAVAILABLE, value, given, different)
+            if codec.converts or call.receiver is not Receiver.CALLER:
+                given = loaded
         kept = call.stored_of(loaded)
-        stored = (
-            kept
-            if isinstance(kept, Unavailable)
-            else pack(text if kept is loaded else codec.dump(kept), call.seal)
-        )
-        different = found if isinstance(found, Difference) else None
-        return FinishedWork(stored, loaded, value if as_returned else loaded, different=different)
+        if isinstance(kept, Unavailable):
+            stored: Inline | Chunks | Unavailable | None = kept
+        else:
+            stored = pack(text if kept is loaded else codec.dump(kept), call.seal)
     except (NotSerialisable, Corrupt) as error:
-        return FinishedWork(Unavailable.UNAVAILABLE, value, value, str(error))
+        return FinishedWork(Unavailable.UNAVAILABLE, value, given, error)
+    compared = (value, loaded) if call.receiver is Receiver.CALLER else None
+    return FinishedWork(stored, loaded, given, compared=compared)
 
 
 def report_result(call: Call, result: FinishedWork, whose: Ownership | None = None) -> None:
-    """Report that *result* of *call*, of the attempt *whose*, is not stored, or comes back different."""
-    first = call.invocation.reporter.is_first
-    if result.problem is not None and call.receiver is Receiver.NOBODY:
-        if first((Event.RESULT_NOT_STORED, call.name)):
-            reason = f"{result.problem}; nobody reads the result of a record"
-            call.report(Event.RESULT_NOT_STORED, whose, reason=reason)
-    elif result.problem is not None:
-        call.report(Event.RESULT_UNAVAILABLE, whose, reason=result.problem)
-    elif result.different is not None and result.different.typed:
-        if first((Event.RESULT_UNAVAILABLE, call.name)):
+    """Report that *result* of *call*, of the attempt *whose*, is not stored."""
+    first, codec = call.invocation.reporter.is_first, call.codec
+    match result.problem:
+        case Lazy() as lazy:
+            call.invocation.reporter.count(Event.RESULT_UNAVAILABLE, call.invocation.tally)
+            if first((Event.LAZY_RESULT, call.name, lazy.is_whole)):
+                level = None if lazy.is_whole else WARNING
+                call.report(Event.LAZY_RESULT, whose, reason=str(lazy), level=level)
+        case Exception() as problem if call.receiver is Receiver.NOBODY:
+            if first((Event.RESULT_NOT_STORED, call.name)):
+                reason = f"{problem}; nobody reads the result of a record"
+                call.report(Event.RESULT_NOT_STORED, whose, reason=reason)
+        case Exception() as problem:
+            call.report(Event.RESULT_UNAVAILABLE, whose, reason=str(problem))
+        case Difference() as different if first((Event.RESULT_UNAVAILABLE, call.name)):
             reason = (
-                f"a result of {call.codec.annotation!r} would come back different, so it is not replayed: "
-                f"{result.different.at}. Give a union a discriminator, annotate what returns, or pass codec="
+                f"a result of {codec.annotation!r} would come back different, so it is not replayed: "
+                f"{different.at}. Give a union a discriminator, annotate what returns, or pass codec="
             )
             call.report(Event.RESULT_UNAVAILABLE, whose, reason=reason)
-    elif result.different is not None and first((Event.RESULT_CHANGED, call.name)):
+    if codec.problem is not None and first((Event.RESULT_CHANGED, call.name, codec.problem)):
         reason = (
-            f"duplicates get JSON's form of the result: {result.different.at}. "
-            "Annotate the function, or pass returns= or codec="
+            f"results of {codec.annotation!r} are stored as plain JSON ({codec.problem}): "
+            "pydantic makes no adapter of it; pass returns= or codec="
         )
         call.report(Event.RESULT_CHANGED, whose, reason=reason)
-    if call.codec.problem is not None and first((Event.RESULT_CHANGED, call.name, call.codec.problem)):
+
+
+def report_change(call: Call, result: FinishedWork, whose: Ownership | None = None) -> None:
+    """
+    Report where duplicates get JSON's form of *result* of *call*, of the attempt *whose*.
+
+    Called when the token is written, as nothing depends on it; of each function until the first is found.
+    """
+    reporter, said = call.invocation.reporter, (Event.RESULT_CHANGED, call.name)
+    if result.compared is None or reporter.was_asked(said):
+        return
+    try:
+        changed = call.codec.difference(*result.compared, untyped=True)
+    except Exception:  # noqa: BLE001  (of the user's values, which others may change meanwhile)
+        return
+    if changed is not None and reporter.is_first(said):
         reason = (
-            f"results of {call.codec.annotation!r} are stored as plain JSON ({call.codec.problem}): "
-            "pydantic makes no adapter of it; pass returns= or codec="
+            f"duplicates get JSON's form of the result: {changed.at}. "
+            "Annotate the function, or pass returns= or codec="
         )
         call.report(Event.RESULT_CHANGED, whose, reason=reason)
 
@@ -142,6 +166,8 @@ class PreparedFinish(NamedTuple):
     write: Write
     value: Any = None
     error: BaseException | None = None
+    result: FinishedWork | None = None
+    """What is stored of what was returned."""
     sent: int = 0
     parts: int = 0
     """How many parts of a large result have been written."""
@@ -234,21 +260,24 @@ class Finisher:
         response = ownership.call.error_in(value)
         if response is not None and self._policy(ownership, response) is not STORE:
             return self.prepare_error(ownership, response, value)
+        result: FinishedWork | None = None
+        copied = value
         try:
-            result, loaded, value = self._serialised(ownership, value)
-            value = loaded if given else value
+            result = self._serialised(ownership, value)
+            value = result.loaded if given else result.value
+            copied = result.loaded if ownership.call.receiver is Receiver.LAMBDA else value
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             ownership.call.invocation.tally.interrupt(interruption)
             ownership.call.report(
                 Event.RESULT_UNAVAILABLE, ownership, reason=_interrupted("the result", interruption)
             )
-            result = Unavailable.UNAVAILABLE
         now = self.clock.now()
         ownership.call.report(Event.RETURNED, ownership, seconds=(now - ownership.created).total_seconds())
         if ownership.call.guard is not None:  # before the token: what it has there can be copied
-            ownership.call.guard.succeeded(ownership.call, value, ownership)
+            ownership.call.guard.succeeded(ownership.call, copied, ownership)
             now = self.clock.now()
-        return PreparedFinish(ownership, ownership.write(Complete(result), now), value)
+        change = Complete(Unavailable.UNAVAILABLE if result is None else result.stored)
+        return PreparedFinish(ownership, ownership.write(change, now), value, result=result)
 
     def prepare_error(self, ownership: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
         """Prepare the finish according to the policy for *error*, which the work raised or returned."""
@@ -312,6 +341,8 @@ class Finisher:
                 ownership.finished = finish.event
                 self._remember(finish)
                 ownership.call.report(ownership.finished, ownership, error=error)
+                if finish.result is not None:
+                    report_change(ownership.call, finish.result, ownership)
             case Refused(Record() as ours) if (
                 ours.attempt_id == ownership.attempt_id and ours.state in _FINISHED
             ):
@@ -371,8 +402,9 @@ class Finisher:
         mistake = _mistake_in(items)
         if mistake is not None:
             raise Misconfigured(f"{mistake}; nothing was written", token=ownership.token)
-        stored, value, _ = self._serialised(ownership, result)
-        write = ownership.write(Complete(stored), self.clock.now())
+        work = self._serialised(ownership, result)
+        value = work.loaded
+        write = ownership.write(Complete(work.stored), self.clock.now())
         match self.store.transact(write, items, ownership.call.invocation.deadline):
             case Written():
                 ownership.completed = (value,)
@@ -382,7 +414,7 @@ class Finisher:
                     return value
                 seconds = (self.clock.now() - ownership.created).total_seconds()
                 ownership.call.report(Event.RETURNED, ownership, seconds=seconds)
-                return self.after(PreparedFinish(ownership, write, value), Written.WRITTEN)
+                return self.after(PreparedFinish(ownership, write, value, result=work), Written.WRITTEN)
             case Refused(record):
                 raise self._lost(ownership, record)
             case Unanswered(reason):
@@ -448,14 +480,10 @@ class Finisher:
     def _patience(self, ownership: Ownership) -> float:
         return min(PATIENCE, ownership.call.invocation.deadline.before_final())
 
-    def _serialised(
-        self, ownership: Ownership, value: Any
-    ) -> tuple[Inline | Chunks | Unavailable | None, Any, Any]:
-        """Return the stored form of *value*, as a duplicate gets it, and as the first caller does."""
-        call = ownership.call
-        result = stored_result(call, value)
-        report_result(call, result, ownership)
-        return result.stored, result.loaded, result.value
+    def _serialised(self, ownership: Ownership, value: Any) -> FinishedWork:
+        result = stored_result(ownership.call, value)
+        report_result(ownership.call, result, ownership)
+        return result
 
     def _policy(self, ownership: Ownership, error: BaseException) -> Policy:
         settings = ownership.call.settings

@@ -180,7 +180,9 @@ class Receiver(Enum):
     CALLER = "caller"
     """The caller of a function: what was returned, and duplicates a value equal to it."""
     LAMBDA = "Lambda"
-    """Lambda, which serialises it after the token is complete: JSON's form for everyone."""
+    """
+    Lambda, whose runtime writes it after the token is complete: the same JSON for everyone (`core.written`).
+    """
     NOBODY = "nobody"
     """A record's result is read by nobody, unless it is asked for."""
 
@@ -274,11 +276,13 @@ class Call(NamedTuple):
         reason: str | None = None,
         differing: str | None = None,
         exception: BaseException | None = None,
+        level: int | None = None,
     ) -> None:
         """
         Report *event*. *whose*: the attempt at work, or the row of another attempt that caused it.
 
-        *exception*: one that is not raised, as a batch's; its traceback is logged.
+        *exception*: one that is not raised, as a batch's; its traceback is logged. *level*: that of the line,
+        in place of the event's.
         """
         invocation, reporter = self.invocation, self.invocation.reporter
         is_working = whose is not None and not isinstance(whose, Record)
@@ -292,7 +296,7 @@ class Call(NamedTuple):
         elif whose is not None:
             attempt = whose.attempt_id, whose.fence, invocation.locked_by, whose.created, whose.lease
         details = Details.of_work(event, self, attempt, other_delivery, seconds, error, reason, differing)
-        reporter.report(details, invocation.tally, exception)
+        reporter.report(details, invocation.tally, exception, level)
 
 
 class Tokenless(NamedTuple):

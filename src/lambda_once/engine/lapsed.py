@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Course, Decider, Decision, Record, Resolve
 from lambda_once.core.writes import Complete, resolving
-from lambda_once.engine.finish import Finisher, report_result, stored_result
+from lambda_once.engine.finish import Finisher, report_change, report_result, stored_result
 from lambda_once.engine.ownership import ttl_after
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
@@ -62,6 +62,7 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
         raise StoreUnavailable(message, token=call.token, reason=written.reason)
     if isinstance(written, Written):
         call.report(Event.COMPLETED, record, reason="the probe found it done")
+        report_change(call, work)
 
 
 def answer_of_probe(call: Call, lapsed: Lapsed, record: Record) -> object:

@@ -6,11 +6,12 @@ import json
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeGuard
 
-from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
+from lambda_once.core.written import Answer, HandlerCodec
 from lambda_once.decorators.handlers import apply_on_replay
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.selectors import with_selectors_of_one
@@ -18,7 +19,7 @@ from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
 from lambda_once.integrations.event_handler_chain import Watch, watched, watched_async
-from lambda_once.integrations.private import is_of_resolve, load_async_frames, route_path
+from lambda_once.integrations.private import is_of_resolve, load_async_frames, route_path, serialiser_of
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import http as source
 from lambda_once.sources.http import REPLAYED, STORED_BELOW, HttpIdentifier, problem_of
@@ -42,27 +43,29 @@ class Ended(NamedTuple):
     """How a request ended behind `once.route`."""
 
     form: dict[str, Any] | None
-    """Its response as JSON; None: there is none to store."""
+    """Its response as it is stored; None: there is none to store."""
     error: BaseException | None = None
     """The error that ``on_error`` decides on; None: the work is done."""
     response: Any = None
-    """The response for the first caller."""
+    """The response for the first caller; None: the stored one."""
+    is_written: bool = True
+    """Whether the resolver can write its body; if not, its first caller gets the stored one, too."""
     raised: BaseException | None = None
     """The exception for the first caller, instead of a response."""
 
 
-class FormCodec(Codec):
+class FormCodec(HandlerCodec):
     """Writes the form of an `Ended`, and reads forms."""
 
-    def __init__(self) -> None:
-        super().__init__(Any)
-
-    def dump(self, value: Any) -> str:
+    def answer(self, value: Any) -> Answer:
+        """Return the form of *value*, an `Ended`, whose first caller gets its own response if it can."""
         if not isinstance(value, Ended):  # of a probe, or what the route function completes with
-            return super().dump(value if _is_form(value) else stored(as_response(value)))
+            return super().answer(value if _is_form(value) else _stored(value))
         if value.form is None:
             raise NotSerialisable("the route function has run, and its middlewares made no response of it")
-        return super().dump(value.form)
+        answer = super().answer(value.form)
+        is_written = value.response is not None and value.is_written
+        return answer._replace(is_written=is_written and answer.is_written)
 
 
 class Route:
@@ -82,7 +85,7 @@ class Route:
         self._runtime = runtime
         self._settings = settings
         self.identifier = HttpIdentifier(
-            "once.route", runtime, settings, "route", self._error_in, FormCodec()
+            "once.route", runtime, settings, "route", self._error_in, FormCodec(), _shown
         )
 
     def middleware(self, app: Any, next_middleware: Any = None) -> Any:
@@ -149,7 +152,7 @@ class Route:
         except BaseException as error:  # noqa: BLE001  (what it means is for the route function to say)
             watch.left = error
         else:
-            return self._by_response(watch, response)
+            return self._by_response(watch, response, app)
         return self._by_exception(watch, watch.left)
 
     async def _worked_async(self, chain: Callable[[Any], Awaitable[Any]], app: Any, watch: Watch) -> Ended:
@@ -158,11 +161,11 @@ class Route:
         except BaseException as error:  # noqa: BLE001  (as above)
             watch.left = error
         else:
-            return self._by_response(watch, response)
+            return self._by_response(watch, response, app)
         return self._by_exception(watch, watch.left)
 
-    def _by_response(self, watch: Watch, answered: Any) -> Ended:
-        """Return how the request ended, given the response *answered* of the chain."""
+    def _by_response(self, watch: Watch, answered: Any, app: Any) -> Ended:
+        """Return how the request ended, given the response *answered* of the chain of *app*."""
         response = as_response(answered)
         error: BaseException | None
         if not watch.started:
@@ -175,12 +178,13 @@ class Route:
             error = self._error_of(service_response(watch.error))
         else:
             error = watch.error
-        return Ended(_form_of(response), error, response=response)
+        body, is_written = _body_of(response, serialiser_of(app))
+        return Ended(_form_of(response, body), error, response=response, is_written=is_written)
 
     def _by_exception(self, watch: Watch, left: BaseException) -> Ended:
         """Return how the request ended, given the exception *left* of the chain; raise the function's own."""
         response = service_response(left) if isinstance(left, _service_error()) else None
-        form = None if response is None else _form_of(response)
+        form = None if response is None else _form_of(response, response.body)
         if not watch.started:
             if response is not None and self._error_of(response) is None:
                 return Ended(form)
@@ -310,28 +314,63 @@ def as_response(answered: Any) -> Any:
     return Response(status, "application/json", body)
 
 
-def _form_of(response: Any) -> dict[str, Any] | None:
-    """Return *response* as JSON; None if it cannot be serialised."""
+def _stored(answered: Any) -> dict[str, Any]:
+    """Return what a probe or the route function *answered* as it is stored."""
+    response = as_response(answered)
+    return stored(response, response.body)
+
+
+def _form_of(response: Any, body: object) -> dict[str, Any] | None:
+    """Return *response* with *body* as it is stored; None if it cannot be."""
     try:
-        return stored(response)
+        return stored(response, body)
     except Exception:  # noqa: BLE001  (the work is done: what a middleware made of it changes nothing)
         return None
 
 
-def stored(response: Response[Any]) -> dict[str, Any]:
-    """Return *response* as JSON."""
+def stored(response: Response[Any], body: object) -> dict[str, Any]:
+    """Return *response*, whose body is *body*, as it is stored."""
     form: dict[str, Any] = {
         "status": int(response.status_code),
         "headers": dict(response.headers),
-        "body": response.body,
+        "body": body,
     }
-    if isinstance(response.body, bytes):
-        form |= {"body": b64encode(response.body).decode(), "base64": True}
+    if isinstance(body, bytes):
+        form |= {"body": b64encode(body).decode(), "base64": True}
     if response.cookies:
         form["cookies"] = [str(cookie) for cookie in response.cookies]
     if response.compress is not None:
         form["compress"] = response.compress
     return form
+
+
+def _body_of(response: Any, serialise: Callable[[Any], str | bytes] | None) -> tuple[object, bool]:
+    """
+    Return what is stored of the body of *response*, and whether the resolver can write the body itself.
+
+    The resolver writes a body by *serialise*, and text as it is. So where the stored body would become
+    another text, that text is stored.
+    """
+    body = response.body
+    if serialise is None or body is None or isinstance(body, str | bytes) or not response.is_json():
+        return body, True
+    try:
+        loaded = HandlerCodec().answer(body).loaded
+    except NotSerialisable:  # it may have an iterator in it, which *serialise* would drain
+        return body, True
+    try:
+        text = serialise(body)
+    except Exception:  # noqa: BLE001  (the resolver would raise it, with the work done)
+        return loaded, False
+    with suppress(Exception):  # a serialiser of the user's may raise anything
+        if serialise(loaded) == text:
+            return loaded, True
+    return text.decode() if isinstance(text, bytes) else text, True
+
+
+def _shown(value: Any) -> object:
+    """Return *value*, an `Ended` or a form, as the form that is stored."""
+    return value.form if isinstance(value, Ended) else value
 
 
 def _is_form(value: object) -> TypeGuard[Mapping[str, Any]]:

@@ -220,7 +220,7 @@ def _replayed(
 ) -> Waits[Replayed]:
     """Complete the token with *work*, kept until *expires* at most; return what a duplicate gets."""
     write = ownership.write(Complete(work.stored, expires=expires), finisher.clock.now())
-    value = yield from finisher.finish(PreparedFinish(ownership, write, work.loaded))
+    value = yield from finisher.finish(PreparedFinish(ownership, write, work.loaded, result=work))
     row = after_write(ownership.record(), write) or ownership.record()
     if work.stored is Unavailable.WITHHELD:
         raise _withheld(ownership.call)

@@ -175,6 +175,16 @@ def route_path(app: Any) -> str | None:
     return path if isinstance(path, str) else None
 
 
+def serialiser_of(app: Any) -> Callable[[Any], str] | None:
+    """
+    Return the ``serializer=`` by which *app*, an Event Handler, writes bodies; None if it doesn't say.
+
+    Powertools 3.29.0 to 3.37.0: ``_serializer``. Without it a body is stored as it is.
+    """
+    serialise: Any = getattr(app, "_serializer", None)
+    return serialise if callable(serialise) else None
+
+
 def routes_of(router: Any) -> Iterator[tuple[object, Sequence[object]]]:
     """
     Yield the functions of all routes of a Router or an Event Handler, with their middlewares.

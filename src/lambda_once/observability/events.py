@@ -37,6 +37,7 @@ class Event(StrEnum):
     COMPLETION_FAILED = "once.completion_failed", ERROR, "completionFailed"
     RESULT_UNAVAILABLE = "once.result_unavailable", ERROR, "resultUnavailable"
     RESULT_CHANGED = "once.result_changed", WARNING  # once per function and environment
+    LAZY_RESULT = "once.lazy_result", ERROR  # WARNING if inside a result; once per function and environment
     RESULT_NOT_STORED = "once.result_not_stored", INFO  # of a record; once per function and environment
     # a duplicate
     REPLAYED = "once.replayed", INFO, "replayed"

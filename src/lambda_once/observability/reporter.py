@@ -229,29 +229,36 @@ class Reporter:
         if event.metric is not None:
             tally.count(event.metric)
 
-    def report(self, details: Details, tally: Tally, exception: BaseException | None = None) -> None:
+    def report(
+        self,
+        details: Details,
+        tally: Tally,
+        exception: BaseException | None = None,
+        level: int | None = None,
+    ) -> None:
         """
         Count, log and show *details* to the hooks, in this order. `SAMPLED` events are not logged every time.
 
-        *exception*: one that ends here, as a batch's do; its traceback is logged. What a hook raises that is
-        no Exception waits in *tally* until the tokens in progress are finished.
+        *exception*: one that ends here, as a batch's do; its traceback is logged. *level*: in place of the
+        event's. What a hook raises that is no Exception waits in *tally* until the tokens in progress are
+        finished.
         """
         self.count(details.event, tally)
         try:
             if details.event not in SAMPLED or self._is_sample(details.event):
-                self.log(details, exception)
+                self.log(details, exception, level)
             if self._hooks:
                 self._run_hooks(details)
         except BaseException as interruption:  # noqa: BLE001 - raised by `Tally.raise_interruption`
             tally.interrupt(interruption)
 
-    def log(self, details: Details, exception: BaseException | None = None) -> None:
+    def log(self, details: Details, exception: BaseException | None = None, level: int | None = None) -> None:
         """Only log *details*: an event outside of invocations has no tally."""
         logger = self._ready_logger()
         if logger is None:
             return
         try:
-            _write(logger, details, exception)
+            _write(logger, details, exception, level)
         except Exception as error:  # noqa: BLE001 - a log line must not decide an outcome
             self._logging_failed(error)
 
@@ -333,6 +340,10 @@ class Reporter:
         if self.is_first((event, of)):
             self.warn(event, reason, work)
 
+    def was_asked(self, what: Hashable) -> bool:
+        """Return whether `is_first` was asked for *what* in this environment."""
+        return what in self._known
+
     def is_first(self, what: Hashable, among: Hashable = None, most: int | None = None) -> bool:
         """
         Return whether *what* is asked for the first time in this environment: it is logged once.
@@ -360,8 +371,13 @@ def _is_logged(logger: logging.Logger, event: Event) -> bool:
     return logger.isEnabledFor(level_of(event, logger.getEffectiveLevel()))
 
 
-def _write(logger: logging.Logger, details: Details, exception: BaseException | None = None) -> None:
-    level = level_of(details.event, logger.getEffectiveLevel())
+def _write(
+    logger: logging.Logger,
+    details: Details,
+    exception: BaseException | None = None,
+    level: int | None = None,
+) -> None:
+    level = level_of(details.event, logger.getEffectiveLevel()) if level is None else level
     if not logger.isEnabledFor(level):
         return
     exc_info = None if exception is None else (type(exception), exception, exception.__traceback__)

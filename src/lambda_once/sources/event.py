@@ -23,7 +23,7 @@ from lambda_once.decorators.handlers import (
     unprotected,
     with_context,
 )
-from lambda_once.decorators.identify import Identifier, codec_of
+from lambda_once.decorators.identify import Identifier, handler_codec
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
@@ -272,7 +272,7 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
     check_of_one(settings, "the event")
     settings = with_selectors_of_one(settings, "the event")
     identifier = Identifier(
-        runtime, settings, codec_of(function, settings), name_of(function), receiver=Receiver.LAMBDA
+        runtime, settings, handler_codec(function, settings), name_of(function), receiver=Receiver.LAMBDA
     )
 
     def handle(event: Any, context: Any) -> Any:

@@ -15,21 +15,23 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from enum import Enum
 from functools import partial
 from http import HTTPMethod, HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
-from lambda_once.core.codec import JSON, Codec, as_json, codec_for
 from lambda_once.core.fields import printable
 from lambda_once.core.identity import NOTHING, Content, Given, Identity, scope_of
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
 from lambda_once.core.unit import Delivered, MalformedRequest, Unit
+from lambda_once.core.written import UNESCAPED, HandlerCodec, form_of, text_of
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
@@ -223,7 +225,8 @@ class HttpIdentifier:
     """
     Identifies HTTP requests of a handler or route: which are protected, and by which call.
 
-    *error_in* returns the error that a returned value means; by default the HTTP status decides.
+    *error_in* returns the error that a returned value means; by default the HTTP status decides. *shown*
+    returns a returned value as the response that a client gets.
     """
 
     def __init__(
@@ -233,12 +236,14 @@ class HttpIdentifier:
         settings: Settings,
         default_name: str,
         error_in: Callable[[Any], BaseException | None] | None = None,
-        codec: Codec | None = None,
+        codec: HandlerCodec | None = None,
+        shown: Callable[[Any], object] | None = None,
     ) -> None:
         self.decorator = decorator
         self._settings = settings
         self._error_in = error_in
-        self._codec = codec_for(Any) if codec is None else codec
+        self._codec = HandlerCodec() if codec is None else codec
+        self._shown = as_sent if shown is None else shown
         self.runtime = runtime
         self._default_name = default_name
         self._identifiers: dict[tuple[Kind, timedelta], Identifier] = {}
@@ -307,10 +312,13 @@ class HttpIdentifier:
         self, identifier: Identifier, found: KeyedRequest, route: str | None, response: object
     ) -> object:
         """Return what is stored of *response* to the request *found*, which has no key, by its *route*."""
-        is_body = self._error_in is None and not (isinstance(response, dict) and "statusCode" in response)
+        sent = self._shown(response)
+        is_body = self._error_in is None and not (isinstance(sent, Mapping) and "statusCode" in sent)
         if is_body:  # the shorthand of payload 2.0: it has no headers
             return response
-        kept = stored_of(response, named=found.caller.joins_as_user)
+        kept = stored_of(sent, named=found.caller.joins_as_user)
+        if kept is sent:
+            return response
         if kept is Unavailable.WITHHELD:
             method, path, *_ = scope_of(found.unit.what)
             where = f"{_known(str(method))} {self._place(str(path), route)}"
@@ -437,6 +445,23 @@ REPLAYED: Final = "Idempotent-Replayed"
 _LOWEST, _HIGHEST = 100, 599
 
 
+_NO_OBJECTS: Final = frozenset({str, int, float, bool, list, type(None)})
+
+
+def as_sent(response: object) -> object:
+    """
+    Return *response*, what a handler returned, as the gateway gets it from Lambda's runtime: as JSON types.
+
+    Bytes are posted as they are, and a named tuple is an object. What has no form is returned unchanged.
+    """
+    if isinstance(response, Mapping) or type(response) in _NO_OBJECTS:
+        return response
+    try:
+        return json.loads(response) if isinstance(response, bytes) else form_of(response)[0]
+    except ValueError:  # NotSerialisable, or bytes that are no JSON
+        return response
+
+
 def response_status(response: object, kind: Kind) -> int:
     """
     Return the status that the client gets for *response*.
@@ -445,9 +470,11 @@ def response_status(response: object, kind: Kind) -> int:
     as for an invalid statusCode (API Gateway developer guide, "Lambda proxy integrations": malformed Lambda
     proxy response).
     """
-    if not isinstance(response, Mapping) or "statusCode" not in response:
+    sent = as_sent(response)
+    if not isinstance(sent, Mapping) or "statusCode" not in sent:
         return HTTPStatus.OK.value if kind.shorthand else HTTPStatus.BAD_GATEWAY.value
-    raw = response["statusCode"]
+    raw = sent["statusCode"]
+    raw = str(raw) if isinstance(raw, Decimal) else raw
     status = int(raw) if isinstance(raw, str) and raw.isascii() and raw.isdigit() else raw
     if isinstance(status, int) and not isinstance(status, bool) and _LOWEST <= status <= _HIGHEST:
         return status
@@ -499,25 +526,39 @@ def replayed(response: object, kind: Kind) -> object:
     """
     Return *response*, a stored one, with the header `Idempotent-Replayed: true`.
 
-    It is a copy. A response that *kind* would refuse is returned unchanged.
+    It is a copy. A response that *kind* or the runtime would refuse is returned unchanged.
     """
     field: str = "headers"
-    if not isinstance(response, Mapping) or "statusCode" not in response:
-        if not kind.shorthand:
+    sent = as_sent(response)
+    if not isinstance(sent, Mapping) or "statusCode" not in sent:
+        body = _shorthand_body(response, sent) if kind.shorthand else None
+        if body is None:
             return response
-        # AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is, all else
-        # its JSON.
-        try:
-            body = response if isinstance(response, str) else json.dumps(response)
-        except TypeError:  # a Decimal, which Lambda writes as a number
-            body = as_json(JSON.dump(response))
         headers = {"content-type": "application/json"}
-        response = {"statusCode": 200, "headers": headers, "body": body, "isBase64Encoded": False}
-    elif kind is Kind.ALB_MULTI or (kind is Kind.REST and response.get("multiValueHeaders") is not None):
+        sent = {"statusCode": 200, "headers": headers, "body": body, "isBase64Encoded": False}
+    elif kind is Kind.ALB_MULTI or (kind is Kind.REST and sent.get("multiValueHeaders") is not None):
         field = "multiValueHeaders"
-    present = response.get(field)
+    present = sent.get(field)
     mark = "true" if field == "headers" else ["true"]
-    return {**response, field: {**(present if isinstance(present, Mapping) else {}), REPLAYED: mark}}
+    return {**sent, field: {**(present if isinstance(present, Mapping) else {}), REPLAYED: mark}}
+
+
+def _shorthand_body(response: object, sent: object) -> str | None:
+    """
+    Return the body that the gateway makes of *response*, without a statusCode; None if that has no form.
+
+    AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is, all else its
+    JSON, as the runtime has written it.
+    """
+    if isinstance(sent, str):
+        return sent
+    try:
+        if isinstance(response, bytes):
+            return None if sent is response else response.decode()
+        form = HandlerCodec().answer(response).loaded
+    except ValueError:
+        return None
+    return text_of(form, escaped=os.environ.get("AWS_EXECUTION_ENV") not in UNESCAPED)
 
 
 def respond(problem: Problem, kind: Kind) -> dict[str, object]:

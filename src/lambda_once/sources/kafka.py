@@ -128,7 +128,7 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
             Source.KAFKA, placed, _filled, "the value", identity, _partitions, doubt=_undeclared_frame
         )
     placed, filled = partial(_placed, _record_class(schema)), partial(_filled, has_schema=True)
-    doubt = _undeclared_frame if schema.value_schema_wire_format is None else None
+    doubt = _undeclared_frame if getattr(schema, "value_schema_wire_format", None) is None else None
     return RecordSource(
         Source.KAFKA, placed, filled, "the value, by its schema", identity, _partitions, doubt=doubt
     )

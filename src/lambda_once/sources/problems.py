@@ -141,8 +141,8 @@ _TABLE: Final = (
         ResultUnavailable,
         HTTPStatus.CONFLICT,
         "result-unavailable",
-        "This request was processed, but its response cannot be replayed",
-        "It took effect and will not be processed again. Fetch the resource that it created.",
+        "The work is done, but its response was not kept",
+        "Do not retry: the request took effect, and every retry gets this answer. Fetch what it created.",
     ),
     _Row(
         StoredError,

@@ -1,0 +1,160 @@
+"""
+Lazy results: generators and iterators, plain and async.
+
+What one yields would run after the token is complete, where nothing protects it; and storing one would leave
+its caller an exhausted one. So none is declared, none is stored, and none is drained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, NewType, Union, get_args, get_origin
+
+from lambda_once.core.results import NotSerialisable
+from lambda_once.errors import Misconfigured
+
+_LAZY: Final = (Iterator, AsyncIterator)
+_UNIONS: Final = (Union, UnionType)
+_SCALARS: Final = frozenset(
+    {str, int, float, bool, NoneType, bytes, Decimal, datetime, date, time, timedelta}
+)
+
+MOST_PARTS: Final = 50_000
+"""Parts of a typed result, beyond which it is neither compared nor stored: its token waits for that."""
+
+
+class Shape(Enum):
+    """How the parts of a value are found."""
+
+    LAZY = "lazy"
+    FIELDS = "fields"
+    MAPPING = "mapping"
+    SET = "set"
+    ROW = "row"
+    NONE = "none"
+
+
+@lru_cache(maxsize=1_024)
+def shape_of(kind: Any) -> Shape:
+    """Return the shape of objects of the class *kind*: a dataclass or model has fields, a list is a row."""
+    if issubclass(kind, (str, bytes, bytearray, memoryview)):
+        return Shape.NONE
+    if issubclass(kind, _LAZY):
+        return Shape.LAZY
+    if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__pydantic_fields__"):
+        return Shape.FIELDS
+    if issubclass(kind, Mapping):
+        return Shape.MAPPING
+    if issubclass(kind, AbstractSet):
+        return Shape.SET
+    return Shape.ROW if issubclass(kind, Sequence) else Shape.NONE
+
+
+class TooManyParts(NotSerialisable):
+    """A result of a declared type has more than `MOST_PARTS`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the result has more than {MOST_PARTS:,} parts, too many to compare with what duplicates would "
+            "get. Declare plain JSON, such as list[dict], or pass codec="
+        )
+
+
+class Lazy(NotSerialisable):
+    """A result is a generator or iterator, or has one in it."""
+
+    def __init__(self, *, is_whole: bool) -> None:
+        what = "the result is" if is_whole else "the result contains"
+        super().__init__(
+            f"{what} a generator or iterator, so it is not stored: what that yields runs after "
+            "the token is complete, unprotected. Return a list"
+        )
+        self.is_whole = is_whole
+
+
+def check_not_lazy(value: object, *, is_whole: bool) -> None:
+    """Raise Lazy if *value*, a result or a part of one, is a generator or iterator."""
+    if isinstance(value, _LAZY):
+        raise Lazy(is_whole=is_whole)
+
+
+def check_type(annotation: object, what: str) -> None:
+    """Raise `Misconfigured` if *annotation*, called *what*, says that results are generators or iterators."""
+    if _is_lazy(annotation):
+        raise Misconfigured(
+            f"{what} is {annotation}: return a list. What a generator or iterator yields would run after the "
+            "token is complete, unprotected"
+        )
+
+
+def bare(annotation: Any) -> object:
+    """Return *annotation* without aliases and metadata."""
+    while not issubclass(type(annotation), type):  # isinstance calls list[int] a type, too
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif isinstance(annotation, NewType):
+            annotation = annotation.__supertype__
+        elif type(annotation).__name__ == "TypeAliasType":
+            annotation = annotation.__value__
+        elif str(get_origin(annotation)).endswith(("Required", "ReadOnly")):  # of either module
+            annotation = get_args(annotation)[0]
+        else:
+            break
+    return annotation
+
+
+def _is_lazy(annotation: object) -> bool:
+    annotation = bare(annotation)
+    kind = get_origin(annotation) or annotation
+    if kind in _UNIONS:
+        return any(map(_is_lazy, get_args(annotation)))
+    if not isinstance(kind, type):
+        return False
+    if issubclass(kind, Awaitable):  # of a coroutine what it returns is the last of three
+        return any(map(_is_lazy, get_args(annotation)[-1:]))
+    return issubclass(kind, _LAZY)
+
+
+def check_count(parts: int) -> None:
+    """Raise `TooManyParts` if *parts* are."""
+    if parts > MOST_PARTS:
+        raise TooManyParts
+
+
+def check_parts(value: object) -> bool:
+    """
+    Return whether *value* has a float in it that is not finite. Raises Lazy if it has an iterator.
+
+    Looks into what pydantic writes part by part, before that drains anything. Raises as `check_count`.
+    """
+    parts, count, has_odd_float = [value], 0, False
+    while parts:
+        part: Any = parts.pop()
+        count += 1
+        kind: Any = type(part)
+        if kind in _SCALARS:
+            has_odd_float = has_odd_float or (kind is float and part - part != 0)
+            continue
+        inner: Any = ()
+        match shape_of(kind):
+            case Shape.LAZY:
+                raise Lazy(is_whole=False)
+            case Shape.FIELDS if hasattr(kind, "__dataclass_fields__"):
+                inner = [getattr(part, name, None) for name in kind.__dataclass_fields__]
+            case Shape.FIELDS:
+                inner = [*vars(part).values(), *(getattr(part, "__pydantic_extra__", None) or {}).values()]
+            case Shape.MAPPING:
+                inner = part.values()
+            case Shape.SET | Shape.ROW:
+                inner = part
+            case Shape.NONE:
+                continue
+        check_count(count + len(parts) + len(inner))
+        parts += inner
+    return has_odd_float

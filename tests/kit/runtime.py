@@ -1,0 +1,28 @@
+"""Lambda's runtime, as far as it writes what a handler returns: awslambdaric's own marshaller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from awslambdaric.lambda_runtime_exception import FaultException
+from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller
+
+from lambda_once.core.written import Answer
+
+
+def marshalled(value: Any) -> tuple[Any, str]:
+    """Return what the runtime posts of *value*, and its content type. Raises FaultException."""
+    posted: tuple[Any, str] = LambdaMarshaller().marshal_response(value)
+    return posted
+
+
+def disagreement(value: Any, answer: Answer) -> str | None:
+    """Return how *answer*, made of *value*, is not what the runtime writes; None if it is."""
+    again = marshalled(answer.loaded)
+    try:
+        wanted = marshalled(value)
+    except FaultException:
+        return f"the runtime refuses {value!r}" if answer.is_written else None
+    if not answer.is_written:
+        return f"the runtime writes {value!r}"
+    return None if again == wanted else f"the runtime writes {wanted} of {value!r}, and then {again}"
