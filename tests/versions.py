@@ -39,7 +39,7 @@ FAST = (
     "tests/testing",
 )
 """Folders whose tests need no engine, no command line and no page."""
-TOOLS = ("hypothesis", "moto", "pytest", "pytest-xdist", "pyyaml")
+TOOLS = ("awslambdaric", "hypothesis", "moto", "pytest", "pytest-xdist", "pyyaml")
 """What these tests need beside the package, at the newest version, out of the group dev or demo."""
 SDKS = (
     "aws-durable-execution-sdk-python",
