@@ -153,14 +153,25 @@ class Codec:
         *,
         untyped: bool = False,
     ) -> Difference | None:
-        """Return where *loaded* is not what was *returned*, as `differences.difference`; no ``codec=`` is."""
+        """
+        Return where *loaded* is not what was *returned*, as `differences.difference`; no ``codec=`` is.
+
+        Raises NotSerialisable as that does, and if they cannot be compared.
+        """
         form, is_untyped = self._form, any(self.annotation is one for one in _ANYTHING)
         if isinstance(form, _ByPair) or (is_untyped and not untyped):
             return None
         if self.converts and isinstance(form, _ByPydantic):
             returned = form.converted(returned)
         declared = Any if is_untyped else self.annotation
-        return difference(declared, returned, loaded, is_late, untyped=untyped)
+        try:
+            return difference(declared, returned, loaded, is_late, untyped=untyped)
+        except NotSerialisable:
+            raise
+        except Exception as error:
+            raise NotSerialisable(
+                f"a result of type {_named(returned)} cannot be compared: {type(error).__name__}"
+            ) from error
 
     @property
     def problem(self) -> str | None:
@@ -223,7 +234,7 @@ class _ByPydantic(NamedTuple):
         """Return *value* as one of the type, such as a model of a dict; *value* itself if it is none."""
         try:
             return self.adapter.validate_python(value, by_alias=False, by_name=True)
-        except ValueError:
+        except Exception:  # noqa: BLE001  (a validator of the user's may raise anything)
             return value
 
     def read(self, text: str) -> object:
