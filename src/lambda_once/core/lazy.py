@@ -63,7 +63,7 @@ class TooManyParts(NotSerialisable):
     def __init__(self) -> None:
         super().__init__(
             f"the result has more than {MOST_PARTS:,} parts, too many to compare with what duplicates would "
-            "get. Declare plain JSON, such as list[dict], or pass codec="
+            "get. Declare no types of parts, as in -> list, or pass codec="
         )
 
 
@@ -153,7 +153,7 @@ def check_parts(value: object) -> bool:
 
 
 def _inner(part: Any, shape: Shape) -> list[Any]:
-    """Return the parts of *part*, as many as count; none if the user's code raises, as of what is detached."""
+    """Return the parts of *part*, as many as count; none if the user's code raises when it is read."""
     kind: Any = type(part)
     inner: Iterable[Any] = ()
     try:
@@ -166,6 +166,8 @@ def _inner(part: Any, shape: Shape) -> list[Any]:
                 inner = part.values()
             case Shape.SET | Shape.ROW:
                 inner = part
+            case _:
+                pass
         return list(islice(inner, MOST_PARTS + 1))
     except Exception:  # noqa: BLE001  (a property may raise anything)
         return []
