@@ -15,7 +15,7 @@ import json
 import re
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property, partial
@@ -47,7 +47,8 @@ from lambda_once.errors import Misconfigured
 
 _SCALARS = (str, int, float, bool)
 _MAPPINGS = (dict, Mapping, MutableMapping)
-_SEQUENCES = (list, Iterable, Sequence, MutableSequence)
+_ITERABLES = (Iterable, Collection)
+_SEQUENCES = (list, *_ITERABLES, Sequence, MutableSequence)
 _UNIONS = (Union, UnionType)
 _ANYTHING = (Any, object, Parameter.empty, Never, NoReturn)
 _NOTHING = (None, NoneType)
@@ -299,9 +300,9 @@ def _adapter(annotation: object) -> Any:
 
 
 def _listed(annotation: Any) -> Any:
-    """Return *annotation* with lists for iterables, which pydantic would read as iterators."""
+    """Return *annotation* with lists for iterables and collections, of which pydantic makes no lists."""
     origin, args = get_origin(annotation), tuple(map(_listed, get_args(annotation)))
-    if origin is Iterable:
+    if origin in _ITERABLES:
         return list[args[0]]  # type: ignore[valid-type]
     if origin in _UNIONS:
         return Union[args]  # noqa: UP007  (of a tuple)
