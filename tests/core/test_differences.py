@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -239,6 +239,9 @@ def compared(annotation: object, value: object) -> tuple[Difference | None, Any]
         (Sequence[Any], deque([1, (2,)])),
         (Iterable[int], {3, 1, 2}),
         (Iterable[Order], [Order(id=1)]),
+        (Collection[int], {3, 1, 2}),
+        (Collection[Order], (Order(id=1),)),
+        (dict[str, Collection[Order]], {"a": [Order(id=1)]}),
         (Mapping[str, int], MappingProxyType({"a": 1})),
         (Item | None, {"at": "2026-01-01", "more": Decimal("4.50")}),
         (list[Later | None], [{"at": "2026-01-01", "more": Decimal("4.50")}, None]),

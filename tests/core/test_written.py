@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections import Counter, OrderedDict, UserDict, deque, namedtuple
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict, UserDict, UserString, deque, namedtuple
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -195,6 +195,16 @@ def cyclic() -> Any:
     return value
 
 
+class Detached(Sequence[Any]):
+    """Such as the rows of a session that is closed."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: Any) -> Any:
+        raise RuntimeError
+
+
 FORMLESS: dict[str, Callable[[], Any]] = {
     "an iterator": lambda: iter([1]),
     "one in it": lambda: {"rows": (each for each in (1, 2))},
@@ -206,6 +216,9 @@ FORMLESS: dict[str, Callable[[], Any]] = {
     "a class of named tuples": lambda: Price,
     "what contains itself": cyclic,
     "a long integer": lambda: 10**4_300,
+    "what raises when it's read": Detached,
+    "a part that raises when it's read": lambda: {"rows": Detached()},
+    "what adds itself to lists": lambda: UserString("x"),
 }
 
 

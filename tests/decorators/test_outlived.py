@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from queue import SimpleQueue
@@ -235,6 +235,29 @@ def test_a_block_ends_its_attempt(rig: Rig, form: str) -> None:
     attempt = asyncio.run(block())
     with pytest.raises(Misconfigured, match="is over"):
         attempt.downstream_key()
+    with pytest.raises(Misconfigured, match="inside protected work"):
+        rig.once.current()
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_blocks_end_in_any_order(rig: Rig, order: tuple[int, int]) -> None:
+    """As those of two generators do: the work around them is the current one then."""
+
+    def part(number: int) -> Iterator[None]:
+        with rig.once.begin(number, name="part"):
+            yield
+
+    @rig.once.function
+    def work(number: int) -> None:
+        attempt, parts = rig.once.current(), [part(1), part(2)]
+        for each in parts:
+            next(each)
+        for index in order:
+            assert next(parts[index], None) is None
+        assert rig.once.current() is attempt
+        assert call_stack() == (attempt.id,)
+
+    work(5)
     with pytest.raises(Misconfigured, match="inside protected work"):
         rig.once.current()
 

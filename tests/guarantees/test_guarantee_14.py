@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 import typing_extensions
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from lambda_once import MemoryStore, Once, ResultUnavailable
 from lambda_once.core import canonical, codec, differences, lazy
@@ -264,6 +264,36 @@ def test_what_that_comparison_raises_is_ignored(monkeypatch: pytest.MonkeyPatch)
     assert answers.first is answers.returned
     assert answers.again == [[1]]
     assert answers.reasons("once.result_changed") == []
+
+
+class Meeting(BaseModel):
+    at: datetime
+
+    @field_validator("at", mode="before")
+    @classmethod
+    def _read(cls, text: Any) -> datetime:
+        return datetime.fromisoformat(text)  # of a datetime a TypeError
+
+
+class Unprinted(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "options"),
+    [
+        (NOTHING, {"at": datetime(2026, 11, 20)}, {"returns": Meeting}),  # noqa: DTZ001
+        (dict[str, Login], {Unprinted("a"): LOGIN}, {}),
+    ],
+)
+def test_what_comparing_raises_is_not_raised(annotation: Any, value: Any, options: dict[str, Any]) -> None:
+    """The work is done: its caller gets what it returned."""
+    answers = Answers(lambda: value, annotation, **options)
+    assert answers.first is answers.returned
+    assert not answers.is_kept
 
 
 def test_a_result_of_many_parts_is_unavailable() -> None:

@@ -15,7 +15,7 @@ import json
 import re
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property, partial
@@ -47,7 +47,8 @@ from lambda_once.errors import Misconfigured
 
 _SCALARS = (str, int, float, bool)
 _MAPPINGS = (dict, Mapping, MutableMapping)
-_SEQUENCES = (list, Iterable, Sequence, MutableSequence)
+_ITERABLES = (Iterable, Collection)
+_SEQUENCES = (list, *_ITERABLES, Sequence, MutableSequence)
 _UNIONS = (Union, UnionType)
 _ANYTHING = (Any, object, Parameter.empty, Never, NoReturn)
 _NOTHING = (None, NoneType)
@@ -153,14 +154,25 @@ class Codec:
         *,
         untyped: bool = False,
     ) -> Difference | None:
-        """Return where *loaded* is not what was *returned*, as `differences.difference`; no ``codec=`` is."""
+        """
+        Return where *loaded* is not what was *returned*, as `differences.difference`; no ``codec=`` is.
+
+        Raises NotSerialisable as that does, and if they cannot be compared.
+        """
         form, is_untyped = self._form, any(self.annotation is one for one in _ANYTHING)
         if isinstance(form, _ByPair) or (is_untyped and not untyped):
             return None
         if self.converts and isinstance(form, _ByPydantic):
             returned = form.converted(returned)
         declared = Any if is_untyped else self.annotation
-        return difference(declared, returned, loaded, is_late, untyped=untyped)
+        try:
+            return difference(declared, returned, loaded, is_late, untyped=untyped)
+        except NotSerialisable:
+            raise
+        except Exception as error:
+            raise NotSerialisable(
+                f"a result of type {_named(returned)} cannot be compared: {type(error).__name__}"
+            ) from error
 
     @property
     def problem(self) -> str | None:
@@ -223,7 +235,7 @@ class _ByPydantic(NamedTuple):
         """Return *value* as one of the type, such as a model of a dict; *value* itself if it is none."""
         try:
             return self.adapter.validate_python(value, by_alias=False, by_name=True)
-        except ValueError:
+        except Exception:  # noqa: BLE001  (a validator of the user's may raise anything)
             return value
 
     def read(self, text: str) -> object:
@@ -288,9 +300,9 @@ def _adapter(annotation: object) -> Any:
 
 
 def _listed(annotation: Any) -> Any:
-    """Return *annotation* with lists for iterables, which pydantic would read as iterators."""
+    """Return *annotation* with lists for iterables and collections, of which pydantic makes no lists."""
     origin, args = get_origin(annotation), tuple(map(_listed, get_args(annotation)))
-    if origin is Iterable:
+    if origin in _ITERABLES:
         return list[args[0]]  # type: ignore[valid-type]
     if origin in _UNIONS:
         return Union[args]  # noqa: UP007  (of a tuple)

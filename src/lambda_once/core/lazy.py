@@ -7,12 +7,13 @@ its caller an exhausted one. So none is declared, none is stored, and none is dr
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
+from itertools import islice
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, NewType, Union, get_args, get_origin
 
@@ -62,7 +63,7 @@ class TooManyParts(NotSerialisable):
     def __init__(self) -> None:
         super().__init__(
             f"the result has more than {MOST_PARTS:,} parts, too many to compare with what duplicates would "
-            "get. Declare plain JSON, such as list[dict], or pass codec="
+            "get. Declare no types of parts, as in -> list, or pass codec="
         )
 
 
@@ -131,7 +132,8 @@ def check_parts(value: object) -> bool:
     """
     Return whether *value* has a float in it that is not finite. Raises Lazy if it has an iterator.
 
-    Looks into what pydantic writes part by part, before that drains anything. Raises as `check_count`.
+    Looks into what pydantic writes part by part, before that drains anything. Raises as `check_count`, and
+    nothing of the user's: the work is done.
     """
     parts, count, has_odd_float = [value], 0, False
     while parts:
@@ -141,10 +143,21 @@ def check_parts(value: object) -> bool:
         if kind in _SCALARS:
             has_odd_float = has_odd_float or (kind is float and part - part != 0)
             continue
-        inner: Any = ()
-        match shape_of(kind):
-            case Shape.LAZY:
-                raise Lazy(is_whole=False)
+        shape = shape_of(kind)
+        if shape is Shape.LAZY:
+            raise Lazy(is_whole=False)
+        inner = _inner(part, shape)
+        check_count(count + len(parts) + len(inner))
+        parts += inner
+    return has_odd_float
+
+
+def _inner(part: Any, shape: Shape) -> list[Any]:
+    """Return the parts of *part*, as many as count; none if the user's code raises when it is read."""
+    kind: Any = type(part)
+    inner: Iterable[Any] = ()
+    try:
+        match shape:
             case Shape.FIELDS if hasattr(kind, "__dataclass_fields__"):
                 inner = [getattr(part, name, None) for name in kind.__dataclass_fields__]
             case Shape.FIELDS:
@@ -153,8 +166,8 @@ def check_parts(value: object) -> bool:
                 inner = part.values()
             case Shape.SET | Shape.ROW:
                 inner = part
-            case Shape.NONE:
-                continue
-        check_count(count + len(parts) + len(inner))
-        parts += inner
-    return has_odd_float
+            case _:
+                pass
+        return list(islice(inner, MOST_PARTS + 1))
+    except Exception:  # noqa: BLE001  (a property may raise anything)
+        return []

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from lambda_once.core.canonical import MARK, plain
 from lambda_once.core.codec import JSON, Codec
-from lambda_once.core.lazy import check_not_lazy, check_parts
+from lambda_once.core.lazy import TooManyParts, check_not_lazy, check_parts
 from lambda_once.core.objects import Fields, content_of, kind_of
 from lambda_once.core.results import NotSerialisable
 
@@ -84,7 +84,8 @@ def form_of(value: object) -> tuple[Any, bool]:
     try:
         return walk.form(value), walk.is_written
     except Exception as error:
-        check_parts(value)  # an iterator has a word of its own
+        with suppress(TooManyParts):
+            check_parts(value)  # an iterator has a word of its own
         if isinstance(error, NotSerialisable):
             raise
         # The work is done: an error in a user's property or _asdict is not a failure of the work.

@@ -152,7 +152,8 @@ class Attempt:
             raise Misconfigured(message, token=self.token)
 
 
-_current: ContextVar[Attempt | None] = ContextVar("lambda_once_attempt", default=None)
+_current: ContextVar[tuple[Attempt, ...]] = ContextVar("lambda_once_attempt", default=())
+"""The attempts in which this code was started, innermost last."""
 
 
 def current_attempt() -> Attempt:
@@ -161,12 +162,16 @@ def current_attempt() -> Attempt:
 
     Raises `Misconfigured` outside of it, and in a task or thread that was started in it and outlives it.
     """
-    attempt = _current.get()
-    if attempt is None:
+    attempts = _current.get()
+    if not attempts:
         message = "once.current() works only inside protected work; no decorated function is running here"
         raise Misconfigured(message)
-    attempt._check_running()  # noqa: SLF001  (of this module)
-    return attempt
+    attempts[-1]._check_running()  # noqa: SLF001  (of this module)
+    return attempts[-1]
+
+
+def _running(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
+    return tuple(attempt for attempt in attempts if not attempt._ownership.over)  # noqa: SLF001
 
 
 class working:  # noqa: N801  (a context manager, read as a word)
@@ -179,19 +184,19 @@ class working:  # noqa: N801  (a context manager, read as a word)
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._ownership = attempt._ownership  # noqa: SLF001  (of this module)
-        self._before: tuple[Attempt | None, tuple[Running, ...]] = (None, ())
+        self._before: tuple[tuple[Attempt, ...], tuple[Running, ...]] = ((), ())
 
     def __enter__(self) -> Attempt:
         running = tuple(attempt for attempt in ATTEMPTS.get() if not attempt.over)
         self._before = _current.get(), running
-        _current.set(self._attempt)
+        _current.set((*_running(_current.get()), self._attempt))
         ATTEMPTS.set((*running, self._ownership))
         return self._attempt
 
     def __exit__(self, *_: object) -> None:
         self._ownership.over = True
         # A block that was abandoned is closed by the garbage collector, perhaps within other work.
-        if _current.get() is self._attempt:
-            attempt, running = self._before
-            _current.set(attempt)
+        if self._attempt in _current.get()[-1:]:
+            attempts, running = self._before
+            _current.set(_running(attempts) or attempts)  # blocks of generators end in any order
             ATTEMPTS.set(running)
