@@ -48,7 +48,7 @@ def invoke(n):
         errors.append(f"{{type(error).__name__}}: {{error}}")
 
 loaded = set(sys.modules)
-sys.setswitchinterval(1e-5)
+sys.setswitchinterval(1e-6)
 threads = [threading.Thread(target=invoke, args=(n,)) for n in range(len(given))]
 for each in threads:
     each.start()

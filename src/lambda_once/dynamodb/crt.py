@@ -187,10 +187,11 @@ class CrtClient:
             ("user-agent", "lambda-once"),
             ("accept-encoding", "identity"),  # the checksum is over the bytes as they come
         ]
-        if self._credentials is None:
-            self._credentials = _credentials()
+        credentials = self._credentials  # read once: another thread may forget them
+        if credentials is None:
+            credentials = self._credentials = _credentials()
         config = AwsSigningConfig(
-            credentials_provider=self._credentials,
+            credentials_provider=credentials,
             region=self.meta.region_name,
             service="dynamodb",
             date=self._clock.now(),

@@ -101,18 +101,17 @@ class Stream:
         remaining: list[Remaining] = []
         with self.records.runtime.invocation(context) as invocation:
             while window := _next(waiting):
-                if self._doubt is not None:
-                    self._look_at([raw for _, raw in window], self._doubt)
+                self._look_at([raw for _, raw in window])
                 found = self._window(window, invocation, context)
                 for sequence in {each.sequence for each in found}:
                     found += [self._remaining(sequence, None, raw) for raw in waiting.pop(sequence, ())]
                 remaining += found
         return remaining
 
-    def _look_at(self, raws: list[object], doubt: Callable[[list[object]], str | None]) -> None:
-        """Log what *doubt* says of *raws*, the first records of the function, and ask it no more."""
-        self._doubt = None
-        if (reason := doubt(raws)) is not None:
+    def _look_at(self, raws: list[object]) -> None:
+        """Log what the source doubts in *raws*, the first records of the function, and ask it no more."""
+        doubt, self._doubt = self._doubt, None  # read once: another thread may take it first
+        if doubt is not None and (reason := doubt(raws)) is not None:
             reporter = self.records.runtime.reporter
             reporter.warn_once(Event.FRAMED_VALUE, reason, self.records.identifier, of=self)
 
