@@ -62,6 +62,7 @@ class TokenTable(NestedStack):
         )
         self.variables = {
             "LAMBDA_ONCE_TABLE": self._template.get_resource("TokenTable").ref,
+            "LAMBDA_ONCE_LISTING": "stream",
             "LAMBDA_ONCE_STATUS_SHARDS": str(status_shards),
             "POWERTOOLS_SERVICE_NAME": service,
             "POWERTOOLS_METRICS_NAMESPACE": namespace,

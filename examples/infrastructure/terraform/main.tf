@@ -44,6 +44,10 @@ resource "aws_dynamodb_table" "tokens" {
     enabled        = true
   }
 
+  # The watchdog reads it, and lists what was left open: new work takes two write units in place of four.
+  stream_enabled   = true
+  stream_view_type = "KEYS_ONLY"
+
   point_in_time_recovery {
     enabled = true
   }
@@ -121,6 +125,7 @@ resource "aws_lambda_function" "watchdog" {
   environment {
     variables = {
       LAMBDA_ONCE_TABLE            = aws_dynamodb_table.tokens.name
+      LAMBDA_ONCE_LISTING          = "stream"
       LAMBDA_ONCE_STATUS_SHARDS    = var.watchdog.status_shards
       LAMBDA_ONCE_WATCHDOG_RELEASE = var.watchdog.release
       POWERTOOLS_SERVICE_NAME      = var.name
@@ -173,8 +178,12 @@ data "aws_iam_policy_document" "watchdog" {
     resources = ["${aws_dynamodb_table.tokens.arn}/index/byStatus"]
   }
   statement {
-    actions   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
+    actions   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem", "dynamodb:DescribeTable", "dynamodb:Scan"]
     resources = [aws_dynamodb_table.tokens.arn]
+  }
+  statement {
+    actions   = ["dynamodb:DescribeStream", "dynamodb:GetShardIterator", "dynamodb:GetRecords"]
+    resources = ["${aws_dynamodb_table.tokens.arn}/stream/*"]
   }
 }
 
