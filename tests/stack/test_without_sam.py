@@ -398,7 +398,7 @@ def test_the_table_may_go_without_the_index() -> None:
     kept = {"AttributeDefinitions": whole.table["AttributeDefinitions"][:1], "GlobalSecondaryIndexes": None}
     without = whole._replace(table=whole.table | kept)
     assert cloudformation(MASTER, StatusIndex="false") == without
-    assert cloudformation(TOKENS, StatusIndex="false") == without
+    assert cloudformation(TOKENS, StatusIndex="false", WatchdogSweep="true") == without
     assert terraform(MODULE / "main.tf", status_index=False) == without
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from functools import cache
 from typing import Final
 
@@ -28,6 +29,15 @@ _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "LAMBDA_ONCE_WATCHDOG_ROWS": (1, _MOST),
     "LAMBDA_ONCE_DOCUMENTS_GRACE": (0, _MOST),
 }
+
+
+class Listing(StrEnum):
+    """How work that is left open comes onto the list."""
+
+    STREAM = "stream"
+    """The watchdog lists it, by the table's stream: new work takes two write units."""
+    AT_ONCE = "at_once"
+    """Its acquisition lists it: four write units, and exact without a watchdog."""
 
 
 def given(name: str) -> str:
@@ -64,6 +74,15 @@ def client_word(name: str, value: str) -> str:
     return word
 
 
+def listing_word(name: str, value: str) -> Listing:
+    """Return how work is listed, by default at once. *name* may be that of a parameter."""
+    word = value.strip() or Listing.AT_ONCE
+    try:
+        return Listing(word)
+    except ValueError:
+        raise Misconfigured(f"{name}={word} is unknown: use stream or at_once") from None
+
+
 def sound_shards(shards: int) -> int:
     """Return *shards*. Raises `Misconfigured` outside 1 to `MOST_SHARDS`, the shards that readers query."""
     return _bounded("LAMBDA_ONCE_STATUS_SHARDS", shards)
@@ -93,6 +112,7 @@ OF_FUNCTIONS: Final[Mapping[str, Parser]] = {
     "LAMBDA_ONCE_DISABLED": boolean,
     "LAMBDA_ONCE_STATUS_SHARDS": whole,
     "LAMBDA_ONCE_CLIENT": client_word,
+    "LAMBDA_ONCE_LISTING": listing_word,
 }
 OF_WATCHDOG: Final[Mapping[str, Parser]] = {
     "LAMBDA_ONCE_STATUS_INDEX": boolean,

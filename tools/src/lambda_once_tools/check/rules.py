@@ -314,6 +314,28 @@ RULES: Final = (
         faults.unread,
     ),
     Rule(
+        "T10",
+        _ERROR,
+        "`LAMBDA_ONCE_LISTING` is `stream`, and the table has no stream that one watchdog can read",
+        "The watchdog lists lost work by the table's stream: without one, nothing lists it, and each of its "
+        "runs fails.",
+        faults.without_stream,
+    ),
+    Rule(
+        "V11",
+        _ERROR,
+        "functions list by the stream, and the watchdog does not read it",
+        "What a crash leaves behind is never listed, and raises no alarm.",
+        faults.unlisted,
+    ),
+    Rule(
+        "V12",
+        _ADVICE,
+        "the watchdog reads the table's stream, and a function has no `LAMBDA_ONCE_LISTING`",
+        "Unless Once has listing=, its new work takes four write units in place of two.",
+        faults.listed_twice,
+    ),
+    Rule(
         "W1",
         _WARNING,
         "the watchdog never runs",
