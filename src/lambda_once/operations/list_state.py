@@ -26,8 +26,6 @@ STALE: Final = timedelta(minutes=15)
 """Three runs of the watchdog."""
 VARIABLE: Final = "LAMBDA_ONCE_LISTING"
 CHECKPOINT_ROW: Final = "watchdog#stream"
-_IN_USE: Final = frozenset({"ENABLED", "ENABLING"})
-"""Statuses of a stream (API reference, DescribeStream); one of another status is none."""
 _SCAN: Final = "--scan reads the table"
 _OR: Final = f"{_SCAN}; if your functions list at once, set {VARIABLE}=at_once"
 
