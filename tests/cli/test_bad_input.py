@@ -96,7 +96,7 @@ def _table_of_another_key(client: Any) -> None:
 @pytest.mark.parametrize(
     ("command", "advice"),
     [
-        (["list"], "its index byStatus must have the keys status (S) and expectedCompletion (S)"),
+        (["list"], "its index byStatus must have the keys listed (S) and expectedCompletion (S)"),
         (["show", "orders/charge/1"], "its partition key must be lockToken (S), with no sort key"),
         (["watch", "--count", "1"], "its index byStatus must have the keys"),
     ],
