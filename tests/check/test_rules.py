@@ -54,10 +54,10 @@ def action(*verbs: str) -> str:
 
 
 PROJECTION = "Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [lockedBy, created, attempt]}"
-SCHEMA = "[{AttributeName: status, KeyType: HASH}, {AttributeName: expectedCompletion, KeyType: RANGE}]"
+SCHEMA = "[{AttributeName: listed, KeyType: HASH}, {AttributeName: expectedCompletion, KeyType: RANGE}]"
 DEFINED = (
     "AttributeDefinitions: [{AttributeName: lockToken, AttributeType: S}, "
-    "{AttributeName: status, AttributeType: S}, {AttributeName: expectedCompletion, AttributeType: S}]"
+    "{AttributeName: listed, AttributeType: S}, {AttributeName: expectedCompletion, AttributeType: S}]"
 )
 OWN_TABLE = "LAMBDA_ONCE_TABLE: !Ref Tokens"
 OFTEN = f"{WATCHDOG}.Events.Often.Properties"
@@ -96,7 +96,7 @@ MISTAKES = [
         f"{TABLE}.KeySchema",
         [
             {"AttributeName": "lockToken", "KeyType": "HASH"},
-            {"AttributeName": "status", "KeyType": "RANGE"},
+            {"AttributeName": "listed", "KeyType": "RANGE"},
         ],
         TABLE,
         OWN_TABLE,

@@ -20,7 +20,7 @@ resource "aws_dynamodb_table" "tokens" {
   }
 
   dynamic "attribute" {
-    for_each = var.status_index ? ["status", "expectedCompletion"] : []
+    for_each = var.status_index ? ["listed", "expectedCompletion"] : []
     content {
       name = attribute.value
       type = "S"
@@ -32,7 +32,7 @@ resource "aws_dynamodb_table" "tokens" {
     for_each = var.status_index ? ["byStatus"] : []
     content {
       name               = global_secondary_index.value
-      hash_key           = "status"
+      hash_key           = "listed"
       range_key          = "expectedCompletion"
       projection_type    = "INCLUDE"
       non_key_attributes = ["lockedBy", "created", "attempt"]

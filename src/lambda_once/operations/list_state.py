@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.variables import Listing, given, listing_word
+from lambda_once.core.variables import Listing
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.table import was_denied
 from lambda_once.operations.times import time_text
@@ -55,8 +55,7 @@ def list_state(table: TokenTable) -> ListState:
     No request if LAMBDA_ONCE_LISTING is at_once: then the stream is another program's. Raises
     `StoreUnavailable` and `Misconfigured`.
     """
-    word = given(VARIABLE)
-    if word and listing_word(VARIABLE, word) is Listing.AT_ONCE:
+    if table.listing is Listing.AT_ONCE:
         return ListState(by_stream=False)
     reading, now = _reading(table), table.now()
     try:
@@ -69,7 +68,7 @@ def list_state(table: TokenTable) -> ListState:
             doubt=f"dynamodb:DescribeTable is denied, so whether a watchdog reads the stream of "
             f"{table.name} is unknown: {_OR}",
         )
-    return judged(stream_of(described["Table"]), reading, now, told=bool(word))
+    return judged(stream_of(described["Table"]), reading, now, told=table.listing is Listing.STREAM)
 
 
 def judged(stream: str | None, reading: Reading | None, now: datetime, *, told: bool) -> ListState:

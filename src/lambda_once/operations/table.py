@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.results import Parts
-from lambda_once.core.variables import configured_shards, given
+from lambda_once.core.variables import Listing, configured_listing, given
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied, message_of
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
@@ -44,19 +44,20 @@ class TokenTable:
         table: str | None = None,
         client: Any = None,
         clock: Clock | None = None,
-        shards: int | None = None,
+        listing: Listing | None = None,
     ) -> None:
         """
-        Defaults: LAMBDA_ONCE_TABLE, LAMBDA_ONCE_STATUS_SHARDS and the machine's clock, corrected.
+        Defaults: LAMBDA_ONCE_TABLE, LAMBDA_ONCE_LISTING and the machine's clock, corrected.
 
         Raises `Misconfigured`.
         """
         self.name = table or given("LAMBDA_ONCE_TABLE") or _no_table()
-        self.shards = configured_shards() if shards is None else shards
+        self.listing = configured_listing() if listing is None else listing
+        """When functions list what they acquire first, as far as is said; None: nothing is."""
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
         self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None
         observe = None if self._corrected is None else self._corrected.observe
-        self.store = DynamoDBStore(self.name, client, self.shards, heard=observe)
+        self.store = DynamoDBStore(self.name, client, heard=observe)
         self.transport = self.store.transport
         self.transport.is_patient = True
         self.index = StatusIndex(self.transport)

@@ -147,7 +147,7 @@ def handler(event: Any, context: Any = None) -> dict[str, Any]:
     """
     Make one run, configured by the environment. Raises as `watchdog`; invalid settings: `Misconfigured`.
 
-    LAMBDA_ONCE_TABLE and LAMBDA_ONCE_STATUS_SHARDS: as for the functions.
+    LAMBDA_ONCE_TABLE and LAMBDA_ONCE_LISTING: as for the functions.
     LAMBDA_ONCE_WATCHDOG_RELEASE: comma-separated patterns of functions whose overdue tokens are released.
     LAMBDA_ONCE_WATCHDOG_TIMES, LAMBDA_ONCE_WATCHDOG_ROWS: whole numbers.
     LAMBDA_ONCE_WATCHDOG_SWEEP: true or false; unset: true if the table has no TTL.
@@ -236,13 +236,6 @@ class Watchdog:
         if found.in_progress_beyond:
             reason = f"{found.of(Status.IN_PROGRESS)} tokens or more are in progress: no more are counted"
             self.reporter.warn(Event.COUNT_TRUNCATED, reason)
-        beyond, highest = found.beyond(self.table.shards)
-        if beyond:
-            reason = (
-                f"{beyond} unfinished tokens are in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
-                f"{self.table.shards}: set it to the number that the functions use"
-            )
-            self.reporter.warn(Event.SHARD_OUT_OF_RANGE, reason)
 
     def _swept(self, deadline: Deadline) -> int:
         until = deadline.earlier(LAST_SECONDS)

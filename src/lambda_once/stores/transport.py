@@ -162,7 +162,7 @@ def _wanted(operation: str, message: str) -> str:
     if operation != "Query" and "Index" not in message:
         return f"its partition key must be {TOKEN} (S), with no sort key; give lambda-once a table of its own"
     wanted = (
-        f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, or give "
+        f"its index {INDEX} must have the keys listed (S) and expectedCompletion (S); add it, or give "
         "lambda-once a table of its own"
     )
     on_purpose = ". A watchdog of a table that has none on purpose sets LAMBDA_ONCE_STATUS_INDEX=false"

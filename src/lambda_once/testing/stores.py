@@ -77,7 +77,7 @@ def create_table(client: Any, name: str = "tokens", *, status_index: bool = True
     index = {
         "IndexName": INDEX,
         "KeySchema": [
-            {"AttributeName": "status", "KeyType": "HASH"},
+            {"AttributeName": "listed", "KeyType": "HASH"},
             {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},
         ],
         "Projection": {
@@ -85,7 +85,7 @@ def create_table(client: Any, name: str = "tokens", *, status_index: bool = True
             "NonKeyAttributes": ["lockedBy", "created", "attempt"],
         },
     }
-    keys = (TOKEN, "status", "expectedCompletion") if status_index else (TOKEN,)
+    keys = (TOKEN, "listed", "expectedCompletion") if status_index else (TOKEN,)
     client.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",

@@ -18,6 +18,7 @@ from lambda_once.core.clock import stamp
 from lambda_once.core.codec import as_json
 from lambda_once.core.keys import is_nothing, tenant_part
 from lambda_once.core.keys import token as token_of
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
@@ -25,7 +26,7 @@ from lambda_once.operations.table import lacks_index, was_denied
 from lambda_once.operations.tokens import UNFINISHED, TokenName, parts_of
 from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import INDEX, INDEXED, LISTED, TOKEN, Item
+from lambda_once.stores.row import INDEX, INDEXED, LISTED, TOKEN, Item, listed
 from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
@@ -389,11 +390,14 @@ def _pages(
         yield pages, not starts
 
 
+_STATES: Final = {state.value: state for state in State}
+
+
 class ScannedIndex(StatusIndex):
     """
     The status index, made by one scan of the whole table: a table may have none.
 
-    Its entries are those that the index would have; they are kept in memory, as of the scan.
+    Its entries are those of every unfinished token, listed or not; they are kept in memory, as of the scan.
     """
 
     def __init__(self, table: TokenTable, segments: int = 8) -> None:
@@ -406,7 +410,7 @@ class ScannedIndex(StatusIndex):
             "TableName": table.name,
             "FilterExpression": "attribute_exists(#status) AND attribute_exists(#expectedCompletion)",
             "ReturnConsumedCapacity": "TOTAL",
-            **projection(INDEXED),
+            **projection(tuple("status" if name == "listed" else name for name in INDEXED)),
         }
         for pages, _ in _pages(table, request, sys.maxsize, segments):
             self.pages += len(pages)
@@ -414,7 +418,10 @@ class ScannedIndex(StatusIndex):
             rows += (item for page in pages for item in page["Items"])
         self._rows: dict[str, list[Item]] = {}
         for row in sorted(rows, key=_lease_text):
-            self._rows.setdefault(row["status"].get("S", ""), []).append(row)
+            state = _STATES.get(row.pop("status").get("S", ""))
+            if state is not None:
+                partition = listed(state, row[TOKEN]["S"])
+                self._rows.setdefault(partition, []).append(row | {"listed": {"S": partition}})
 
     def page(
         self,

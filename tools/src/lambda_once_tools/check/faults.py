@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lambda_once.core.fields import closest
 from lambda_once.core.keys import token as token_of
-from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean, whole
+from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, TOKEN
 from lambda_once_tools.check.deployment import (
@@ -34,7 +34,7 @@ from lambda_once_tools.check.policies import LEADING_KEYS, leading_keys, permits
 
 WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
 LISTING: Final = "LAMBDA_ONCE_LISTING"
-STATUS_KEYS: Final = ("status", "expectedCompletion")
+STATUS_KEYS: Final = ("listed", "expectedCompletion")
 PROJECTED: Final = ("lockedBy", "created", "attempt")
 """What `stores.row.indexed` reads, beside the keys."""
 
@@ -774,8 +774,7 @@ def disabled(deployment: Deployment) -> Iterator[Fault]:
 
 def impossible(deployment: Deployment) -> Iterator[Fault]:
     """Yield the variables that a function refuses, with its own message."""
-    most = max((each for each in map(_shards, deployment.functions) if isinstance(each, int)), default=1)
-    fixes = {"LAMBDA_ONCE_DISABLED": '"false"', "LAMBDA_ONCE_STATUS_SHARDS": most}
+    fixes = {"LAMBDA_ONCE_DISABLED": '"false"'}
     for function in deployment.functions:
         for name, parse in {**OF_FUNCTIONS, **(OF_WATCHDOG if is_watchdog(function) else {})}.items():
             given = variable(function, name)
@@ -813,30 +812,6 @@ def without_effect(deployment: Deployment) -> Iterator[Fault]:
                 "POWERTOOLS_IDEMPOTENCY_DISABLED has no effect on lambda-once",
                 'POWERTOOLS_IDEMPOTENCY_DISABLED: "false"',
             )
-
-
-def _shards(function: Function) -> int | Unknown | None:
-    """Return the shards that *function* writes; None if the variable is malformed."""
-    given = variable(function, "LAMBDA_ONCE_STATUS_SHARDS")
-    if isinstance(given, Unknown):
-        return UNKNOWN
-    try:
-        return whole("LAMBDA_ONCE_STATUS_SHARDS", given or "1")
-    except Misconfigured:
-        return None
-
-
-def other_shards(deployment: Deployment) -> Iterator[Fault]:
-    for table in deployment.tables:
-        numbers = {each.resource: _shards(each) for each in _naming(table, deployment)}
-        most = max((each for each in numbers.values() if isinstance(each, int)), default=1)
-        for resource, number in numbers.items():
-            if isinstance(number, int) and number < most:
-                yield Fault(
-                    resource,
-                    f"LAMBDA_ONCE_STATUS_SHARDS is {number}, another function of {table.resource} has {most}",
-                    f"LAMBDA_ONCE_STATUS_SHARDS: {most}",
-                )
 
 
 # -- the list

@@ -278,14 +278,6 @@ RULES: Final = (
         faults.watchdog_without_table,
     ),
     Rule(
-        "V4",
-        _WARNING,
-        "functions of one table have different `LAMBDA_ONCE_STATUS_SHARDS`",
-        "The one with fewer writes to fewer partitions, which are throttled first; the watchdog logs "
-        "once.shard_out_of_range.",
-        faults.other_shards,
-    ),
-    Rule(
         "V5",
         _ERROR,
         "a `LAMBDA_ONCE_*` variable has a value that is refused",

@@ -51,7 +51,6 @@ class Listed:
 
     def __init__(self, limit: int | None, now: datetime) -> None:
         self.counts: Counter[Status] = Counter()
-        self.highest_shard = -1
         self.cut = False
         self._limit = limit
         self._now = now
@@ -62,8 +61,6 @@ class Listed:
                 self.cut = True
                 return
             self.counts[token_status(entry.record, self._now)] += 1
-            if entry.shard is not None:
-                self.highest_shard = max(self.highest_shard, entry.shard)
             yield entry
 
 
@@ -181,7 +178,6 @@ def _summarise(access: Access, chosen: Chosen, listed: Listed, now: datetime) ->
         say(f"nothing is unfinished; {_RELEASED}" if is_all else "no matching token")
     else:
         say(_counts_text(listed.counts, chosen.statuses))
-    _warn_of_shards(access, listed.highest_shard)
     if shown and not chosen.by_function:
         say("next: lambda-once show TOKEN")
 
@@ -222,19 +218,6 @@ def _functions_table(rows: Sequence[Mapping[str, Any]], width: int) -> Renderabl
     return Group(*lines)
 
 
-def _warn_of_shards(access: Access, highest: int) -> None:
-    """Warn of shards beyond the configured number; they are listed all the same."""
-    if highest < access.table.shards:
-        return
-    if access.shards_known:
-        access.output.say(
-            f"WARNING: there are rows in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
-            f"{access.table.shards} here: a function uses another number, or the number was reduced"
-        )
-    else:
-        access.output.say(f"there are rows in shards up to {highest}; pass --shards to check the number")
-
-
 # -- watch
 
 
@@ -257,7 +240,7 @@ def watch_command(access: Access, interval: float, count: int | None, *, scan: b
 
     Live on a terminal; elsewhere, and as JSON, one line per round. A change since the last round stands
     beside the count: 5 (+3). A round without a response is
-    reported, and the next one follows. One round sends about 300 queries to the index, most of half a
+    reported, and the next one follows. One round sends some 24 queries to the index, most of half a
     read unit. A table without the index (StatusIndex is false) needs --scan, which reads all of it in each
     round.
 
@@ -324,11 +307,6 @@ def _print_counts(access: Access, counts: Counts, before: Counts | None, now: da
     else:
         row = counts_json(counts, now)
         access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
-    beyond, _ = counts.beyond(access.table.shards)
-    if beyond and access.shards_known:
-        access.output.say(
-            f"WARNING: {beyond:,} rows are in shards beyond the configured {access.table.shards}"
-        )
 
 
 def counts_json(counts: Counts, now: datetime) -> dict[str, Any]:
