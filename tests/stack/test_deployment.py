@@ -10,7 +10,6 @@ import pytest
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.dynamodb.client import new_client
 from lambda_once.stores.contract import Won
