@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.variables import Listing
-
 from lambda_once import Misconfigured, Once
+from lambda_once.core.variables import Listing
 from lambda_once.settings import Where, signature_of_options
 from tests import signatures
 from tests.decorators.rig import Rig
-from tests.sources.samples import rest
 from tests.kit import tables
+from tests.sources.samples import rest
 
 FACES = ("sqs", "sns", "kinesis", "dynamodb_stream", "event", "api_gateway", "function", "route")
 
@@ -194,9 +193,7 @@ def test_another_listing_is_refused(monkeypatch: pytest.MonkeyPatch, word: str) 
     with pytest.raises(Misconfigured, match=f"^listing={word} is unknown: use at_once or stream$"):
         Once(table="tokens", listing=word)  # type: ignore[arg-type]
     monkeypatch.setenv("LAMBDA_ONCE_LISTING", word)
-    with pytest.raises(
-        Misconfigured, match=f"^LAMBDA_ONCE_LISTING={word} is unknown"
-    ):
+    with pytest.raises(Misconfigured, match=f"^LAMBDA_ONCE_LISTING={word} is unknown"):
         Once(table="tokens").run("len", "k", len, [1])
 
 

@@ -16,8 +16,8 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
-from lambda_once.stores.row import PARTITIONS, listed
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
+from lambda_once.stores.row import PARTITIONS, listed
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from tests.kit import tables
