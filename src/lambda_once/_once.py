@@ -114,6 +114,7 @@ class Once:
         client: Any = None,
         store: Store | None = None,
         service: str | None = None,
+        listing: Literal["stream", "at_once"] | None = None,
         metrics: Namespaced | None = None,
         logger: AnyLogger | None = None,
         tracer: AnyTracer | None = None,

@@ -113,6 +113,7 @@ def _variables(function: dict[str, Any]) -> dict[str, Any]:
 def terraform(path: Path) -> Form:
     """Read the module's main.tf."""
     main = blocks(path)
+    variables = blocks(MODULE / "variables.tf")["variable"]
     body = main["resource"]["aws_dynamodb_table"]["tokens"]
 
     def keys(of: dict[str, Any]) -> list[dict[str, Any]]:

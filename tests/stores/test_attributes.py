@@ -36,6 +36,10 @@ def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, obje
     }
 
 
+def _open(world: World) -> dict[str, dict[str, str]]:
+    return {"status": {"S": "inProgress"}, "listed": _listed(world, State.IN_PROGRESS)}
+
+
 def _listed(world: World, state: State) -> dict[str, str]:
     return {"S": listed(state, world.token)}
 
@@ -84,7 +88,7 @@ FINISHED = {
 
 @pytest.mark.parametrize(("change", "result"), FINISHED.values(), ids=FINISHED.keys())
 def test_complete(dynamodb: World, change: Change, result: dict[str, object]) -> None:
-    """Neither status nor listed, so that the index forgets it; no generation; one attribute at most for the result."""
+    """Neither status nor listed, as the index is to forget it; no generation; one attribute for the result."""
     row = _acquired(dynamodb)
     del row["generation"]
     dynamodb.send(dynamodb.write(change, write="w1", fields=b"\0\1ab"))
@@ -114,10 +118,7 @@ def test_extended(dynamodb: World) -> None:
     row = _acquired(dynamodb)
     dynamodb.finish(Extend(dynamodb.ends(timedelta(seconds=60))))
     ends = {"expectedCompletion": {"S": "2026-11-20T10:13:00.000Z"}, "ttl": {"N": "1796379180"}}
-    assert (
-        dynamodb.item()
-        == row | {"status": {"S": "inProgress"}, "listed": _listed(dynamodb, State.IN_PROGRESS)} | ends
-    )
+    assert dynamodb.item() == row | _open(dynamodb) | ends
 
 
 def test_times_have_one_width(dynamodb: World) -> None:

@@ -238,12 +238,13 @@ def _all_acquisitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "acquired_attributes", lambda each, _: right(each, Listing.STREAM))
 
 
-def _take(kind: Any) -> Callable[[pytest.MonkeyPatch], None]:
+def _as_seen(*, lapsed: bool) -> Callable[[pytest.MonkeyPatch], None]:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         right = requests.acquired_attributes
 
         def wrong(each: Acquire, listing: Listing) -> Item:
-            return right(each, Listing.STREAM if kind(each.take) else listing)
+            is_one = isinstance(each.take, AsSeen) and (each.take.lease is not None) is lapsed
+            return right(each, Listing.STREAM if is_one else listing)
 
         monkeypatch.setattr(requests, "acquired_attributes", wrong)
 
