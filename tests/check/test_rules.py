@@ -43,7 +43,7 @@ class Mistake(NamedTuple):
     resource: str
     line: str
     into: str | None = None
-    """Where the line belongs, as `at`; "policy": among the statements; None: a person decides."""
+    """Where the line belongs, as `at`; "policy", "index", "stream": among the statements; None: a person decides."""
     also: tuple[str, ...] = ()
     """Codes that the mistake brings with it."""
 
@@ -54,10 +54,10 @@ def action(*verbs: str) -> str:
 
 
 PROJECTION = "Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [lockedBy, created, attempt]}"
-SCHEMA = "[{AttributeName: status, KeyType: HASH}, {AttributeName: expectedCompletion, KeyType: RANGE}]"
+SCHEMA = "[{AttributeName: listed, KeyType: HASH}, {AttributeName: expectedCompletion, KeyType: RANGE}]"
 DEFINED = (
     "AttributeDefinitions: [{AttributeName: lockToken, AttributeType: S}, "
-    "{AttributeName: status, AttributeType: S}, {AttributeName: expectedCompletion, AttributeType: S}]"
+    "{AttributeName: listed, AttributeType: S}, {AttributeName: expectedCompletion, AttributeType: S}]"
 )
 OWN_TABLE = "LAMBDA_ONCE_TABLE: !Ref Tokens"
 OFTEN = f"{WATCHDOG}.Events.Often.Properties"
@@ -66,6 +66,10 @@ SWITCHED_ON = 'LAMBDA_ONCE_DISABLED: "false"'
 ISOLATED, NOT_ISOLATED = {"TenantIsolationMode": "PER_TENANT"}, "TenancyConfig: !Ref AWS::NoValue"
 REPORT = "FunctionResponseTypes: [ReportBatchItemFailures]"
 ON_TABLE = {"Fn::GetAtt": [TABLE, "Arn"]}
+ON_INDEX = {"Fn::Sub": f"${{{TABLE}.Arn}}/index/byStatus"}
+ON_STREAM = {"Fn::Sub": f"${{{TABLE}.Arn}}/stream/*"}
+STREAM_LINE = "StreamSpecification: {StreamViewType: KEYS_ONLY}"
+LISTED = "LAMBDA_ONCE_LISTING: stream  # of WatchdogFunction"
 CRUD = [{"DynamoDBCrudPolicy": {"TableName": {"Ref": TABLE}}}]
 
 
@@ -83,6 +87,8 @@ def allowing(*verbs: str, on: Any = ON_TABLE) -> list[Any]:
     return [{"Statement": [{"Effect": "Allow", "Action": actions, "Resource": on}]}]
 
 
+QUERYING = allowing("Query", on=ON_INDEX)
+STREAMING = allowing("DescribeStream", "GetShardIterator", "GetRecords", on=ON_STREAM)
 MISTAKES = [
     Mistake("T1", f"{TABLE}.KeySchema.0.AttributeName", "status", TABLE, OWN_TABLE),
     Mistake(
@@ -90,7 +96,7 @@ MISTAKES = [
         f"{TABLE}.KeySchema",
         [
             {"AttributeName": "lockToken", "KeyType": "HASH"},
-            {"AttributeName": "status", "KeyType": "RANGE"},
+            {"AttributeName": "listed", "KeyType": "RANGE"},
         ],
         TABLE,
         OWN_TABLE,
@@ -254,17 +260,47 @@ MISTAKES = [
     Mistake(
         "P4",
         f"{WATCHDOG}.Policies",
-        allowing("GetItem", "BatchGetItem", "UpdateItem"),
+        [*allowing("GetItem", "BatchGetItem", "UpdateItem", "DescribeTable", "Scan"), *STREAMING],
         WATCHDOG,
         action("Query"),
         "index",
     ),
     Mistake(
         "P4",
+        f"{WATCHDOG}.Policies",
+        [*allowing("GetItem", "BatchGetItem", "UpdateItem"), *QUERYING, *STREAMING],
+        WATCHDOG,
+        action("DescribeTable", "Scan"),
+        "policy",
+    ),
+    Mistake(
+        "P4",
+        f"{WATCHDOG}.Policies",
+        [*allowing("GetItem", "BatchGetItem", "UpdateItem", "DescribeTable", "Scan"), *QUERYING],
+        WATCHDOG,
+        action("DescribeStream", "GetShardIterator", "GetRecords"),
+        "stream",
+    ),
+    Mistake("T10", f"{TABLE}.StreamSpecification", None, PAYMENTS, STREAM_LINE, TABLE, also=("T10",)),
+    Mistake(
+        "V11", f"{OF_WATCHDOG}.LAMBDA_ONCE_LISTING", "at_once", PAYMENTS, LISTED, OF_WATCHDOG, also=("V11",)
+    ),
+    Mistake(
+        "V12", f"{VARIABLES}.LAMBDA_ONCE_LISTING", "", PAYMENTS, "LAMBDA_ONCE_LISTING: stream", VARIABLES
+    ),
+    Mistake(
+        "V5",
+        f"{VARIABLES}.LAMBDA_ONCE_LISTING",
+        "later",
+        PAYMENTS,
+        "LAMBDA_ONCE_LISTING: !Ref AWS::NoValue",
+    ),
+    Mistake(
+        "P4",
         f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP",
         "true",
         WATCHDOG,
-        action("Scan", "DeleteItem"),
+        action("DeleteItem"),
         "policy",
     ),
     Mistake(
@@ -298,17 +334,6 @@ MISTAKES = [
         f"LAMBDA_ONCE_TABLE: !Ref {TABLE}",
         OF_WATCHDOG,
     ),
-    Mistake(
-        "V4", f"{VARIABLES}.LAMBDA_ONCE_STATUS_SHARDS", 1, PAYMENTS, "LAMBDA_ONCE_STATUS_SHARDS: 2", VARIABLES
-    ),
-    Mistake(
-        "V5",
-        f"{VARIABLES}.LAMBDA_ONCE_STATUS_SHARDS",
-        "many",
-        PAYMENTS,
-        "LAMBDA_ONCE_STATUS_SHARDS: 2",
-        VARIABLES,
-    ),
     *(
         Mistake(
             "V5",
@@ -322,7 +347,7 @@ MISTAKES = [
             ("WATCHDOG_ROWS", "0"),
             ("WATCHDOG_TIMES", "-1"),
             ("WATCHDOG_SWEEP", "maybe"),
-            ("STATUS_INDEX", "fasle"),
+            ("LISTING", "late"),
         )
     ),
     Mistake(
@@ -348,10 +373,10 @@ MISTAKES = [
     Mistake("V5", f"{VARIABLES}.LAMBDA_ONCE_DISABLED", "perhaps", PAYMENTS, SWITCHED_ON, VARIABLES),
     Mistake(
         "V8",
-        f"{VARIABLES}.LAMBDA_ONCE_STATUS_SHARD",
-        2,
+        f"{VARIABLES}.LAMBDA_ONCE_LISTNG",
+        "at_once",
         PAYMENTS,
-        'LAMBDA_ONCE_STATUS_SHARDS: "2"',
+        'LAMBDA_ONCE_LISTING: "at_once"',
     ),
     Mistake(
         "V8",
@@ -451,7 +476,8 @@ def test_a_mistake_is_found_with_the_line_to_write(
 ) -> None:
     """That finding, for that resource, with that line, and no other."""
     broken = written(shop, mistake.at, mistake.written)
-    found = {each for each in codes(broken, folder) if each[0] not in mistake.also}
+    its = (mistake.code, mistake.resource)
+    found = {each for each in codes(broken, folder) if each[0] not in mistake.also or each[:2] == its}
     assert found == {(mistake.code, mistake.resource, mistake.line)}
 
 
@@ -462,15 +488,15 @@ def test_the_line_cures_the_mistake(mistake: Mistake, shop: dict[str, Any], fold
     """With the line in its place nothing is found, but what the mistake brought with it."""
     broken = written(shop, mistake.at, mistake.written)
     cured = with_line(broken, mistake)
-    assert {each[0] for each in codes(cured, folder)} <= set(mistake.also)
+    assert {each[0] for each in codes(cured, folder)} <= set(mistake.also) - {mistake.code}
 
 
 def with_line(template: Any, mistake: Mistake) -> Any:
     """Return *template* with the line of the finding written where it belongs."""
     cured = copy.deepcopy(template)
     line = parsed(mistake.line)
-    if mistake.into in ("policy", "index"):
-        on = ON_TABLE if mistake.into == "policy" else {"Fn::Sub": f"${{{TABLE}.Arn}}/index/byStatus"}
+    if mistake.into in ("policy", "index", "stream"):
+        on = {"policy": ON_TABLE, "index": ON_INDEX, "stream": ON_STREAM}[mistake.into]
         statement = {"Effect": "Allow", "Resource": on, **line}
         place(cured, f"{mistake.resource}.Policies").append({"Statement": [statement]})
     else:
@@ -516,7 +542,7 @@ def test_a_table_of_another_program_is_left_as_it_is(shop: dict[str, Any], folde
 def test_every_rule_has_a_mistake() -> None:
     """Others are found below, or in test_templates.py."""
     assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {
-        *("F1", "L1", "P6", "Q10", "Q9", "T8", "T9", "V2", "V9", "W2")
+        *("F1", "L1", "P6", "Q10", "Q9", "V2", "W2")
     }
 
 
@@ -605,110 +631,6 @@ def test_two_origins_are_told_with_the_scope_that_separates_them(
         template = written(template, f"{PAYMENTS}.Events.{name}", event)
     (told,) = [each for each in findings(deployment(template, folder)) if each.code == "Q9"]
     assert told.fix.endswith(f'else scope="eventSource{field}"')
-
-
-@pytest.fixture
-def unindexed(shop: dict[str, Any]) -> dict[str, Any]:
-    """The sound template without the index, and a watchdog that is told and sweeps."""
-    bare = written(shop, f"{TABLE}.GlobalSecondaryIndexes", None)
-    bare = written(
-        bare, f"{TABLE}.AttributeDefinitions", [{"AttributeName": "lockToken", "AttributeType": "S"}]
-    )
-    bare = written(bare, f"{OF_WATCHDOG}.LAMBDA_ONCE_STATUS_INDEX", "false")
-    bare = written(bare, f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP", "true")
-    sweeping = allowing("Scan", "DeleteItem", "GetItem", "UpdateItem", "BatchGetItem")
-    made: dict[str, Any] = written(bare, f"{WATCHDOG}.Policies", sweeping)
-    return made
-
-
-def test_work_that_is_delivered_again_needs_no_index(unindexed: dict[str, Any], folder: Path) -> None:
-    """Of a queue and of a stream: the redelivery takes over. Nothing is found, not even advice."""
-    assert findings(deployment(unindexed, folder)) == ()
-
-
-DIRECTLY: dict[str, tuple[dict[str, Any], str]] = {
-    "HTTP API": ({"Type": "HttpApi"}, "HttpApi"),
-    "REST API": ({"Type": "Api", "Properties": {"Path": "/pay", "Method": "post"}}, "Api"),
-    "SNS": ({"Type": "SNS", "Properties": {"Topic": {"Ref": "Topic"}}}, "sns.amazonaws.com"),
-    "schedule": ({"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "rate(1 day)"}}, "ScheduleV2"),
-}
-
-
-@pytest.mark.parametrize(("event", "caller"), DIRECTLY.values(), ids=DIRECTLY)
-def test_work_that_nobody_delivers_again_is_a_finding_without_the_index(
-    shop: dict[str, Any], unindexed: dict[str, Any], folder: Path, event: dict[str, Any], caller: str
-) -> None:
-    """HTTP and asynchronous sources, beside a queue, too; with the index it is none."""
-    for template, wanted in ((unindexed, [("T8", PAYMENTS)]), (shop, [])):
-        directly = written(template, f"{PAYMENTS}.Events.Directly", event)
-        directly["Resources"]["Topic"] = {"Type": "AWS::SNS::Topic"}
-        found = findings(deployment(directly, folder))
-        assert [(each.code, each.resource) for each in found] == wanted
-        assert all(
-            f"is invoked by {caller}, and TokenTable has no index byStatus" in each.what for each in found
-        )
-
-
-@pytest.mark.parametrize(
-    ("resource", "caller"),
-    [
-        (
-            {
-                "Type": "AWS::Lambda::Permission",
-                "Properties": {
-                    "FunctionName": {"Fn::GetAtt": [PAYMENTS, "Arn"]},
-                    "Principal": "s3.amazonaws.com",
-                },
-            },
-            "s3.amazonaws.com",
-        ),
-        (
-            {
-                "Type": "AWS::Scheduler::Schedule",
-                "Properties": {"Target": {"Arn": {"Fn::GetAtt": [PAYMENTS, "Arn"]}}},
-            },
-            "scheduler.amazonaws.com",
-        ),
-    ],
-    ids=["permission", "schedule"],
-)
-def test_so_it_is_in_plain_cloudformation(
-    unindexed: dict[str, Any], folder: Path, resource: dict[str, Any], caller: str
-) -> None:
-    """Whatever may invoke the function."""
-    template = {**unindexed, "Resources": {**unindexed["Resources"], "Caller": resource}}
-    (found,) = findings(deployment(template, folder))
-    assert (found.code, found.what.partition(",")[0]) == ("T8", f"is invoked by {caller}")
-
-
-def test_a_function_url_is_a_finding_without_the_index(unindexed: dict[str, Any], folder: Path) -> None:
-    """It is HTTP, too."""
-    public = written(unindexed, f"{PAYMENTS}.FunctionUrlConfig", {"AuthType": "NONE"})
-    (found,) = findings(deployment(public, folder))
-    assert (found.code, found.severity) == ("T8", Severity.WARNING)
-    assert "is invoked by an URL" in found.what
-
-
-def test_a_table_alone_without_the_index_is_advice(unindexed: dict[str, Any], folder: Path) -> None:
-    """Which sources its functions have is not known."""
-    alone = {**unindexed, "Resources": {TABLE: unindexed["Resources"][TABLE]}}
-    (found,) = findings(deployment(alone, folder))
-    assert (found.code, found.severity) == ("T9", Severity.ADVICE)
-
-
-@pytest.mark.parametrize("sweep", ["false", None])
-def test_a_watchdog_with_nothing_to_do_is_an_error(
-    unindexed: dict[str, Any], folder: Path, sweep: str | None
-) -> None:
-    """Each run is Misconfigured: the runtime refuses it when it is made."""
-    idle = written(unindexed, f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP", sweep)
-    assert codes(idle, folder) == {("V9", WATCHDOG, 'LAMBDA_ONCE_WATCHDOG_SWEEP: "true"')}
-
-
-def test_a_watchdog_that_was_not_told_of_it_is_found(unindexed: dict[str, Any], folder: Path) -> None:
-    """It searches an index that is not there, and may not."""
-    untold = written(unindexed, f"{OF_WATCHDOG}.LAMBDA_ONCE_STATUS_INDEX", None)
-    assert {code for code, _, _ in codes(untold, folder)} == {"T2", "P4"}
 
 
 # -- services
@@ -1028,8 +950,7 @@ def test_the_message_of_a_refused_value_is_the_watchdogs(
         ("LAMBDA_ONCE_WATCHDOG_SWEEP", " No\n"),
         ("LAMBDA_ONCE_WATCHDOG_ROWS", " 7 "),
         ("LAMBDA_ONCE_WATCHDOG_TIMES", "0"),
-        ("LAMBDA_ONCE_STATUS_INDEX", "On"),
-        ("LAMBDA_ONCE_STATUS_SHARDS", "2 "),
+        ("LAMBDA_ONCE_LISTING", " at_once "),
         ("LAMBDA_ONCE_DISABLED", "off "),
         ("LAMBDA_ONCE_CLIENT", ""),
     ],
@@ -1234,3 +1155,46 @@ def test_errors_come_first(shop: dict[str, Any], folder: Path) -> None:
     assert [each.severity for each in found] == sorted(
         (each.severity for each in found), key=list(Severity).index
     )
+
+
+# -- the list
+
+
+def replicated(template: Any, **more: Any) -> Any:
+    """Return *template* with a global table of two regions."""
+    changed = copy.deepcopy(template)
+    table = changed["Resources"][TABLE]
+    own = {name: table["Properties"].pop(name) for name in ("PointInTimeRecoverySpecification",)}
+    own["DeletionProtectionEnabled"] = table["Properties"].pop("DeletionProtectionEnabled")
+    table["Type"] = "AWS::DynamoDB::GlobalTable"
+    table["Properties"] |= {
+        "StreamSpecification": {"StreamViewType": "NEW_AND_OLD_IMAGES"},
+        "Replicas": [{"Region": region, **own} for region in ("eu-central-1", "eu-west-1")],
+        **more,
+    }
+    return changed
+
+
+def test_a_table_that_is_replicated_asynchronously_has_no_stream_to_list_by(
+    shop: dict[str, Any], folder: Path
+) -> None:
+    """Each region has a stream of its own. Under strong consistency, and listed at once, nothing is found."""
+    found = [each for each in findings(deployment(replicated(shop), folder)) if each.code == "T10"]
+    assert {each.resource for each in found} == {PAYMENTS, CHANGES, WATCHDOG}
+    assert {each.fix for each in found} == {"LAMBDA_ONCE_LISTING: at_once"}
+    assert {each.severity for each in found} == {Severity.ERROR}
+    strong = replicated(shop, MultiRegionConsistency="STRONG")
+    at_once = copy.deepcopy(replicated(shop))
+    at_once["Globals"]["Function"]["Environment"]["Variables"]["LAMBDA_ONCE_LISTING"] = "at_once"
+    for sound in (strong, at_once):
+        assert not [
+            each for each in findings(deployment(sound, folder)) if each.code in ("T10", "V11", "V12")
+        ]
+
+
+def test_what_is_unknown_of_a_stream_is_not_judged(shop: dict[str, Any], folder: Path) -> None:
+    """An import may be any mode, and any view."""
+    imported = {"Fn::ImportValue": "shared"}
+    unknown = written(shop, f"{OF_WATCHDOG}.LAMBDA_ONCE_LISTING", imported)
+    unknown = written(unknown, f"{TABLE}.StreamSpecification", imported)
+    assert findings(deployment(unknown, folder)) == ()

@@ -58,8 +58,8 @@ def a_bare_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a release be written in any state, and remove the completion."""
     right = requests.finish
 
-    def bare(table: str, write: Write, shards: int) -> dict[str, Any]:
-        arguments = right(table, write, shards)
+    def bare(table: str, write: Write) -> dict[str, Any]:
+        arguments = right(table, write)
         if isinstance(write.change, Release):
             arguments["UpdateExpression"] += ", #actualCompletion"
             arguments["ExpressionAttributeNames"]["#actualCompletion"] = "actualCompletion"
@@ -105,7 +105,7 @@ def unguarded(reporter: Any, details: Any) -> None:
         hook(details)
 
 
-AT_ONCE = placing(requests, "acquire_new", requests.acquire)
+AT_ONCE = placing(requests, "acquire_new", lambda table, new, _: requests.acquire(table, new))
 """Send the statement that may take a row at once, as for a redelivery: its conditions are what is tried."""
 
 TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
