@@ -183,7 +183,10 @@ def table(stream: Units, at_once: Units, powertools: Units) -> str:
         f"| {powertools.by_kind[kind]:.2f} |"
         for kind in SHARES
     ]
-    head = [f"| write units of a work, of {WORKS:,} | by the stream | at once | Powertools |", "|---|---|---|---|"]
+    head = [
+        f"| write units of a work, of {WORKS:,} | by the stream | at once | Powertools |",
+        "|---|---|---|---|",
+    ]
     last = f"| **all** | **{stream.all:.3f}** | **{at_once.all:.3f}** | **{powertools.all:.3f}** |"
     return "\n".join([*head, *rows, last])
 
