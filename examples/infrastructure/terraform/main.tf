@@ -19,24 +19,23 @@ resource "aws_dynamodb_table" "tokens" {
     type = "S"
   }
 
-  dynamic "attribute" {
-    for_each = var.status_index ? ["listed", "expectedCompletion"] : []
-    content {
-      name = attribute.value
-      type = "S"
-    }
+  attribute {
+    name = "listed"
+    type = "S"
   }
 
-  # Sparse: a finished token has no status. What is listed here is in progress, overdue or held.
-  dynamic "global_secondary_index" {
-    for_each = var.status_index ? ["byStatus"] : []
-    content {
-      name               = global_secondary_index.value
-      hash_key           = "listed"
-      range_key          = "expectedCompletion"
-      projection_type    = "INCLUDE"
-      non_key_attributes = ["lockedBy", "created", "attempt"]
-    }
+  attribute {
+    name = "expectedCompletion"
+    type = "S"
+  }
+
+  # Sparse: a finished token is not listed. What is listed here is in progress, overdue or held.
+  global_secondary_index {
+    name               = "byStatus"
+    hash_key           = "listed"
+    range_key          = "expectedCompletion"
+    projection_type    = "INCLUDE"
+    non_key_attributes = ["lockedBy", "created", "attempt"]
   }
 
   ttl {
@@ -94,9 +93,9 @@ data "aws_iam_policy_document" "access" {
   }
 }
 
-# The watchdog reports overdue and held tokens. It searches the index: without one there is none.
+# The watchdog reports overdue and held tokens.
 locals {
-  watchdogs = var.status_index && var.watchdog != null ? 1 : 0
+  watchdogs = var.watchdog != null ? 1 : 0
 }
 
 data "archive_file" "watchdog" {
@@ -126,7 +125,6 @@ resource "aws_lambda_function" "watchdog" {
     variables = {
       LAMBDA_ONCE_TABLE            = aws_dynamodb_table.tokens.name
       LAMBDA_ONCE_LISTING          = "stream"
-      LAMBDA_ONCE_STATUS_SHARDS    = var.watchdog.status_shards
       LAMBDA_ONCE_WATCHDOG_RELEASE = var.watchdog.release
       POWERTOOLS_SERVICE_NAME      = var.name
       POWERTOOLS_METRICS_NAMESPACE = var.watchdog.metrics_namespace

@@ -190,50 +190,10 @@ _INDEX_LINES: Final = (
 
 
 def no_index(deployment: Deployment) -> Iterator[Fault]:
-    """Yield tables whose index has other keys, or whose watchdog searches an index that is not there."""
     for table, index in _indexes(deployment):
-        own = table.indexes if isinstance(table.indexes, tuple) else ()
-        searched = any(is_watchdog(each) and _searches(each) for each in _naming(table, deployment))
-        if index is None and (searched or any(each.name == INDEX for each in own)):
+        if index is None:
             yield Fault(
                 table.resource, f"no index {INDEX} with the keys {' and '.join(STATUS_KEYS)}", _INDEX_LINES
-            )
-
-
-def unwatched(deployment: Deployment) -> Iterator[Fault]:
-    """Yield functions that nothing invokes again, on tables without the index; mappings deliver again."""
-    for table, index in _indexes(deployment):
-        using = [function for function, its in _pairs(deployment) if its is table and index is None]
-        for function in using:
-            if function.callers and not is_watchdog(function):
-                yield Fault(
-                    function.resource,
-                    f"is invoked by {', '.join(function.callers)}, and {table.resource} has no index {INDEX}",
-                    _INDEX_LINES,
-                )
-
-
-def unsearchable(deployment: Deployment) -> Iterator[Fault]:
-    """Yield tables without the index of which no function is known."""
-    for table, index in _indexes(deployment):
-        if index is None and table not in [its for _, its in _pairs(deployment)]:
-            yield Fault(table.resource, f"no index {INDEX}", _INDEX_LINES)
-
-
-def _searches(watchdog: Function) -> bool:
-    """Whether it searches the index; unknown values count as no."""
-    return _told(watchdog, "LAMBDA_ONCE_STATUS_INDEX") in (True, None)
-
-
-def idle_watchdog(deployment: Deployment) -> Iterator[Fault]:
-    for function in deployment.functions:
-        if not is_watchdog(function) or _told(function, "LAMBDA_ONCE_STATUS_INDEX") is not False:
-            continue
-        if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") in (False, None):
-            yield Fault(
-                function.resource,
-                "LAMBDA_ONCE_STATUS_INDEX is false, and it does not sweep",
-                'LAMBDA_ONCE_WATCHDOG_SWEEP: "true"',
             )
 
 
@@ -625,8 +585,7 @@ def _may_list(need: Need) -> bool:
 def needs_watching(deployment: Deployment) -> Iterator[Need]:
     for function, table in _pairs(deployment):
         if is_watchdog(function):
-            if _told(function, "LAMBDA_ONCE_STATUS_INDEX") is not False:
-                yield Need(function, table, ("Query",), on_index=True)
+            yield Need(function, table, ("Query",), on_index=True)
             more = SWEEPING if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") is True else ()
             if lists_by_stream(function):
                 more = tuple(dict.fromkeys((*READING, *more)))

@@ -115,8 +115,6 @@ def list_command(
     last decision. --error lists held tokens, unless you ask for others. For released tokens,
     --older-than and --newer-than refer to the release.
 
-    A table without the index (StatusIndex is false) needs --scan.
-
     Rows that cannot be read are named last, on standard error.
 
     Where the watchdog lists by the table's stream, the list is as good as its last run: if none has read the
@@ -239,10 +237,8 @@ def watch_command(access: Access, interval: float, count: int | None, *, scan: b
     Count tokens in progress, overdue, held, and released but not run since, until Ctrl-C.
 
     Live on a terminal; elsewhere, and as JSON, one line per round. A change since the last round stands
-    beside the count: 5 (+3). A round without a response is
-    reported, and the next one follows. One round sends some 24 queries to the index, most of half a
-    read unit. A table without the index (StatusIndex is false) needs --scan, which reads all of it in each
-    round.
+    beside the count: 5 (+3). A round without a response is reported, and the next one follows. One round
+    sends some 24 queries to the index, most of half a read unit; with --scan each reads the whole table.
 
     Exit code: 0 stopped by Ctrl-C, or nothing was overdue or held in the last round; 1 something was; 2
     the list is not current (lambda-once list --help), bad input or no table.

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from lambda_once.errors import Misconfigured
 from lambda_once.operations.list_state import ListState, list_state
-from lambda_once.stores.row import INDEX
 from lambda_once_tools.cli.options import agreed
-from lambda_once_tools.search import ScannedIndex, TableSize, is_unindexed, table_size
+from lambda_once_tools.search import ScannedIndex, TableSize, table_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +35,6 @@ def searching(
 
     Prints the price and asks first; *again* says how often the scan is repeated. Exits with 1 if declined.
     Without *scan* raises as `current_list`; *running*: work in progress is asked for, too.
-    Raises `Misconfigured`, with what to do, if there is no index.
     """
     if not scan:
         if current_list(access).by_stream and running:
@@ -49,17 +46,7 @@ def searching(
             raise click.exceptions.Exit(1)
         index = rescan(access)
         report_scan(access, index.pages, index.units)
-    try:
-        yield
-    except Misconfigured as error:
-        if not is_unindexed(access.table, error):
-            raise
-        size = table_size(access.table)
-        raise Misconfigured(
-            f"table {access.table.name} has no index {INDEX} (StatusIndex is false), so only a scan of the "
-            "whole table finds unfinished tokens: pass --scan, which prints the price and asks; "
-            f"{_UNKNOWN if size is None else describe_size(size)}"
-        ) from None
+    yield
 
 
 def current_list(access: Access) -> ListState:
