@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import contextmanager
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import boto3
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
@@ -73,7 +73,7 @@ def _failing() -> Iterator[None]:
         pass
 
 
-def ours(client: Any, listing: str) -> Callable[[str, str], None]:
+def ours(client: Any, listing: Literal["stream", "at_once"]) -> Callable[[str, str], None]:
     """Return what lets a work of a kind happen, under a key."""
     create_table(client, f"tokens-{listing}")
     _create_orders(client)
