@@ -236,7 +236,9 @@ class World:
 
     def lost(self) -> set[str]:
         """Tokens that are open; nobody is at work any more."""
-        return {str(key) for key, item in self.table.items.items() if "status" in item and "#" not in str(key)}
+        return {
+            str(key) for key, item in self.table.items.items() if "status" in item and "#" not in str(key)
+        }
 
     def listed(self) -> set[str]:
         """Tokens that the index has."""
@@ -320,7 +322,7 @@ class World:
         }
         self.told[work.how] += 1
         if work.how == "pinned":
-            self._write(work, Pin.PIN if hasattr(Pin, "PIN") else next(iter(Pin)), None)
+            self._write(work, Pin.PIN, None)
         elif work.how.startswith("extend"):
             lease = work.lease + MINUTE * self.rng.choice((2, 5, 30))
             goes_on = self._write(work, Extend(lease), epoch_seconds(lease + FOREVER))
