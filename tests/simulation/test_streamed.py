@@ -66,7 +66,7 @@ def test_long_leases_do_not_fill_the_checkpoint() -> None:
 
 def test_wide_keys_do_not_fill_the_checkpoint() -> None:
     """Keys of 1,900 bytes, most of them alive: 220 of them are more than an item may have."""
-    found = Scenario(9, minutes=20, width=1_900, rate=(40, 60), lost=950, long=0, crash=0, second=0)
+    found = Scenario(9, minutes=12, width=1_900, rate=(120, 150), lost=950, long=0, crash=0, second=0)
     assert play(found)["lost"]
 
 
