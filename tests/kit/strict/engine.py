@@ -45,7 +45,9 @@ class StrictEngine:
 
     def __init__(self, *found: Table, watch: Watch | None = None) -> None:
         self.tables = {table.name: table for table in found}
-        self._watch = watch
+        self.watches = [] if watch is None else [watch]
+        self.described_also: Callable[[Table], Answer] = lambda _table: {}
+        """What DescribeTable says of a table besides: of its stream, where one is played."""
         self._ttl: dict[str, str] = {}
         """The attribute that is a table's ttl, where one is; nothing is ever deleted for it."""
         self._done: dict[str, str] = {}
@@ -64,7 +66,9 @@ class StrictEngine:
 
     def describe_table(self, **request: Any) -> Answer:
         with self._answering("DescribeTable"):
-            return {"Table": described(self._table(request["TableName"]))}
+            table = self._table(request["TableName"])
+            besides = self.described_also(table)
+            return {"Table": described(table) | besides}
 
     def delete_table(self, **request: Any) -> Answer:
         with self._answering("DeleteTable"):
@@ -308,8 +312,9 @@ class StrictEngine:
             table.items.pop(key, None)
         else:
             table.items[key] = item
-        if self._watch is not None and before != item:
-            self._watch(table, key, before, item)
+        if before != item:
+            for watch in self.watches:
+                watch(table, key, before, item)
 
 
 def _prepared(statement: Mapping[str, Any], found: Mapping[str, Table]) -> Insert | Change | Invalid:
