@@ -112,7 +112,6 @@ OF_FUNCTIONS: Final[Mapping[str, Parser]] = {
     "LAMBDA_ONCE_CLIENT": client_word,
 }
 OF_WATCHDOG: Final[Mapping[str, Parser]] = {
-    "LAMBDA_ONCE_STATUS_INDEX": boolean,
     "LAMBDA_ONCE_WATCHDOG_RELEASE": text,
     "LAMBDA_ONCE_WATCHDOG_TIMES": whole,
     "LAMBDA_ONCE_WATCHDOG_ROWS": whole,

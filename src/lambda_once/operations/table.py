@@ -12,7 +12,7 @@ from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.results import Parts
 from lambda_once.core.variables import Listing, configured_listing, given
-from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied, message_of
+from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock
@@ -21,7 +21,7 @@ from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.requests import deletion, part_keys
 from lambda_once.stores.row import LISTED, TOKEN, Item, record_of
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.stores.transport import NO_INDEX, TokenTransport, projection, unavailable
+from lambda_once.stores.transport import TokenTransport, projection, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -192,11 +192,6 @@ class Cursor:
 def was_denied(error: Misconfigured) -> bool:
     """Return whether AWS denied the request that *error* is about."""
     return isinstance(error.__cause__, Caught) and is_denied(error.__cause__)
-
-
-def lacks_index(error: Misconfigured) -> bool:
-    """Return whether *error* is about a table without the status index."""
-    return isinstance(error.__cause__, Caught) and NO_INDEX in message_of(error.__cause__)
 
 
 def _no_table() -> str:

@@ -1,7 +1,7 @@
 """
 Find tokens: by name, by key, or by text in their keys and scopes, which reads the whole table.
 
-A scan also stands in for the status index on a table that has none.
+A scan also stands in for the index of unfinished tokens.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
-from lambda_once.operations.table import lacks_index, was_denied
+from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import UNFINISHED, TokenName, parts_of
 from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import INDEX, INDEXED, LISTED, TOKEN, Item, listed
+from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Item, listed
 from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
@@ -132,13 +132,9 @@ def _of_tenant(name: str, tenant: str) -> str:
 
 
 def _unfinished_tokens(table: TokenTable, now: datetime, unread: list[Misconfigured]) -> Iterator[str]:
-    """Yield the tokens in the index; none if the table has no index."""
-    try:
-        for entry in unfinished(table, UNFINISHED, now, unread):
-            yield entry.record.token
-    except Misconfigured as error:
-        if not is_unindexed(table, error):
-            raise
+    """Yield the tokens in the index."""
+    for entry in unfinished(table, UNFINISHED, now, unread):
+        yield entry.record.token
 
 
 def names_from(setting: str) -> tuple[str, ...]:
@@ -277,8 +273,6 @@ class TableSize(NamedTuple):
 
     rows: int
     size: int
-    is_unindexed: bool
-    """Whether it is a token table without the status index."""
 
     @property
     def units(self) -> int:
@@ -316,21 +310,7 @@ def table_size(table: TokenTable) -> TableSize | None:
             return None
         raise
     found = described["Table"]
-    indexes = {each["IndexName"] for each in found.get("GlobalSecondaryIndexes", ())}
-    is_ours = [each["AttributeName"] for each in found["KeySchema"]] == [TOKEN]
-    return TableSize(found["ItemCount"], found["TableSizeBytes"], is_ours and INDEX not in indexes)
-
-
-def is_unindexed(table: TokenTable, error: Misconfigured) -> bool:
-    """
-    Return whether *error* of a search is one of a table without the status index.
-
-    A role that was made for such a table may not query an index. DescribeTable decides, if it is allowed.
-    """
-    if not (lacks_index(error) or was_denied(error)):
-        return False
-    size = table_size(table)
-    return lacks_index(error) if size is None else size.is_unindexed
+    return TableSize(found["ItemCount"], found["TableSizeBytes"])
 
 
 def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
