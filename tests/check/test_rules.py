@@ -281,9 +281,7 @@ MISTAKES = [
         action("DescribeStream", "GetShardIterator", "GetRecords"),
         "stream",
     ),
-    Mistake(
-        "T10", f"{TABLE}.StreamSpecification", None, PAYMENTS, STREAM_LINE, TABLE, also=("T10",)
-    ),
+    Mistake("T10", f"{TABLE}.StreamSpecification", None, PAYMENTS, STREAM_LINE, TABLE, also=("T10",)),
     Mistake(
         "V11", f"{OF_WATCHDOG}.LAMBDA_ONCE_LISTING", "at_once", PAYMENTS, LISTED, OF_WATCHDOG, also=("V11",)
     ),
@@ -1305,7 +1303,9 @@ def test_a_table_that_is_replicated_asynchronously_has_no_stream_to_list_by(
     at_once = copy.deepcopy(replicated(shop))
     at_once["Globals"]["Function"]["Environment"]["Variables"]["LAMBDA_ONCE_LISTING"] = "at_once"
     for sound in (strong, at_once):
-        assert not [each for each in findings(deployment(sound, folder)) if each.code in ("T10", "V11", "V12")]
+        assert not [
+            each for each in findings(deployment(sound, folder)) if each.code in ("T10", "V11", "V12")
+        ]
 
 
 def test_what_is_unknown_of_a_stream_is_not_judged(shop: dict[str, Any], folder: Path) -> None:

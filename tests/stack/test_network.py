@@ -51,7 +51,9 @@ def network(*, interface: bool) -> Template:
 
 
 def _filled(value: Any) -> Any:
-    names = {"TableArns": [TABLE, f"{TABLE}/stream/*"], "Gateway": GATEWAY, "Interface": INTERFACE} | {"Streams": STREAMS}
+    names = {"TableArns": [TABLE, f"{TABLE}/stream/*"], "Gateway": GATEWAY, "Interface": INTERFACE} | {
+        "Streams": STREAMS
+    }
     match value:
         case {"Ref": name} if name in names:
             return names[name]

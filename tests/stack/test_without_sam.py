@@ -102,7 +102,9 @@ def listings(template: Template) -> set[str | None]:
         for kind in ("AWS::Serverless::Function", "AWS::Lambda::Function")
         for each in of_type(template, kind).values()
     ]
-    return {_variables(given).get(LISTING_VARIABLE, _variables(each).get(LISTING_VARIABLE)) for each in functions}
+    return {
+        _variables(given).get(LISTING_VARIABLE, _variables(each).get(LISTING_VARIABLE)) for each in functions
+    }
 
 
 def _variables(function: dict[str, Any]) -> dict[str, Any]:
