@@ -1,8 +1,8 @@
 """
-A table of stream mode, played: works that end in every way of the lifecycle, or never, and a watchdog that crashes.
+A table of stream mode, played: works that end in every way there is, or never; a watchdog that crashes.
 
-Everything follows from the seed. The engine is strict, the stream is played, the store and the reader are the
-package's. In the end all is quiet, the watchdog runs every five minutes, and what is lost must be what is listed.
+Everything follows from the seed. The engine is strict, the stream is played, store and reader are the package's.
+In the end all is quiet, the watchdog runs every five minutes, and what is lost must be what is listed.
 `READER` below is all that this file knows of the reader.
 """
 
@@ -420,7 +420,7 @@ class World:
 
 
 class Client:
-    """botocore's interface to DynamoDB, as far as the package uses it. A watchdog may be killed at any request."""
+    """botocore's interface to DynamoDB, as the package uses it. At any request its sandbox may be killed."""
 
     def __init__(self, world: World, *, kills: bool = True) -> None:
         self._world = world
