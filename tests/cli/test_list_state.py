@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lambda_once.core.clock import stamp
 from lambda_once.operations.list_state import (
     CHECKPOINT_ROW,
     STALE,
@@ -55,7 +56,7 @@ def checkpoint(arn: str, at: datetime, *, in_gap: bool = False) -> dict[str, Any
     return {
         "lockToken": {"S": CHECKPOINT_ROW},
         "stream": {"S": arn},
-        "read": {"S": at.isoformat()},
+        "read": {"S": stamp(at)},
         "version": {"N": "1"},
         **scan,
     }

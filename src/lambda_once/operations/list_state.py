@@ -15,7 +15,8 @@ from lambda_once.core.variables import Listing
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.table import was_denied
 from lambda_once.operations.times import time_text
-from lambda_once.stores.row import TOKEN, Item
+from lambda_once.stores.row import TOKEN, Item, parse_stamp
+from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,8 @@ STALE: Final = timedelta(minutes=15)
 """Three runs of the watchdog."""
 VARIABLE: Final = "LAMBDA_ONCE_LISTING"
 CHECKPOINT_ROW: Final = "watchdog#stream"
+READ: Final = (TOKEN, "stream", "read", "scan")
+"""What of a checkpoint says how good the list is: TokenListing in tokens.yaml allows no more."""
 _SCAN: Final = "--scan reads the table"
 _OR: Final = f"{_SCAN}; if your functions list at once, set {VARIABLE}=at_once"
 
@@ -103,12 +106,15 @@ def stream_of(description: Mapping[str, Any]) -> str | None:
 
 
 def _reading(table: TokenTable) -> Reading | None:
-    request = {"TableName": table.name, "Key": {TOKEN: {"S": CHECKPOINT_ROW}}, "ConsistentRead": True}
+    key = {TOKEN: {"S": CHECKPOINT_ROW}}
+    request = {"TableName": table.name, "Key": key, "ConsistentRead": True, **projection(READ)}
     row: Item | None = table.transport.asked("get_item", request, table.deadline(), None).get("Item")
     return None if row is None else reading_of(row)
 
 
-def reading_of(row: Item) -> Reading:
-    """Return what a checkpoint row says of the last reading."""
-    at = datetime.fromisoformat(row["read"]["S"])
-    return Reading(row["stream"]["S"], at, in_gap="scan" in row)
+def reading_of(row: Item) -> Reading | None:
+    """Return what a checkpoint row says of the last reading; None if it can't be read."""
+    try:
+        return Reading(row["stream"]["S"], parse_stamp(row["read"]["S"]), in_gap="scan" in row)
+    except (KeyError, TypeError, ValueError):
+        return None

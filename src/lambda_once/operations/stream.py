@@ -12,10 +12,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.clock import stamp
 from lambda_once.dynamodb.client import endpoint_given, new_streams_client
 from lambda_once.dynamodb.errors import DENIED, Caught, code_of, is_transient, message_of, named_operation
 from lambda_once.dynamodb.transport import Transport
