@@ -52,7 +52,7 @@ def verdict(row: Record | None, fence: int, state: State) -> str:
 def remember(client: Any, table: str, line: dict[str, Any], keep: timedelta = KEEP) -> str:
     """Write the row of one line, if `verdict` says so; return what became of it."""
     state = State.COMPLETE if line["message"] in ENDED else State.HELD
-    row = TokenTable(table, client, SystemClock(), shards=1).read(line["token"])
+    row = TokenTable(table, client, SystemClock()).read(line["token"])
     found = verdict(row, line["fence"], state)
     if found != state.name.lower():
         return found

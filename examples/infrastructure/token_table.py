@@ -28,13 +28,12 @@ class TokenTable(NestedStack):
     tokens.yaml as a nested stack: the table, which outlives the stack, its policies, watchdog and alarms.
 
     *service* and *namespace* are POWERTOOLS_SERVICE_NAME and POWERTOOLS_METRICS_NAMESPACE of the functions,
-    *status_shards* is their LAMBDA_ONCE_STATUS_SHARDS, and *notices* the topic that the alarms notify.
-    *layer* has lambda-once, for Python 3.14 and arm64; without it there is no watchdog. *status_index* False
-    halves the write units of new work, and leaves out the index that finds lost work. *parameters* are
-    further ones of tokens.yaml: {"WatchdogRelease": "payments-*"}.
+    and *notices* is the topic that the alarms notify. *layer* has lambda-once, for Python 3.14 and arm64;
+    without it there is no watchdog. *parameters* are further ones of tokens.yaml: {"WatchdogRelease":
+    "payments-*"}.
     """
 
-    def __init__(  # noqa: PLR0913  (one keyword an option)
+    def __init__(
         self,
         scope: Construct,
         construct_id: str,
@@ -43,8 +42,6 @@ class TokenTable(NestedStack):
         namespace: str,
         notices: sns.ITopic,
         layer: lambda_.ILayerVersion | None = None,
-        status_index: bool = True,
-        status_shards: int = 1,
         parameters: dict[str, str] | None = None,
     ) -> None:
         given = {
@@ -52,8 +49,6 @@ class TokenTable(NestedStack):
             "MetricsNamespace": namespace,
             "NoticesTopicArn": notices.topic_arn,
             "LayerArn": layer.layer_version_arn if layer else "",
-            "StatusIndex": "true" if status_index else "false",
-            "StatusShards": str(status_shards),
         }
         super().__init__(scope, construct_id, parameters={**given, **(parameters or {})})
         self._service = service
@@ -62,7 +57,7 @@ class TokenTable(NestedStack):
         )
         self.variables = {
             "LAMBDA_ONCE_TABLE": self._template.get_resource("TokenTable").ref,
-            "LAMBDA_ONCE_STATUS_SHARDS": str(status_shards),
+            "LAMBDA_ONCE_LISTING": "stream",
             "POWERTOOLS_SERVICE_NAME": service,
             "POWERTOOLS_METRICS_NAMESPACE": namespace,
         }

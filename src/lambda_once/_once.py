@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 from lambda_once.core.checks import checked_flag
 from lambda_once.core.identity import NOTHING
 from lambda_once.core.signatures import frame_that_called, title
+from lambda_once.core.variables import sound_listing
 from lambda_once.decorators.names import check_shared
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
 
 
 _OF_ONCE: Final = (
-    *("table", "client", "store", "service", "metrics", "logger", "tracer", "hooks"),
+    *("table", "client", "store", "service", "listing", "metrics", "logger", "tracer", "hooks"),
     "require_key",
 )
 """Arguments of `Once` that decorators do not accept."""
@@ -95,9 +96,11 @@ class Once:
     LAMBDA_ONCE_TABLE. *client* is a low-level DynamoDB client of boto3's, or "crt" for one that sends
     through AWS' Common Runtime (docs/deploying.md). *store* replaces the table with any implementation of
     the store contract. *service* is the first part of every token and defaults to
-    POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools objects; *tracer* may also
-    be OpenTelemetry's. Every function in *hooks* is called with every event and cannot change the outcome.
-    With *require_key*, a decorator that would use a hash of the payload as the key raises `Misconfigured`.
+    POWERTOOLS_SERVICE_NAME. *listing* is "stream" if the watchdog lists lost work from the table's stream;
+    by default it is LAMBDA_ONCE_LISTING, else "at_once". *metrics*, *logger* and *tracer* are your Powertools
+    objects; *tracer* may also be OpenTelemetry's. Every function in *hooks* is called with every event and
+    cannot change the outcome. With *require_key*, a decorator that would use a hash of the payload as the key
+    raises `Misconfigured`.
 
     The *policies* apply to all decorators; a decorator may override each of them (docs/reference.md).
 
@@ -111,6 +114,7 @@ class Once:
         client: Any = None,
         store: Store | None = None,
         service: str | None = None,
+        listing: Literal["stream", "at_once"] | None = None,
         metrics: Namespaced | None = None,
         logger: AnyLogger | None = None,
         tracer: AnyTracer | None = None,
@@ -142,7 +146,8 @@ class Once:
         )
         self._require_key = checked_flag("require_key", require_key)
         reporter = Reporter(service, metrics=metrics, logger=logger, tracer=tracer, hooks=sound_hooks(hooks))
-        self._runtime = Runtime(table, client, store, service, reporter)
+        mode = None if listing is None else sound_listing("listing", listing)
+        self._runtime = Runtime(table, client, store, service, mode, reporter)
         self._runtime.prepare()
 
     @property

@@ -96,9 +96,9 @@ def _table_of_another_key(client: Any) -> None:
 @pytest.mark.parametrize(
     ("command", "advice"),
     [
-        (["list"], "its index byStatus must have the keys status (S) and expectedCompletion (S)"),
+        (["list"], "its partition key must be lockToken (S), with no sort key"),
         (["show", "orders/charge/1"], "its partition key must be lockToken (S), with no sort key"),
-        (["watch", "--count", "1"], "its index byStatus must have the keys"),
+        (["watch", "--count", "1"], "its partition key must be lockToken (S), with no sort key"),
     ],
 )
 def test_a_table_of_another_key(shop: Shop, command: list[str], advice: str) -> None:

@@ -63,7 +63,7 @@ class Restored(NamedTuple):
         self.client.put_item(TableName=self.table, Item=item)
 
     def row(self) -> Record:
-        record = TokenTable(self.table, self.client, shards=1).read(TOKEN)
+        record = TokenTable(self.table, self.client).read(TOKEN)
         assert record is not None
         return record
 

@@ -11,6 +11,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from lambda_once import Once
+from lambda_once.core.variables import Listing
 from lambda_once.stores.contract import Refused, Won
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.requests import acquired_attributes
@@ -50,7 +51,7 @@ def test_a_stubber(name: str) -> None:
     first, second = world.acquisition("a1"), world.acquisition("a2")
     row = {
         "lockToken": {"S": world.token},
-        **acquired_attributes(first, 1),
+        **acquired_attributes(first, Listing.AT_ONCE),
         "fence": {"N": "7"},
         "before": {"S": "none"},
         "generation": {"S": "a1"},

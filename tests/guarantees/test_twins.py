@@ -58,8 +58,8 @@ def a_bare_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a release be written in any state, and remove the completion."""
     right = requests.finish
 
-    def bare(table: str, write: Write, shards: int) -> dict[str, Any]:
-        arguments = right(table, write, shards)
+    def bare(table: str, write: Write) -> dict[str, Any]:
+        arguments = right(table, write)
         if isinstance(write.change, Release):
             arguments["UpdateExpression"] += ", #actualCompletion"
             arguments["ExpressionAttributeNames"]["#actualCompletion"] = "actualCompletion"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Resolve, State
 from lambda_once.core.results import Inline, Unavailable
+from lambda_once.core.variables import Listing
 from lambda_once.core.writes import (
     Acquire,
     AsSeen,
@@ -168,7 +169,6 @@ def _finish(
 finishes = st.builds(_finish, tokens, writers, changes, moments, ttls, decisions)
 plain_finishes = finishes.filter(requests.can_update)
 token_sets = st.lists(tokens, min_size=1, max_size=3)
-shards = st.sampled_from([1, 3])
 
 
 def _token(acquisition: Acquire | Write) -> str:
@@ -177,9 +177,9 @@ def _token(acquisition: Acquire | Write) -> str:
 
 def _statements(acquisitions: Sequence[Acquire | Write]) -> Request:
     made = [
-        requests.insert(TABLE, acquisition, 1)
+        requests.insert(TABLE, acquisition, Listing.AT_ONCE)
         if isinstance(acquisition, Acquire)
-        else requests.update(TABLE, acquisition, 1)
+        else requests.update(TABLE, acquisition)
         for acquisition in acquisitions
     ]
     return "batch_execute_statement", {"Statements": made}
@@ -187,7 +187,7 @@ def _statements(acquisitions: Sequence[Acquire | Write]) -> Request:
 
 def _transaction(items: list[Write]) -> Request:
     return "transact_write_items", {
-        "TransactItems": [{"Update": requests.finish(TABLE, item, 1)} for item in items]
+        "TransactItems": [{"Update": requests.finish(TABLE, item)} for item in items]
     }
 
 
@@ -214,10 +214,8 @@ def _puts(wanted: list[str]) -> Request:
 
 
 ours: st.SearchStrategy[Request] = st.one_of(
-    st.builds(
-        lambda acquisition, n: ("update_item", requests.acquire(TABLE, acquisition, n)), acquires, shards
-    ),
-    st.builds(lambda write, n: ("update_item", requests.finish(TABLE, write, n)), finishes, shards),
+    st.builds(lambda acquisition: ("update_item", requests.acquire(TABLE, acquisition)), acquires),
+    st.builds(lambda write: ("update_item", requests.finish(TABLE, write)), finishes),
     st.lists(acquires, min_size=1, max_size=3, unique_by=_token).map(_statements),
     st.lists(plain_finishes, min_size=1, max_size=3, unique_by=_token).map(_statements),
     st.lists(finishes, min_size=1, max_size=3, unique_by=_token).map(_transaction),
@@ -340,7 +338,7 @@ def test_what_the_package_sends_is_answered_alike(both: Both, sent: list[Request
 def test_what_is_wrong_is_refused_alike(both: Both, sent: list[Request], first: Acquire) -> None:
     """Any expressions at all, right or wrong, get the same answers and the same error codes."""
     both.clear()
-    both.ask(("update_item", requests.acquire(TABLE, first, 1)))
+    both.ask(("update_item", requests.acquire(TABLE, first)))
     for request in sent:
         both.ask(request)
     both.compare()

@@ -16,12 +16,10 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds, stamp
 from lambda_once.core.lifecycle import Failure, State
-from lambda_once.stores.requests import status
-from lambda_once.stores.row import Item, error_map
+from lambda_once.stores.row import Item, error_map, listed
 from lambda_once.testing.clock import START
 from tests.kit import tables
 
-SHARDS = 10
 OVERDUE, HELD, IN_PROGRESS, COMPLETE = 5_000, 500, 500, 14_000
 TOKENS = OVERDUE + HELD + IN_PROGRESS + COMPLETE
 NOW = START
@@ -78,7 +76,7 @@ def _row(n: int) -> Item:
     if n < OVERDUE + HELD + IN_PROGRESS:
         return _of(f"orders/ship/order_{n:06}", State.IN_PROGRESS, NOW + timedelta(seconds=20))
     done = _of(f"orders/charge/order_{n:06}", State.COMPLETE, NOW - timedelta(hours=3))
-    del done["status"]
+    del done["status"], done["listed"]
     return done | {
         "actualCompletion": {"S": stamp(NOW - timedelta(hours=3))},
         "result": {"S": '{"paid": true}'},
@@ -94,5 +92,6 @@ def _of(token: str, state: State, lease: datetime) -> Item:
         "fence": {"N": str(1_700_000_000_000)},
         "created": {"S": stamp(lease - timedelta(seconds=32))},
         "expectedCompletion": {"S": stamp(lease)},
-        "status": {"S": status(state, token, SHARDS)},
+        "status": {"S": state.value},
+        "listed": {"S": listed(state, token)},
     }

@@ -167,8 +167,21 @@ class Day:
         self.aws("ApiGateway", "5xx", once, 1.0, ApiId="OrdersApi")
         self.fails(PAYMENTS, once, "Throttles")
 
-    def watched(self, *, until: float = inf, release: bool = False, failing: float = inf) -> None:
-        """Run the watchdog every five minutes; *release*: it releases what it finds overdue."""
+    def watched(
+        self,
+        *,
+        until: float = inf,
+        release: bool = False,
+        failing: float = inf,
+        unread: float = inf,
+        lagging: float = inf,
+    ) -> None:
+        """
+        Run the watchdog every five minutes; *release*: it releases what it finds overdue.
+
+        From *failing* on each run fails; from *unread* on, for it cannot read the stream, after all else; from
+        *lagging* on it stays behind where it is.
+        """
         checked = 0
         began, ended = (sorted(getattr(each, end) for each in self.alive) for end in ("since", "until"))
         for tick in range(2, min(self.minutes, int(min(until, self.minutes))), 5):
@@ -191,6 +204,10 @@ class Day:
             )
             checked = checked + ROWS if checked + ROWS < len(overdue) else 0
             self.measure(minute, watchdogTruncated=float(checked > 0))
+            if minute >= unread:
+                self.fails(WATCHDOG, minute)
+            else:
+                self.measure(minute, streamLagSeconds=max(5.0, (minute - lagging) * 60))
             for each in overdue if release else []:
                 each.until = now
                 self.released.append(Spell(now))
@@ -408,6 +425,8 @@ SCENARIOS: Final = (
     Scenario("forty are released, of which one has no delivery left", released_without_delivery),
     Scenario("the watchdog's schedule is disabled", small, lambda day: day.watched(until=TROUBLE)),
     Scenario("the watchdog fails", small, lambda day: day.watched(failing=TROUBLE)),
+    Scenario("the table's stream is off", small, lambda day: day.watched(unread=TROUBLE)),
+    Scenario("a shard of the stream is not read on", small, lambda day: day.watched(lagging=TROUBLE)),
     Scenario("the index throttles for half an hour", throttled),
     Scenario("a permission is missing", denied),
     Scenario("the work raises for half an hour", provider_down),

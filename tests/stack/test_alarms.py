@@ -142,7 +142,8 @@ def test_the_dashboard_names_what_the_code_emits(translated: Template, emitted: 
 @pytest.mark.parametrize(
     ("written", "instead", "where"),
     [
-        ('"MetricName": "missingTasks"', '"MetricName": "tasksMissing"', {"MissingTasks", "WatchdogSilent"}),
+        ('"MetricName": "missingTasks"', '"MetricName": "tasksMissing"', {"MissingTasks"}),
+        ('"MetricName": "streamLagSeconds"', '"MetricName": "lag"', {"WatchdogSilent", "WatchdogLagging"}),
         ('SUM(\\"fenced\\")', 'SUM(\\"fencedOff\\")', {"Fenced"}),
         ('SUM(\\"full\\")', 'SUM(\\"filled\\")', {"LedgerFull"}),
         ('\\"service\\", \\"function\\")', '\\"service\\")', {"Fenced", "MessagesUnsent"}),

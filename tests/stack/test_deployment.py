@@ -51,7 +51,7 @@ def test_the_table_has_the_keys_and_the_index_of_the_code(deployed: Deployed) ->
     (index,) = table["GlobalSecondaryIndexes"]
     assert index["IndexName"] == "byStatus"
     assert index["KeySchema"] == [
-        {"AttributeName": "status", "KeyType": "HASH"},
+        {"AttributeName": "listed", "KeyType": "HASH"},
         {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},
     ]
     assert set(index["Projection"]["NonKeyAttributes"]) == {"lockedBy", "created", "attempt"}

@@ -28,7 +28,7 @@ POLICY = ROOT / "examples" / "infrastructure" / "another-account.json"
 TABLE = "arn:aws:dynamodb:eu-central-1:111122223333:table/tokens"
 OTHERS = "arn:aws:dynamodb:eu-central-1:111122223333:table/salaries"
 ROLES = "arn:aws:iam::444455556666:role"
-GATEWAY, INTERFACE, FOREIGN = "vpce-1", "vpce-2", "vpce-9"
+GATEWAY, INTERFACE, STREAMS, FOREIGN = "vpce-1", "vpce-2", "vpce-3", "vpce-9"
 READ = "dynamodb:GetItem"
 
 
@@ -51,7 +51,9 @@ def network(*, interface: bool) -> Template:
 
 
 def _filled(value: Any) -> Any:
-    names = {"TableArns": [TABLE], "Gateway": GATEWAY, "Interface": INTERFACE}
+    names = {"TableArns": [TABLE, f"{TABLE}/stream/*"], "Gateway": GATEWAY, "Interface": INTERFACE} | {
+        "Streams": STREAMS
+    }
     match value:
         case {"Ref": name} if name in names:
             return names[name]
@@ -97,9 +99,20 @@ def test_an_endpoint_reaches_its_tables_alone(kind: str) -> None:
     assert not allows(policy, READ, OTHERS)
 
 
+def test_the_streams_endpoint_reaches_the_tables_stream_alone() -> None:
+    """It's of another service, and an interface alone."""
+    endpoint = of_type(network(interface=True), "AWS::EC2::VPCEndpoint")["Streams"]
+    assert endpoint["ServiceName"] == {"Fn::Sub": "com.amazonaws.${AWS::Region}.dynamodb-streams"}
+    policy = endpoint["PolicyDocument"]["Statement"]
+    label = "stream/2026-11-20T10:12:00.000"
+    assert allows(policy, "dynamodb:GetRecords", f"{TABLE}/{label}")
+    assert not allows(policy, "dynamodb:GetRecords", f"{OTHERS}/{label}")
+
+
 @pytest.mark.parametrize(
     ("interface", "through", "answer"),
     [
+        (True, STREAMS, True),
         (True, GATEWAY, True),
         (True, INTERFACE, True),
         (True, FOREIGN, False),

@@ -103,7 +103,7 @@ def test_each_stack_of_its_own_can_be_sent_in_a_request() -> None:
 def test_cfn_lint_sees_a_broken_template(template: Template) -> None:
     """A table whose key has no attribute definition is found: the check above can fail."""
     table = copy.deepcopy(template["Resources"]["TokenTable"])
-    table["Properties"]["AttributeDefinitions"] = [{"AttributeName": "status", "AttributeType": "S"}]
+    table["Properties"]["AttributeDefinitions"] = [{"AttributeName": "listed", "AttributeType": "S"}]
     kept = {name: template[name] for name in ("Parameters", "Conditions")}
     broken = kept | {"Resources": {"TokenTable": table}}
     assert any("AttributeDefinitions" in complaint for complaint in complaints(json.dumps(broken)))

@@ -52,7 +52,8 @@ PAGE = ROOT / "docs" / "deploying.md"
 PACKAGED = Path(__file__).with_name("packaged.json")
 CDK = ROOT / ".venv-cdk"
 CREATED = (*ACROSS, "TimeToLiveSpecification")
-PARTS = (*CREATED, "PointInTimeRecoverySpecification", "DeletionProtectionEnabled")
+PARTS = (*CREATED, "StreamSpecification", "PointInTimeRecoverySpecification", "DeletionProtectionEnabled")
+LISTING_VARIABLE = "LAMBDA_ONCE_LISTING"
 
 
 # -- what a form has
@@ -64,17 +65,23 @@ class Form(NamedTuple):
     table: dict[str, Any]
     access: list[dict[str, Any]]
     """The statements of a function's role that are about tokens; `SERVICE` is its service."""
+    listing: set[str | None]
+    """LAMBDA_ONCE_LISTING of its functions and its watchdog; None for one that has none."""
 
 
 def cloudformation(path: Path, **given: str) -> Form:
     """Read a template of CloudFormation or SAM, its parameters as *given* or by default."""
-    template = decided(parsed(path), **given)
+    template = parsed(path)
+    with_watchdog = {"LayerArn": LAYER} if "LayerArn" in template["Parameters"] else {}
+    template = decided(template, **with_watchdog | given)
     policy = of_type(template, "AWS::IAM::ManagedPolicy").get("TokenAccess")
     if policy is not None:
-        return Form(described(table(template)), stated(policy["PolicyDocument"]["Statement"]))
-    (function,) = of_type(template, "AWS::Serverless::Function").values()
-    (document,) = function["Policies"]
-    return Form(described(table(template)), stated(document["Statement"]))
+        statements = policy["PolicyDocument"]["Statement"]
+    else:
+        (function,) = of_type(template, "AWS::Serverless::Function").values()
+        (document,) = function["Policies"]
+        statements = document["Statement"]
+    return Form(described(table(template)), stated(statements), listings(template))
 
 
 def serverless(path: Path) -> Form:
@@ -83,7 +90,26 @@ def serverless(path: Path) -> Form:
     return Form(
         described(table(service["resources"])),
         stated(service["provider"]["iam"]["role"]["statements"]),
+        {service["provider"]["environment"].get(LISTING_VARIABLE)},
     )
+
+
+def listings(template: Template) -> set[str | None]:
+    """Return LAMBDA_ONCE_LISTING of every function of *template*, its own or that of all."""
+    given = template.get("Globals", {}).get("Function", {})
+    functions = [
+        each
+        for kind in ("AWS::Serverless::Function", "AWS::Lambda::Function")
+        for each in of_type(template, kind).values()
+    ]
+    return {
+        _variables(given).get(LISTING_VARIABLE, _variables(each).get(LISTING_VARIABLE)) for each in functions
+    }
+
+
+def _variables(function: dict[str, Any]) -> dict[str, Any]:
+    variables: dict[str, Any] = function.get("Environment", {}).get("Variables", {})
+    return variables
 
 
 def terraform(path: Path, **given: Any) -> Form:
@@ -132,11 +158,21 @@ def terraform(path: Path, **given: Any) -> Form:
         ]
         or None,
         "TimeToLiveSpecification": {"AttributeName": ttl["attribute_name"], "Enabled": ttl["enabled"]},
+        "StreamSpecification": (
+            {"StreamViewType": body["stream_view_type"]} if body.get("stream_enabled") else None
+        ),
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": recovery["enabled"]},
         "DeletionProtectionEnabled": evaluated(body["deletion_protection_enabled"]),
         "SSESpecification": {"SSEEnabled": encryption["enabled"]},
     }
-    return Form(described(properties), stated(of_document(main, "access")))
+    functions = [main, blocks(MODULE / "example" / "main.tf")]
+    listing = {
+        environment["variables"].get(LISTING_VARIABLE)
+        for file in functions
+        for function in file["resource"]["aws_lambda_function"].values()
+        for environment in function["environment"]
+    }
+    return Form(described(properties), stated(of_document(main, "access")), listing)
 
 
 def blocks(path: Path) -> dict[str, Any]:
@@ -297,9 +333,18 @@ def created(session: boto3.Session) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_has_that_table_and_that_policy(form: str) -> None:
-    """By default. It's recoverable, protected from deletion, and encrypted."""
+    """By default. It's recoverable, protected from deletion, and encrypted; the smallest has no watchdog."""
     path, reader = FORMS[form]
-    assert reader(path) == cloudformation(MASTER)
+    whole = cloudformation(MASTER)
+    at_once = whole._replace(table=whole.table | {"StreamSpecification": None}, listing={"at_once"})
+    assert reader(path) == (at_once if form == "minimal" else whole)
+
+
+def test_the_forms_list_by_the_stream() -> None:
+    """With keys alone in it, and functions and watchdog alike."""
+    whole = cloudformation(MASTER)
+    assert whole.table["StreamSpecification"] == {"StreamViewType": "KEYS_ONLY"}
+    assert whole.listing == {"stream"}
 
 
 def test_tests_create_that_table(created: dict[str, Any]) -> None:
@@ -314,6 +359,10 @@ def test_tests_create_that_table(created: dict[str, Any]) -> None:
         ("sam", "IndexName: byStatus", "IndexName: byState"),
         ("cloudformation", "IndexName: byStatus", "IndexName: byState"),
         ("cloudformation", "NonKeyAttributes: [lockedBy, created, attempt]", "NonKeyAttributes: [lockedBy]"),
+        ("sam", "LAMBDA_ONCE_LISTING: stream", "LAMBDA_ONCE_LISTING: at_once"),
+        ("sam", "StreamViewType: KEYS_ONLY", "StreamViewType: NEW_IMAGE"),
+        ("cloudformation", "LAMBDA_ONCE_LISTING: stream", "LAMBDA_ONCE_LISTING: at_once"),
+        ("cloudformation", "StreamViewType: KEYS_ONLY", "StreamViewType: NEW_IMAGE"),
         ("cloudformation", "AttributeName: ttl", "AttributeName: expires"),
         ("cloudformation", "BillingMode: PAY_PER_REQUEST", "BillingMode: PROVISIONED"),
         ("cloudformation", "PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false"),
@@ -323,9 +372,13 @@ def test_tests_create_that_table(created: dict[str, Any]) -> None:
         ("minimal", '"shop/*"', '"*/*"'),
         ("serverless", "NonKeyAttributes: [lockedBy, created, attempt]", "NonKeyAttributes: [lockedBy]"),
         ("serverless", "AttributeName: ttl", "AttributeName: expires"),
+        ("serverless", "LAMBDA_ONCE_LISTING: stream", "LAMBDA_ONCE_LISTING: at_once"),
+        ("serverless", "StreamViewType: KEYS_ONLY", "StreamViewType: NEW_IMAGE"),
         ("serverless", ', "dynamodb:PartiQLUpdate"', ""),
         ("terraform", '["lockedBy", "created", "attempt"]', '["lockedBy"]'),
         ("terraform", 'attribute_name = "ttl"', 'attribute_name = "expires"'),
+        ("terraform", 'LAMBDA_ONCE_LISTING          = "stream"', 'LAMBDA_ONCE_LISTING          = "at_once"'),
+        ("terraform", "stream_enabled   = true", "stream_enabled   = false"),
         ("terraform", 'range_key          = "expectedCompletion"', 'range_key          = "created"'),
         ("terraform", '"dynamodb:PartiQLInsert", ', ""),
         ("terraform", "${each.value}/*#*#*", "*"),
@@ -347,13 +400,13 @@ def test_the_table_may_go_without_the_index() -> None:
     kept = {"AttributeDefinitions": whole.table["AttributeDefinitions"][:1], "GlobalSecondaryIndexes": None}
     without = whole._replace(table=whole.table | kept)
     assert cloudformation(MASTER, StatusIndex="false") == without
-    assert cloudformation(TOKENS, StatusIndex="false") == without
+    assert cloudformation(TOKENS, StatusIndex="false", WatchdogSweep="true") == without
     assert terraform(MODULE / "main.tf", status_index=False) == without
 
 
 @pytest.mark.parametrize("form", ["serverless", "terraform"])
 def test_a_form_lets_the_watchdog_do_what_tokens_yaml_does(form: str, tokens: Template) -> None:
-    """It queries the index, and reads and updates tokens of every service."""
+    """It reads the stream, and reads and updates tokens of every service."""
 
     def of(role: dict[str, Any]) -> list[dict[str, Any]]:
         (policy,) = role["Policies"]
@@ -518,6 +571,7 @@ def test_the_construct_sets_functions_up(synthesis: tuple[Template, Template]) -
     variables = function["Environment"]["Variables"]
     assert named(variables.pop("LAMBDA_ONCE_TABLE")) == "TokenTable"
     assert variables == {
+        "LAMBDA_ONCE_LISTING": "stream",
         "LAMBDA_ONCE_STATUS_SHARDS": "1",
         "POWERTOOLS_SERVICE_NAME": "orders",
         "POWERTOOLS_METRICS_NAMESPACE": "Orders",

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from lambda_once.core.lifecycle import State
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.row import indexed, part_of, record_of
+from lambda_once.stores.row import indexed, listed, part_of, record_of
 
 AT = {"S": "2026-11-20T10:12:00.000Z"}
 DECISION = {
@@ -134,17 +135,18 @@ def test_a_row_without_a_name() -> None:
         record_of(ROW | {"lockToken": {"N": "1"}})
 
 
-@pytest.mark.parametrize("attribute", ["attempt", "lockedBy", "created", "expectedCompletion", "status"])
+@pytest.mark.parametrize("attribute", ["attempt", "lockedBy", "created", "expectedCompletion", "listed"])
 def test_an_entry_of_the_index(attribute: str) -> None:
     """It names the attribute that the index lacks, or that is not ours."""
     entry = {name: each for name, each in ROW.items() if name not in OPTIONAL} | {
-        "status": {"S": "inProgress_7"}
+        "listed": {"S": listed(State.IN_PROGRESS, "orders/charge/7")}
     }
-    assert indexed(entry).shard == 7
+    assert indexed(entry).record.state is State.IN_PROGRESS
     with pytest.raises(Misconfigured, match=f"orders/charge/7: {attribute} is missing or malformed"):
         indexed(entry | {attribute: {"BOOL": True}})
-    with pytest.raises(Misconfigured, match="status is missing or malformed"):
-        indexed(entry | {"status": {"S": "inProgress_x"}})
+    for wrong in ("inProgress", "inProgress_x", "inProgress_8", "progress_1"):
+        with pytest.raises(Misconfigured, match="listed is missing or malformed"):
+            indexed(entry | {"listed": {"S": wrong}})
 
 
 def test_a_part() -> None:

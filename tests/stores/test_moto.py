@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 
+from lambda_once.core.variables import Listing
 from lambda_once.stores.batches import Batches
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport
@@ -43,7 +44,7 @@ def test_moto_is_never_sent_partiql(moto: World) -> None:
 
 def test_without_moto_batches_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same question where it is not loaded, and where it is."""
-    path = Batches(TokenTransport("tokens"), 1, str)
+    path = Batches(TokenTransport("tokens"), Listing.AT_ONCE, str)
     assert not path.usable
     monkeypatch.delitem(sys.modules, "moto")
     assert path.usable

@@ -20,6 +20,7 @@ from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Resolve, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
+from lambda_once.core.variables import Listing
 from lambda_once.core.writes import (
     Acquire,
     AsSeen,
@@ -37,6 +38,7 @@ from lambda_once.core.writes import (
     new_write_id,
 )
 from lambda_once.stores import requests
+from lambda_once.stores.index import partitions
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "requests.json"
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
@@ -83,18 +85,20 @@ DECIDED: tuple[tuple[Change, int | None], ...] = (
 def _built() -> Iterator[tuple[str, Any]]:
     """Return each request under its name."""
     for name, acquisition in ACQUISITIONS.items():
-        yield f"acquire: {name}", requests.acquire("tokens", acquisition, 1)
+        yield f"acquire: {name}", requests.acquire("tokens", acquisition)
         if isinstance(acquisition.take, Unclaimed):
-            yield f"acquire new: {name}", requests.acquire_new("tokens", acquisition, 1)
-            yield f"insert: {name}", requests.insert("tokens", acquisition, 1)
+            for listing in Listing:
+                of = f"{name}, {listing.value}"
+                yield f"acquire new: {of}", requests.acquire_new("tokens", acquisition, listing)
+                yield f"insert: {of}", requests.insert("tokens", acquisition, listing)
     for name, (change, ttl) in CHANGES.items():
         own = write(Holder("a1"), change, ttl)
-        yield f"write: {name}", requests.finish("tokens", own, 1)
+        yield f"write: {name}", requests.finish("tokens", own)
         if requests.can_update(own):
-            yield f"update: {name}", requests.update("tokens", own, 1)
+            yield f"update: {name}", requests.update("tokens", own)
     named = replace(write(Holder("a1"), *CHANGES["complete"]), fields=b"ab")
-    yield "write: complete, with fields", requests.finish("tokens", named, 1)
-    yield "update: complete, with fields", requests.update("tokens", named, 1)
+    yield "write: complete, with fields", requests.finish("tokens", named)
+    yield "update: complete, with fields", requests.update("tokens", named)
     decided = Decision(
         NOW,
         Decider.PERSON,
@@ -115,10 +119,10 @@ def _built() -> Iterator[tuple[str, Any]]:
             (Complete(Inline("1")), 9),
         ):
             name = f"resolve: {state.value}, {type(change).__name__}, ttl {ttl}"
-            yield name, requests.finish("tokens", write(by, change, ttl, decided), 1)
+            yield name, requests.finish("tokens", write(by, change, ttl, decided))
     keep = Keep("w1", 2)
     kept = write(Resolver("a1", LEASE, "a1", State.COMPLETE, 7), keep, 9, decided)
-    yield "keep", [requests.finish("tokens", kept, 1), *requests.kept_parts("tokens", kept, keep)]
+    yield "keep", [requests.finish("tokens", kept), *requests.kept_parts("tokens", kept, keep)]
     yield "parts", requests.part_items(write(Holder("a1"), Complete(Chunks((b"1", b"2"))), 9), (b"1", b"2"))
 
 
@@ -160,10 +164,10 @@ def _flat(values: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["take over", "hold"])
 def test_insert_makes_the_row_of_the_single_write(name: str) -> None:
-    """Every attribute has the value that both single writes give it, the shard included."""
-    single = requests.acquire("tokens", ACQUISITIONS[name], 4)["ExpressionAttributeValues"]
-    first = requests.acquire_new("tokens", ACQUISITIONS[name], 4)["ExpressionAttributeValues"]
-    statement = requests.insert("tokens", ACQUISITIONS[name], 4)
+    """Every attribute has the value that both single writes give it, the partition included."""
+    single = requests.acquire("tokens", ACQUISITIONS[name])["ExpressionAttributeValues"]
+    first = requests.acquire_new("tokens", ACQUISITIONS[name], Listing.AT_ONCE)["ExpressionAttributeValues"]
+    statement = requests.insert("tokens", ACQUISITIONS[name], Listing.AT_ONCE)
     names = re.findall(r"'(\w+)': \?", statement["Statement"])
     row = dict(zip(names, statement["Parameters"], strict=True))
     assert row.pop("lockToken") == {"S": "t"}
@@ -174,23 +178,17 @@ def test_insert_makes_the_row_of_the_single_write(name: str) -> None:
     assert {f":{name}_" for name in row} == {name for name in single if name.endswith("_")} - {":before_"}
 
 
-def test_a_status_is_sharded_by_its_token() -> None:
-    """The same token always writes to the same shard, and not all tokens to one."""
+def test_a_token_is_listed_by_its_hash() -> None:
+    """The same token is always in the same partition, and not all tokens in one; the status is bare."""
 
-    def status(token: str) -> str:
-        values = requests.acquire("tokens", ACQUISITION._replace(token=token), 4)["ExpressionAttributeValues"]
-        return str(values[":status_"]["S"])
+    def listed(token: str) -> str:
+        values = requests.acquire("tokens", ACQUISITION._replace(token=token))["ExpressionAttributeValues"]
+        assert values[":status_"] == {"S": "inProgress"}
+        return str(values[":listed_"]["S"])
 
-    written = [status(f"t{n}") for n in (*range(50), *range(50))]
-    assert written[:50] == written[50:]
-    assert set(written) == {f"inProgress_{n}" for n in range(4)}
-
-
-def test_a_held_status_is_sharded_and_its_condition_is_not() -> None:
-    """The row may have been written before the shards were raised."""
-    parameters = requests.update("tokens", write(Holder("a1"), Hold(FAILURE), None), 4)["Parameters"]
-    assert parameters[0]["S"].startswith("error_")
-    assert parameters[-1] == {"S": "inProgress"}
+    written = [listed(f"t{n}") for n in (*range(80), *range(80))]
+    assert written[:80] == written[80:]
+    assert set(written) == set(partitions(State.IN_PROGRESS))
 
 
 @pytest.mark.parametrize("by", [Holder("a1"), Resolver("a1", LEASE, "probe")], ids=["extension", "resolver"])

@@ -196,7 +196,7 @@ def test_a_table_is_the_sample_stacks() -> None:
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     (index,) = table["GlobalSecondaryIndexes"]
     assert index["IndexName"] == "byStatus"
-    assert [key["AttributeName"] for key in index["KeySchema"]] == ["status", "expectedCompletion"]
+    assert [key["AttributeName"] for key in index["KeySchema"]] == ["listed", "expectedCompletion"]
     assert sorted(index["Projection"]["NonKeyAttributes"]) == ["attempt", "created", "lockedBy"]
     assert (lives["AttributeName"], lives["TimeToLiveStatus"]) == ("ttl", "ENABLED")
 

@@ -19,30 +19,33 @@ resource "aws_dynamodb_table" "tokens" {
     type = "S"
   }
 
-  dynamic "attribute" {
-    for_each = var.status_index ? ["status", "expectedCompletion"] : []
-    content {
-      name = attribute.value
-      type = "S"
-    }
+  attribute {
+    name = "listed"
+    type = "S"
   }
 
-  # Sparse: a finished token has no status. What is listed here is in progress, overdue or held.
-  dynamic "global_secondary_index" {
-    for_each = var.status_index ? ["byStatus"] : []
-    content {
-      name               = global_secondary_index.value
-      hash_key           = "status"
-      range_key          = "expectedCompletion"
-      projection_type    = "INCLUDE"
-      non_key_attributes = ["lockedBy", "created", "attempt"]
-    }
+  attribute {
+    name = "expectedCompletion"
+    type = "S"
+  }
+
+  # Sparse: a finished token is not listed. What is listed here is in progress, overdue or held.
+  global_secondary_index {
+    name               = "byStatus"
+    hash_key           = "listed"
+    range_key          = "expectedCompletion"
+    projection_type    = "INCLUDE"
+    non_key_attributes = ["lockedBy", "created", "attempt"]
   }
 
   ttl {
     attribute_name = "ttl"
     enabled        = true
   }
+
+  # The watchdog reads it, and lists what was left open: new work takes two write units in place of four.
+  stream_enabled   = true
+  stream_view_type = "KEYS_ONLY"
 
   point_in_time_recovery {
     enabled = true
@@ -90,9 +93,9 @@ data "aws_iam_policy_document" "access" {
   }
 }
 
-# The watchdog reports overdue and held tokens. It searches the index: without one there is none.
+# The watchdog reports overdue and held tokens.
 locals {
-  watchdogs = var.status_index && var.watchdog != null ? 1 : 0
+  watchdogs = var.watchdog != null ? 1 : 0
 }
 
 data "archive_file" "watchdog" {
@@ -121,7 +124,7 @@ resource "aws_lambda_function" "watchdog" {
   environment {
     variables = {
       LAMBDA_ONCE_TABLE            = aws_dynamodb_table.tokens.name
-      LAMBDA_ONCE_STATUS_SHARDS    = var.watchdog.status_shards
+      LAMBDA_ONCE_LISTING          = "stream"
       LAMBDA_ONCE_WATCHDOG_RELEASE = var.watchdog.release
       POWERTOOLS_SERVICE_NAME      = var.name
       POWERTOOLS_METRICS_NAMESPACE = var.watchdog.metrics_namespace
@@ -173,8 +176,12 @@ data "aws_iam_policy_document" "watchdog" {
     resources = ["${aws_dynamodb_table.tokens.arn}/index/byStatus"]
   }
   statement {
-    actions   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
+    actions   = ["dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem", "dynamodb:DescribeTable", "dynamodb:Scan"]
     resources = [aws_dynamodb_table.tokens.arn]
+  }
+  statement {
+    actions   = ["dynamodb:DescribeStream", "dynamodb:GetShardIterator", "dynamodb:GetRecords"]
+    resources = ["${aws_dynamodb_table.tokens.arn}/stream/*"]
   }
 }
 

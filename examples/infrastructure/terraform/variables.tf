@@ -13,12 +13,6 @@ variable "services" {
   }
 }
 
-variable "status_index" {
-  description = "Index of unfinished work. Without it new work costs half as much, and there is no watchdog."
-  type        = bool
-  default     = true
-}
-
 variable "deletion_protection" {
   description = "Whether the table is kept when it leaves the configuration. Without its tokens every duplicate runs again."
   type        = bool
@@ -39,7 +33,6 @@ variable "watchdog" {
     runtime           = optional(string, "python3.14") # Python of that layer
     architecture      = optional(string, "arm64")      # of that layer, too
     metrics_namespace = string                         # POWERTOOLS_METRICS_NAMESPACE of the functions
-    status_shards     = optional(number, 1)            # LAMBDA_ONCE_STATUS_SHARDS of the functions; may only grow
     release           = optional(string, "")           # functions whose overdue tokens it releases: names with commas, * and ?
   })
   default = null

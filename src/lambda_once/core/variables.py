@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import cache
 from typing import Final
 
@@ -19,15 +20,21 @@ TRUE: Final = frozenset(("1", "y", "yes", "t", "true", "on"))
 FALSE: Final = frozenset(("0", "n", "no", "f", "false", "off"))
 """The words of Powertools (`shared.functions.strtobool`), in any case of letters."""
 CRT: Final = "crt"
-MOST_SHARDS: Final = 100
-"""A partition takes 1,000 write units a second and an execution writes the index twice: 50,000 a second."""
 _MOST: Final = 999_999_999
 _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
-    "LAMBDA_ONCE_STATUS_SHARDS": (1, MOST_SHARDS),
     "LAMBDA_ONCE_WATCHDOG_TIMES": (0, _MOST),
     "LAMBDA_ONCE_WATCHDOG_ROWS": (1, _MOST),
     "LAMBDA_ONCE_DOCUMENTS_GRACE": (0, _MOST),
 }
+
+
+class Listing(Enum):
+    """When a token that is acquired for the first time is listed in the index of unfinished ones."""
+
+    AT_ONCE = "at_once"
+    """By the acquisition: four write units for new work, and exact without a watchdog."""
+    STREAM = "stream"
+    """By the watchdog, from the table's stream, if the work was not finished: two write units."""
 
 
 def given(name: str) -> str:
@@ -64,14 +71,24 @@ def client_word(name: str, value: str) -> str:
     return word
 
 
-def sound_shards(shards: int) -> int:
-    """Return *shards*. Raises `Misconfigured` outside 1 to `MOST_SHARDS`, the shards that readers query."""
-    return _bounded("LAMBDA_ONCE_STATUS_SHARDS", shards)
+def listing(name: str, value: str) -> Listing | None:
+    """Return what *value* means; None if it is empty. *name* may be that of a parameter."""
+    word = value.strip()
+    return sound_listing(name, word) if word else None
 
 
-def configured_shards() -> int:
-    """Return LAMBDA_ONCE_STATUS_SHARDS, by default 1."""
-    return whole("LAMBDA_ONCE_STATUS_SHARDS", given("LAMBDA_ONCE_STATUS_SHARDS")) or 1
+def sound_listing(name: str, word: object) -> Listing:
+    """Return the mode that *word* names."""
+    try:
+        return Listing(word)
+    except ValueError:
+        words = " or ".join(each.value for each in Listing)
+        raise Misconfigured(f"{name}={word} is unknown: use {words}") from None
+
+
+def configured_listing() -> Listing | None:
+    """Return LAMBDA_ONCE_LISTING; None if it is not set, which counts as `Listing.AT_ONCE`."""
+    return listing("LAMBDA_ONCE_LISTING", given("LAMBDA_ONCE_LISTING"))
 
 
 def _bounded(name: str, number: int) -> int:
@@ -91,11 +108,10 @@ Parser = Callable[[str, str], object]
 OF_FUNCTIONS: Final[Mapping[str, Parser]] = {
     "LAMBDA_ONCE_TABLE": text,
     "LAMBDA_ONCE_DISABLED": boolean,
-    "LAMBDA_ONCE_STATUS_SHARDS": whole,
+    "LAMBDA_ONCE_LISTING": listing,
     "LAMBDA_ONCE_CLIENT": client_word,
 }
 OF_WATCHDOG: Final[Mapping[str, Parser]] = {
-    "LAMBDA_ONCE_STATUS_INDEX": boolean,
     "LAMBDA_ONCE_WATCHDOG_RELEASE": text,
     "LAMBDA_ONCE_WATCHDOG_TIMES": whole,
     "LAMBDA_ONCE_WATCHDOG_ROWS": whole,

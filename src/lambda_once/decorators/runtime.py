@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.variables import TRUE, boolean, configured_shards, given
+from lambda_once.core.variables import TRUE, Listing, boolean, configured_listing, given
 from lambda_once.decorators.names import Names
 from lambda_once.decorators.suspensions import SDK, check_context
 from lambda_once.decorators.validation import checked_table
@@ -80,12 +80,19 @@ class Runtime:
     """Set by `lambda_once.testing` alone. Engines are made anew when it changes, with empty caches."""
 
     def __init__(
-        self, table: str | None, client: Any, store: Store | None, service: str | None, reporter: Reporter
+        self,
+        table: str | None,
+        client: Any,
+        store: Store | None,
+        service: str | None,
+        listing: Listing | None,
+        reporter: Reporter,
     ) -> None:
         self.reporter = reporter
         self._clock: Clock | None = None
         self._table = table
         self._service = service
+        self._listing = listing
         self._client = client
         self._store = store
         self._engines: dict[bool, Engine] = {}
@@ -292,7 +299,7 @@ class Runtime:
         return DynamoDBStore(
             checked_table(table, "LAMBDA_ONCE_TABLE="),
             self._client,
-            configured_shards(),
+            self._listing or configured_listing() or Listing.AT_ONCE,
             warn=partial(self.reporter.warn, Event.BATCHES_OFF),
             declined=partial(self.reporter.warn, Event.CRT_DECLINED),
             parts_denied=partial(self.reporter.warn, Event.PARTS_DENIED),

@@ -84,7 +84,6 @@ class Event(StrEnum):
     # the watchdog; its metrics are measured, not counted: `operations.watchdog`
     OVERDUE = "once.overdue", WARNING  # at every run, until it is resolved
     COUNT_TRUNCATED = "once.count_truncated", WARNING
-    SHARD_OUT_OF_RANGE = "once.shard_out_of_range", WARNING
     MALFORMED_ROW = "once.malformed_row", ERROR  # then the run fails, once all others were checked
     CLOCK_SKEW = "once.clock_skew", WARNING
 

@@ -21,7 +21,7 @@ from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.tokens import UNFINISHED, Status, token_status
 from lambda_once.stores.index import partitions
-from lambda_once.stores.row import Entry, Item, record_of
+from lambda_once.stores.row import Entry, Item, listed, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ LEFT_OVER: Final = timedelta(hours=1)
 
 MOST_PAGES: Final = 20
 """
-Pages in which the watchdog counts what is in progress, over all shards, but one a shard at least.
+Pages in which the watchdog counts what is in progress, over all partitions, but one for each at least.
 
 A page of the index is 1 MB, some 5,000 tokens. More would take its time for what an alarm knows by then.
 """
@@ -167,17 +167,6 @@ class Counts(NamedTuple):
         }
         return sum(by_status[status].values())
 
-    def beyond(self, shards: int) -> tuple[int, int]:
-        """Return how many tokens are in shards beyond the configured *shards*, and the highest shard."""
-        partitions = [
-            item
-            for counts in (self.overdue, self.held, self.in_progress, self.released)
-            for item in counts.items()
-        ]
-        found = [(_shard_of(partition), count) for partition, count in partitions]
-        highest = max((shard for shard, _ in found), default=-1)
-        return sum(count for shard, count in found if shard >= shards), highest
-
 
 class Recent(NamedTuple):
     """What alarms that rearm count: tokens that are newly overdue or released, and tokens left over."""
@@ -192,7 +181,7 @@ class Recent(NamedTuple):
 
 def count_stuck(table: TokenTable, now: datetime, before: datetime, deadline: Deadline) -> Counts:
     """
-    Count leases that ended before *before* or are alive, and held tokens, in every shard that may exist.
+    Count leases that ended before *before* or are alive, and held tokens, in every partition.
 
     Exact as the index is, which usually follows the table in less than a second; of leases that are alive
     `MOST_PAGES` are read. An empty partition takes one query. Raises as `TokenTransport.asked`.
@@ -264,14 +253,8 @@ def _overdue(
 
 
 def _fail_early(table: TokenTable, deadline: Deadline) -> None:
-    """Send one query before two hundred: a table that is missing or does not respond fails at once."""
-    table.index.page(State.IN_PROGRESS.value, deadline, limit=1)
-
-
-def _shard_of(partition: str) -> int:
-    """Return the number of the shard; -1 for the bare status, which every configuration reads."""
-    suffix = partition.partition("_")[2]
-    return int(suffix) if suffix else -1
+    """Send one query before many: a table that is missing or does not respond fails at once."""
+    table.index.page(partitions(State.IN_PROGRESS)[0], deadline, limit=1)
 
 
 # -- a walk in steps
@@ -299,7 +282,11 @@ def walk(
 def advanced(place: Place, entries: Iterable[Entry]) -> Place:
     """Return *place* after *entries*, in the order of the walk."""
     return place | {
-        _partition(entry): (stamp(entry.record.expected_completion), entry.record.token) for entry in entries
+        listed(entry.record.state, entry.record.token): (
+            stamp(entry.record.expected_completion),
+            entry.record.token,
+        )
+        for entry in entries
     }
 
 
@@ -345,9 +332,4 @@ def _start(partition: str, place: Place, before: datetime) -> Item | None:
     lease, token = place.get(partition, ("", ""))
     if not "" < lease < stamp(before):
         return None
-    return {"status": {"S": partition}, "expectedCompletion": {"S": lease}, "lockToken": {"S": token}}
-
-
-def _partition(entry: Entry) -> str:
-    state = entry.record.state.value
-    return state if entry.shard is None else f"{state}_{entry.shard}"
+    return {"listed": {"S": partition}, "expectedCompletion": {"S": lease}, "lockToken": {"S": token}}

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.results import Parts
-from lambda_once.core.variables import configured_shards, given
-from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied, message_of
+from lambda_once.core.variables import Listing, configured_listing, given
+from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock
@@ -21,7 +21,7 @@ from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.requests import deletion, part_keys
 from lambda_once.stores.row import LISTED, TOKEN, Item, record_of
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.stores.transport import NO_INDEX, TokenTransport, projection, unavailable
+from lambda_once.stores.transport import TokenTransport, projection, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -44,19 +44,20 @@ class TokenTable:
         table: str | None = None,
         client: Any = None,
         clock: Clock | None = None,
-        shards: int | None = None,
+        listing: Listing | None = None,
     ) -> None:
         """
-        Defaults: LAMBDA_ONCE_TABLE, LAMBDA_ONCE_STATUS_SHARDS and the machine's clock, corrected.
+        Defaults: LAMBDA_ONCE_TABLE, LAMBDA_ONCE_LISTING and the machine's clock, corrected.
 
         Raises `Misconfigured`.
         """
         self.name = table or given("LAMBDA_ONCE_TABLE") or _no_table()
-        self.shards = configured_shards() if shards is None else shards
+        self.listing = configured_listing() if listing is None else listing
+        """When functions list what they acquire first, as far as is said; None: nothing is."""
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
         self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None
         observe = None if self._corrected is None else self._corrected.observe
-        self.store = DynamoDBStore(self.name, client, self.shards, heard=observe)
+        self.store = DynamoDBStore(self.name, client, heard=observe)
         self.transport = self.store.transport
         self.transport.is_patient = True
         self.index = StatusIndex(self.transport)
@@ -191,11 +192,6 @@ class Cursor:
 def was_denied(error: Misconfigured) -> bool:
     """Return whether AWS denied the request that *error* is about."""
     return isinstance(error.__cause__, Caught) and is_denied(error.__cause__)
-
-
-def lacks_index(error: Misconfigured) -> bool:
-    """Return whether *error* is about a table without the status index."""
-    return isinstance(error.__cause__, Caught) and NO_INDEX in message_of(error.__cause__)
 
 
 def _no_table() -> str:

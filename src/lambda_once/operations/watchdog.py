@@ -98,7 +98,6 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     service: str | None = None,
     grace: timedelta = GRACE,
     sweep: bool | None = None,
-    status_index: bool = True,
 ) -> Handler:
     """
     Return a Lambda handler; each call is one run. Connects on the first.
@@ -109,8 +108,7 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     or held. If it raises, the token stays unchanged. After *times* releases by the watchdog the token is
     held. A token that matches no pattern is only reported. *rows*: how many a run checks; the next run
     continues after them. *sweep*: delete rows past their ttl; None: if the table has no TTL, which is queried
-    once per environment. *status_index*: False for a table without the index. Nothing overdue is found there,
-    so only ``sweep=True`` without *actions* is allowed, and a run returns ``{"swept"}``.
+    once per environment.
 
     A run returns ``{"overdue", "newlyOverdue", "oldestSeconds", "held", "inProgress", "newlyReleased",
     "releasedTokens", "checked", "released", "completed", "newlyHeld", "refused", "swept", "truncated"}``:
@@ -121,11 +119,6 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     allowed = Actions(actions or {}, times)
     if rows < 1:
         raise Misconfigured(f"rows is {rows}: a run must check 1 or more overdue tokens")
-    if not status_index and (actions or sweep is not True):
-        raise Misconfigured(
-            "without the status index a watchdog finds no overdue token and can only sweep: set sweep=True "
-            "(LAMBDA_ONCE_WATCHDOG_SWEEP) and no actions (LAMBDA_ONCE_WATCHDOG_RELEASE), or delete it"
-        )
     reporter = Reporter(service, metrics=metrics, logger=logger)
     judging = CorrectedClock(SystemClock()) if clock is None else clock
     if isinstance(judging, CorrectedClock):
@@ -133,7 +126,7 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
 
     @cache
     def connected() -> Watchdog:
-        bounds = Bounds(rows, grace, searches=status_index)
+        bounds = Bounds(rows, grace)
         return Watchdog(TokenTable(table, client, judging), allowed, reporter, bounds, sweeps=sweep)
 
     def handler(event: Any, context: Any = None) -> dict[str, Any]:
@@ -147,11 +140,10 @@ def handler(event: Any, context: Any = None) -> dict[str, Any]:
     """
     Make one run, configured by the environment. Raises as `watchdog`; invalid settings: `Misconfigured`.
 
-    LAMBDA_ONCE_TABLE and LAMBDA_ONCE_STATUS_SHARDS: as for the functions.
+    LAMBDA_ONCE_TABLE and LAMBDA_ONCE_LISTING: as for the functions.
     LAMBDA_ONCE_WATCHDOG_RELEASE: comma-separated patterns of functions whose overdue tokens are released.
     LAMBDA_ONCE_WATCHDOG_TIMES, LAMBDA_ONCE_WATCHDOG_ROWS: whole numbers.
     LAMBDA_ONCE_WATCHDOG_SWEEP: true or false; unset: true if the table has no TTL.
-    LAMBDA_ONCE_STATUS_INDEX: false for a table without the index; then it must sweep.
     """
     return _from_environment()(event, context)
 
@@ -167,7 +159,6 @@ def _from_environment() -> Handler:
         times=TIMES if times is None else times,
         rows=ROWS if rows is None else rows,
         sweep=values["LAMBDA_ONCE_WATCHDOG_SWEEP"],
-        status_index=values["LAMBDA_ONCE_STATUS_INDEX"] is not False,
     )
 
 
@@ -179,12 +170,6 @@ class Bounds(NamedTuple):
 
     rows: int
     grace: timedelta
-    searches: bool = True
-    """
-    Whether there is an index to search.
-
-    It is told, not found out: an index that is missing by mistake must stay an error.
-    """
 
 
 class Watchdog:
@@ -208,8 +193,6 @@ class Watchdog:
         rows that cannot be read, only after the others have been checked, and each has been logged.
         """
         deadline = self.table.deadline(_remaining(context))
-        if not self.bounds.searches:
-            return {"swept": self._swept(deadline)}
         now = self.table.now()
         before = now - self.bounds.grace
         found = count_stuck(self.table, now, before, deadline)
@@ -236,13 +219,6 @@ class Watchdog:
         if found.in_progress_beyond:
             reason = f"{found.of(Status.IN_PROGRESS)} tokens or more are in progress: no more are counted"
             self.reporter.warn(Event.COUNT_TRUNCATED, reason)
-        beyond, highest = found.beyond(self.table.shards)
-        if beyond:
-            reason = (
-                f"{beyond} unfinished tokens are in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
-                f"{self.table.shards}: set it to the number that the functions use"
-            )
-            self.reporter.warn(Event.SHARD_OUT_OF_RANGE, reason)
 
     def _swept(self, deadline: Deadline) -> int:
         until = deadline.earlier(LAST_SECONDS)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lambda_once.core.clock import Deadline
+    from lambda_once.core.variables import Listing
     from lambda_once.stores.requests import Arguments
     from lambda_once.stores.transport import TokenTransport
 
@@ -75,9 +76,9 @@ class Batches:
     can't; single writes are used from then on.
     """
 
-    def __init__(self, transport: TokenTransport, shards: int, warn: Callable[[str], object]) -> None:
+    def __init__(self, transport: TokenTransport, listing: Listing, warn: Callable[[str], object]) -> None:
         self._transport = transport
-        self._shards = shards
+        self._listing = listing
         self._warn = warn
         self._stopped = False
         self._doubtful = False
@@ -92,7 +93,7 @@ class Batches:
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer | None]:
         """Acquire each token that has no row; for the others, answer with the row."""
         new = [each for each in acquisitions if isinstance(each.take, Unclaimed) and not each.known]
-        inserts = [requests.insert(self._transport.table, each, self._shards) for each in new]
+        inserts = [requests.insert(self._transport.table, each, self._listing) for each in new]
         likely = [each.token for each in new if each.likely]
         # A redelivered record most likely has a row: it is read while the statements are sent.
         read = self._transport.meanwhile(lambda: self._rows(likely, deadline)) if likely else dict
@@ -108,7 +109,7 @@ class Batches:
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer | None]:
         """Write each finish that a statement can express; refusals by our own write count as written."""
         plain = [write for write in writes if requests.can_update(write)]
-        updates = [requests.update(self._transport.table, write, self._shards) for write in plain]
+        updates = [requests.update(self._transport.table, write) for write in plain]
         outcomes = dict(zip((write.token for write in plain), self._executed(updates, deadline), strict=True))
         refused = [token for token, outcome in outcomes.items() if outcome in (REFUSED, CONFLICT)]
         rows = self._rows(refused, deadline)

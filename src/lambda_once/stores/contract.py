@@ -133,7 +133,7 @@ class Store(Protocol):
         self, state: State, deadline: Deadline, before: datetime | None = None
     ) -> Iterator[Record]:
         """
-        List the tokens in progress, held, or released by a decision, in all shards, earliest lease first.
+        List the tokens in progress, held, or released by a decision, earliest lease first.
 
         Raises as `read` does. For a row that cannot be read it raises `Misconfigured`, after all other rows.
 

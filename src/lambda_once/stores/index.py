@@ -1,8 +1,8 @@
 """
-The sparse index ``byStatus``: tokens in progress, held, or released by a decision, in all shards.
+The sparse index ``byStatus``: tokens in progress, held, or released by a decision, by ``listed``.
 
-A reader queries the bare status and all suffixes up to `MOST_SHARDS`, whatever number is configured, so that
-it finds the tokens of every configuration.
+A reader asks each partition of a state (`partitions`), eight in number. In stream mode the index has what the
+watchdog, or a later write than the first acquisition, has listed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
-from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.dynamodb.retry import pages
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.row import INDEX, Entry, Item, indexed
+from lambda_once.stores.row import INDEX, PARTITIONS, Entry, Item, indexed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,8 +39,8 @@ class IndexPage(NamedTuple):
 
 
 def partitions(state: State) -> tuple[str, ...]:
-    """Return all values of ``status`` for *state*: the bare one, and one for each shard."""
-    return (state.value, *(f"{state.value}_{shard}" for shard in range(MOST_SHARDS)))
+    """Return all values of ``listed`` for *state*."""
+    return tuple(f"{state.value}_{number}" for number in range(PARTITIONS))
 
 
 class StatusIndex:
@@ -153,8 +152,7 @@ def index_page(items: Iterable[Item], cursor: Item | None) -> IndexPage:
 def _query(
     table: str, partition: str, before: datetime | None, since: datetime | None = None
 ) -> dict[str, Any]:
-    names, conditions = {"#status": "status"}, ["#status = :status"]
-    values = {":status": {"S": partition}}
+    conditions, values = ["listed = :listed"], {":listed": {"S": partition}}
     if since is not None and before is not None:  # one condition of a sort key is all that a query may have
         conditions.append("expectedCompletion BETWEEN :since AND :before")
         values |= {":since": {"S": stamp(since)}, ":before": {"S": stamp(before - MILLISECOND)}}
@@ -168,6 +166,5 @@ def _query(
         "TableName": table,
         "IndexName": INDEX,
         "KeyConditionExpression": " AND ".join(conditions),
-        "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": values,
     }

@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
-from zlib import crc32
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import INLINE_LIMIT, Inline
+from lambda_once.core.variables import Listing
 from lambda_once.core.writes import (
     Acquire,
     AsSeen,
@@ -38,6 +38,7 @@ from lambda_once.stores.row import (
     Item,
     decision_list,
     error_map,
+    listed,
     result_attribute,
 )
 
@@ -49,6 +50,9 @@ Arguments = dict[str, Any]
 
 RESERVED = ("before", "error", "fields", "result", "status", "ttl", "write")
 """Attributes of ours that need a placeholder (DynamoDB developer guide, "Reserved words"); no other does."""
+
+OPEN = ("status", "listed")
+"""What a row has while its token is unfinished; the index has those that are listed."""
 
 PART_MARGIN = 86_400
 """Seconds that a part outlives its row, because DynamoDB deletes expired items in any order."""
@@ -112,9 +116,13 @@ _NONE: dict[str, str] = {"S": "none"}
 """Value of ``before`` if the token had no status; the first acquisition of a token writes none."""
 
 
-def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
-    """Acquire the token, and clear the attributes of an earlier attempt, by one conditional write."""
-    sets = acquired_attributes(acquisition, shards)
+def acquire(table: str, acquisition: Acquire) -> Arguments:
+    """
+    Acquire the token, and clear the attributes of an earlier attempt, by one conditional write.
+
+    It lists the token in either mode: of a row that it changes, the stream has no INSERT to be read.
+    """
+    sets = acquired_attributes(acquisition, Listing.AT_ONCE)
     removed = [name for name in (*OUTCOME, *OPTIONAL) if name not in sets]
     condition, values = _claim(acquisition)
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
@@ -132,13 +140,14 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
     return request | {"ReturnValues": GRANT}
 
 
-def acquire_new(table: str, acquisition: Acquire, shards: int) -> Arguments:
+def acquire_new(table: str, acquisition: Acquire, listing: Listing) -> Arguments:
     """
     Acquire a token that has no row. Any row refuses it, and comes with the refusal.
 
-    Nearly every acquisition meets no row, or a complete one: what a take-over needs is left out.
+    Nearly every acquisition meets no row, or a complete one: what a take-over needs is left out. With
+    `Listing.STREAM` it is not listed: the stream has an INSERT, which the watchdog reads.
     """
-    sets = {**acquired_attributes(acquisition, shards), "fence": {"N": str(acquisition.first_fence)}}
+    sets = {**acquired_attributes(acquisition, listing), "fence": {"N": str(acquisition.first_fence)}}
     extra = "generation = :attempt_"
     return _update(table, acquisition.token, sets, [], ABSENT, {}, extra=extra) | {"ReturnValues": GRANT}
 
@@ -149,13 +158,15 @@ def won(granted: Item) -> Won:
     return Won(int(granted["fence"]["N"]), took_over, generation=granted["generation"]["S"])
 
 
-def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
+def acquired_attributes(acquisition: Acquire, listing: Listing) -> Item:
     """Return the attributes that an acquisition sets, without the key, the fence and the generation."""
     attributes: Item = {
         "created": {"S": stamp(acquisition.now)},
         "expectedCompletion": {"S": stamp(acquisition.lease)},
-        "status": {"S": status(State.IN_PROGRESS, acquisition.token, shards)},
+        "status": _IN_PROGRESS,
     }
+    if listing is Listing.AT_ONCE:
+        attributes |= _listed(State.IN_PROGRESS, acquisition.token)
     for name, field, letter, write in GIVEN:
         value = getattr(acquisition, field)
         if value is not None:
@@ -163,15 +174,8 @@ def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
     return attributes
 
 
-def status(state: State, token: str, shards: int) -> str:
-    """
-    Return the ``status`` of a row that the index lists.
-
-    It is sharded by the hash of the token, so that no partition of the sparse index takes all writes.
-    """
-    if shards == 1:
-        return state.value
-    return f"{state.value}_{crc32(token.encode()) % shards}"
+def _listed(state: State, token: str) -> Item:
+    return {"listed": {"S": listed(state, token)}}
 
 
 def _claim(acquisition: Acquire) -> tuple[str, Item]:
@@ -208,9 +212,9 @@ def _claim(acquisition: Acquire) -> tuple[str, Item]:
 # ------------------------------------------------------------------ finish
 
 
-def finish(table: str, write: Write, shards: int) -> Arguments:
+def finish(table: str, write: Write) -> Arguments:
     """Write *write*. Refused once another attempt has the token (guarantee 2)."""
-    sets, removed = changed_attributes(write, shards)
+    sets, removed = changed_attributes(write)
     condition, values = _owner(write)
     extra = ""
     if isinstance(write.by, Resolver):
@@ -220,15 +224,25 @@ def finish(table: str, write: Write, shards: int) -> Arguments:
     return _update(table, write.token, sets, removed, condition, values, extra=extra)
 
 
-def changed_attributes(write: Write, shards: int) -> tuple[Item, list[str]]:
-    """Return the attributes that *write* sets, except attempt and fence, and those that it removes."""
-    sets, removed = _changed(write, shards)
+def list_open(table: str, record: Record) -> Arguments:
+    """List the token of *record*, which is in progress. Refused once its attempt has ended (guarantee 2)."""
+    values = {":a": {"S": record.attempt_id}, ":in_progress": _IN_PROGRESS}
+    return _update(table, record.token, _listed(State.IN_PROGRESS, record.token), [], OURS, values)
+
+
+def changed_attributes(write: Write) -> tuple[Item, list[str]]:
+    """
+    Return the attributes that *write* sets, except attempt and fence, and those that it removes.
+
+    What leaves the token unfinished sets ``listed``, in either mode; what ends it removes status and listed.
+    """
+    sets, removed = _changed(write)
     if write.id is not None:
         sets["write"] = {"S": write.id}
     if write.fields is not None:
         sets["fields"] = {"S": write.fields.hex()}
     if clears(write):
-        cleared = dict.fromkeys((*OUTCOME, "status", *removed))
+        cleared = dict.fromkeys((*OUTCOME, *OPEN, *removed))
         removed = [name for name in cleared if name not in sets]
     if write.decisions:
         sets["decisions"] = decision_list(write.decisions)
@@ -266,51 +280,50 @@ def _as_seen(state: State, fence: int) -> tuple[str, Item]:
             assert_never(unreachable)
 
 
-def _changed(write: Write, shards: int) -> tuple[Item, list[str]]:
+def _changed(write: Write) -> tuple[Item, list[str]]:
     match write.change:
         case Complete(result, error):
             sets = {"actualCompletion": {"S": stamp(write.now)}} | result_attribute(result)
-            return sets | ({} if error is None else {"error": error_map(error)}), ["status", "generation"]
+            return sets | ({} if error is None else {"error": error_map(error)}), [*OPEN, "generation"]
         case Hold(error):
-            held = {"S": status(State.HELD, write.token, shards)}
-            return {
-                "status": held,
-                "actualCompletion": {"S": stamp(write.now)},
-                "error": error_map(error),
-            }, []
+            held = {"status": {"S": State.HELD.value}, **_listed(State.HELD, write.token)}
+            return held | {"actualCompletion": {"S": stamp(write.now)}, "error": error_map(error)}, []
         case Release(error):
-            sets, removed = _released(write, shards)
+            sets, removed = _released(write)
             return (
                 (sets, [*removed, "error"])
                 if error is None
                 else (sets | {"error": error_map(error)}, removed)
             )
         case Extend(lease):
-            return {"expectedCompletion": {"S": stamp(lease)}}, []
-        case Pin() | Keep():
+            lasts = {"expectedCompletion": {"S": stamp(lease)}}
+            return lasts | _listed(State.IN_PROGRESS, write.token), []
+        case Pin():
+            return _listed(State.IN_PROGRESS, write.token), []
+        case Keep():
             return {}, []
         case _ as unreachable:
             assert_never(unreachable)
 
 
-def _released(write: Write, shards: int) -> tuple[Item, list[str]]:
+def _released(write: Write) -> tuple[Item, list[str]]:
     """Return what a release sets and removes, without its error; one without a ttl is listed."""
     if write.ttl is not None:
-        return {}, ["status"]
-    listed = {"S": status(State.RELEASED, write.token, shards)}
-    return {"status": listed, "expectedCompletion": {"S": stamp(write.now)}}, []
+        return {}, [*OPEN]
+    released = {"status": {"S": State.RELEASED.value}, **_listed(State.RELEASED, write.token)}
+    return released | {"expectedCompletion": {"S": stamp(write.now)}}, []
 
 
 # ------------------------------------------------------------------ PartiQL
 
 
-def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
-    """Acquire a token that has no row. Any row refuses it (``DuplicateItem``)."""
+def insert(table: str, acquisition: Acquire, listing: Listing) -> Arguments:
+    """Acquire a token that has no row, as `acquire_new`. Any row refuses it (``DuplicateItem``)."""
     row = {
         "lockToken": {"S": acquisition.token},
         "fence": {"N": str(acquisition.first_fence)},
         "generation": {"S": acquisition.attempt_id},
-        **acquired_attributes(acquisition, shards),
+        **acquired_attributes(acquisition, listing),
     }
     return {"Statement": _insert_into(table, tuple(row)), "Parameters": list(row.values())}
 
@@ -330,9 +343,9 @@ def can_update(write: Write) -> bool:
             return isinstance(write.by, Holder)
 
 
-def update(table: str, write: Write, shards: int) -> Arguments:
+def update(table: str, write: Write) -> Arguments:
     """Write *write*. Refused (``ConditionalCheckFailed``) as `finish` is (guarantee 2)."""
-    sets, removed = changed_attributes(write, shards)
+    sets, removed = changed_attributes(write)
     return {
         "Statement": _update_where(table, tuple(sets), tuple(removed), OURS_IN_PARTIQL),
         "Parameters": [

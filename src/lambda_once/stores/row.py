@@ -2,8 +2,8 @@
 The row of a token in the table: its attributes, and how they are written and read.
 
 `ROW` lists the plain attributes, each a field of `Record`. The others have their own code: the state
-(``status``, or which attributes are present), the result in one of three forms, the error, the decisions.
-`requests` has the conditions.
+(``status``, or which attributes are present), the partition of the index (``listed``), the result in one of
+three forms, the error, the decisions. `requests` has the conditions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, NamedTuple, assert_never
+from zlib import crc32
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Decider, Decision, Failure, Record, Resolve, State
@@ -22,9 +23,15 @@ from lambda_once.errors import Misconfigured
 TOKEN: Final = "lockToken"
 """The partition key of every token table; there is no sort key."""
 INDEX: Final = "byStatus"
-"""The index of unfinished tokens, by ``status`` and ``expectedCompletion``."""
-INDEXED: Final = (TOKEN, "status", "expectedCompletion", "lockedBy", "created", "attempt")
+"""The index of unfinished tokens, by ``listed`` and ``expectedCompletion``."""
+INDEXED: Final = (TOKEN, "listed", "expectedCompletion", "lockedBy", "created", "attempt")
 """The attributes of an entry in it."""
+PARTITIONS: Final = 8
+"""
+Partitions of the index for each state, by the hash of the token.
+
+One takes 1,000 write units a second (developer guide, partitions).
+"""
 Item = dict[str, dict[str, Any]]
 """An item of the low-level client: ``{"lockToken": {"S": "…"}}``."""
 Attributes = Mapping[str, Mapping[str, Any]]
@@ -34,8 +41,6 @@ class Entry(NamedTuple):
     """A row as an operator sees it: whole, or as the sparse index has it, which lags behind the table."""
 
     record: Record
-    shard: int | None = None
-    """The suffix of its status in the index, if any."""
 
     @property
     def is_whole(self) -> bool:
@@ -163,13 +168,18 @@ OUTCOME: Final = (
     *(each.name for each in ROW if each.when is When.OUTCOME),
     *("result", "parts", "resultUnavailable", "error"),
 )
-LISTED: Final = (TOKEN, "status", "decisions", *(each.name for each in ROW if each.shown))
+LISTED: Final = (TOKEN, "status", "listed", "decisions", *(each.name for each in ROW if each.shown))
 """What operators see of a row besides its result and error: all that TokenListing in tokens.yaml allows."""
 GIVEN: Final = tuple((each.name, each.field, *each.type[:2]) for each in ROW if each.field in BROUGHT)
 """Name, field, letter and writer of each attribute that an acquisition sets."""
 
 
 # ---------------------------------------------------------------- writing
+
+
+def listed(state: State, token: str) -> str:
+    """Return the ``listed`` of a row that the index has: the word of *state* and the token's partition."""
+    return f"{state.value}_{crc32(token.encode()) % PARTITIONS}"
 
 
 def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
@@ -268,14 +278,14 @@ def indexed(item: Attributes) -> Entry:
     try:
         record = Record(
             token=_read(item, TOKEN, TEXT),
-            state=_state(item),
+            state=_listed_state(item),
             attempt_id=_read(item, "attempt", TEXT),
             fence=0,
             locked_by=_read(item, "lockedBy", TEXT),
             created=_read(item, "created", TIME),
             expected_completion=_read(item, "expectedCompletion", TIME),
         )
-        return Entry(record, _shard(item))
+        return Entry(record)
     except MalformedRow as malformed:
         token = _name_of(item)
         raise Misconfigured(
@@ -307,18 +317,18 @@ def _state(item: Attributes) -> State:
     if "status" not in item:
         return State.COMPLETE if "actualCompletion" in item else State.RELEASED
     try:
-        return State(_read(item, "status", TEXT).partition("_")[0])
+        return State(_read(item, "status", TEXT))
     except ValueError:
         raise MalformedRow("status") from None
 
 
-def _shard(item: Attributes) -> int | None:
-    suffix = _read(item, "status", TEXT).partition("_")[2]
-    if not suffix:
-        return None
-    if not (suffix.isascii() and suffix.isdigit()):
-        raise MalformedRow("status")
-    return int(suffix)
+def _listed_state(item: Attributes) -> State:
+    """Return the state of an entry, its ``listed`` without the suffix: ``status`` is not projected."""
+    found = _read(item, "listed", TEXT)
+    for state in State:
+        if found == listed(state, item[TOKEN]["S"]):
+            return state
+    raise MalformedRow("listed")
 
 
 def _stored(item: Attributes) -> Stored:

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks, Parts
-from lambda_once.core.variables import sound_shards
+from lambda_once.core.variables import Listing
 from lambda_once.core.writes import Acquire, Complete, Keep, Unclaimed, Write, after_acquire, made_by
 from lambda_once.dynamodb.errors import (
     CANCELED,
@@ -61,8 +61,8 @@ class DynamoDBStore:
     Implements the store contract on one DynamoDB table. Safe from several threads.
 
     *client* is a low-level DynamoDB client (not a resource's); by default one is created at first use, with
-    timeouts that fit an invocation. *shards* is 1 to 100; other values raise `Misconfigured`. *warn* is
-    called once, with a fixed text, if batches are not permitted; *parts_denied* once, with the reason, if the
+    timeouts that fit an invocation. *listing*: when a first acquisition is listed. *warn* is called
+    once, with a fixed text, if batches are not permitted; *parts_denied* once, with the reason, if the
     parts of a large result can never be written. *heard* and *declined* are as for `Transport`.
     """
 
@@ -70,16 +70,16 @@ class DynamoDBStore:
         self,
         table: str,
         client: Any = None,
-        shards: int = 1,
+        listing: Listing = Listing.AT_ONCE,
         warn: Callable[[str], object] = str,
         heard: Callable[[Any, datetime], object] | None = None,
         declined: Callable[[str], object] | None = None,
         parts_denied: Callable[[str], object] = str,
     ) -> None:
         self.table = table
-        self.shards = sound_shards(shards)
+        self.listing = listing
         self.transport = TokenTransport(table, client, heard, declined)
-        self._batches = Batches(self.transport, shards, warn)
+        self._batches = Batches(self.transport, listing, warn)
         self._parts_denied = _once(parts_denied)
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
@@ -119,7 +119,7 @@ class DynamoDBStore:
             if not isinstance(ready, Write):
                 return ready
             finish = ready
-        own = [] if finish is None else [{"Update": requests.finish(self.table, finish, self.shards)}]
+        own = [] if finish is None else [{"Update": requests.finish(self.table, finish)}]
         # One token for all tries: a transaction whose response was lost is not written twice.
         request = {"TransactItems": [*items, *own], "ClientRequestToken": os.urandom(16).hex()}
         try:
@@ -164,8 +164,11 @@ class DynamoDBStore:
 
     def _acquire(self, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         is_first = isinstance(acquisition.take, Unclaimed) and not acquisition.known
-        build = requests.acquire_new if is_first else requests.acquire
-        request = build(self.table, acquisition, self.shards)
+        request = (
+            requests.acquire_new(self.table, acquisition, self.listing)
+            if is_first
+            else requests.acquire(self.table, acquisition)
+        )
         conflicts: list[Exception] = []
 
         def failed(error: Exception) -> None:
@@ -199,7 +202,7 @@ class DynamoDBStore:
         return Refused(record)
 
     def _finish(self, write: Write, deadline: Deadline) -> WriteAnswer:
-        request = requests.finish(self.table, write, self.shards)
+        request = requests.finish(self.table, write)
         try:
             self.transport.call("update_item", request, deadline)
         except Caught as error:

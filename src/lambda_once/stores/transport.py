@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import NoCredentialsError, NoRegionError, PartialCredentialsError
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
 
 
-NO_INDEX: Final = "specified index"
 """In what DynamoDB says of a table that lacks the index of a query."""
 
 
@@ -161,12 +160,10 @@ def _wanted(operation: str, message: str) -> str:
     """Return what the table must have."""
     if operation != "Query" and "Index" not in message:
         return f"its partition key must be {TOKEN} (S), with no sort key; give lambda-once a table of its own"
-    wanted = (
-        f"its index {INDEX} must have the keys status (S) and expectedCompletion (S); add it, or give "
+    return (
+        f"its index {INDEX} must have the keys listed (S) and expectedCompletion (S); add it, or give "
         "lambda-once a table of its own"
     )
-    on_purpose = ". A watchdog of a table that has none on purpose sets LAMBDA_ONCE_STATUS_INDEX=false"
-    return wanted + (on_purpose if NO_INDEX in message else "")
 
 
 def _permission(operation: str, token: str | None) -> str:

@@ -62,12 +62,12 @@ def overridden(**changes: Any) -> Iterator[None]:
         Runtime.overrides = before
 
 
-def create_table(client: Any, name: str = "tokens", *, status_index: bool = True) -> None:
+def create_table(client: Any, name: str = "tokens") -> None:
     """
     Create the token table *name* with *client*, a low-level DynamoDB client, and wait until it exists.
 
     It has the keys, the index and the billing of the sample stack's table, and TTL on ``ttl`` if the engine
-    supports TTL; *status_index* False leaves the index out. For moto, other engines and test accounts:
+    supports TTL. For moto, other engines and test accounts:
 
         with mock_aws():
             client = boto3.client("dynamodb", region_name="eu-central-1")
@@ -77,7 +77,7 @@ def create_table(client: Any, name: str = "tokens", *, status_index: bool = True
     index = {
         "IndexName": INDEX,
         "KeySchema": [
-            {"AttributeName": "status", "KeyType": "HASH"},
+            {"AttributeName": "listed", "KeyType": "HASH"},
             {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},
         ],
         "Projection": {
@@ -85,13 +85,13 @@ def create_table(client: Any, name: str = "tokens", *, status_index: bool = True
             "NonKeyAttributes": ["lockedBy", "created", "attempt"],
         },
     }
-    keys = (TOKEN, "status", "expectedCompletion") if status_index else (TOKEN,)
+    keys = (TOKEN, "listed", "expectedCompletion")
     client.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
         KeySchema=[{"AttributeName": TOKEN, "KeyType": "HASH"}],
-        **({"GlobalSecondaryIndexes": [index]} if status_index else {}),
+        GlobalSecondaryIndexes=[index],
     )
     client.get_waiter("table_exists").wait(TableName=name)
     try:

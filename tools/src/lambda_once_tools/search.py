@@ -1,7 +1,7 @@
 """
 Find tokens: by name, by key, or by text in their keys and scopes, which reads the whole table.
 
-A scan also stands in for the status index on a table that has none.
+A scan also stands in for the index of unfinished tokens.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from lambda_once.core.clock import stamp
 from lambda_once.core.codec import as_json
 from lambda_once.core.keys import is_nothing, tenant_part
 from lambda_once.core.keys import token as token_of
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
-from lambda_once.operations.table import lacks_index, was_denied
+from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import UNFINISHED, TokenName, parts_of
 from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import INDEX, INDEXED, LISTED, TOKEN, Item
+from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Item, listed
 from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
@@ -131,13 +132,9 @@ def _of_tenant(name: str, tenant: str) -> str:
 
 
 def _unfinished_tokens(table: TokenTable, now: datetime, unread: list[Misconfigured]) -> Iterator[str]:
-    """Yield the tokens in the index; none if the table has no index."""
-    try:
-        for entry in unfinished(table, UNFINISHED, now, unread):
-            yield entry.record.token
-    except Misconfigured as error:
-        if not is_unindexed(table, error):
-            raise
+    """Yield the tokens in the index."""
+    for entry in unfinished(table, UNFINISHED, now, unread):
+        yield entry.record.token
 
 
 def names_from(setting: str) -> tuple[str, ...]:
@@ -276,8 +273,6 @@ class TableSize(NamedTuple):
 
     rows: int
     size: int
-    is_unindexed: bool
-    """Whether it is a token table without the status index."""
 
     @property
     def units(self) -> int:
@@ -315,21 +310,7 @@ def table_size(table: TokenTable) -> TableSize | None:
             return None
         raise
     found = described["Table"]
-    indexes = {each["IndexName"] for each in found.get("GlobalSecondaryIndexes", ())}
-    is_ours = [each["AttributeName"] for each in found["KeySchema"]] == [TOKEN]
-    return TableSize(found["ItemCount"], found["TableSizeBytes"], is_ours and INDEX not in indexes)
-
-
-def is_unindexed(table: TokenTable, error: Misconfigured) -> bool:
-    """
-    Return whether *error* of a search is one of a table without the status index.
-
-    A role that was made for such a table may not query an index. DescribeTable decides, if it is allowed.
-    """
-    if not (lacks_index(error) or was_denied(error)):
-        return False
-    size = table_size(table)
-    return lacks_index(error) if size is None else size.is_unindexed
+    return TableSize(found["ItemCount"], found["TableSizeBytes"])
 
 
 def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
@@ -389,11 +370,14 @@ def _pages(
         yield pages, not starts
 
 
+_STATES: Final = {state.value: state for state in State}
+
+
 class ScannedIndex(StatusIndex):
     """
     The status index, made by one scan of the whole table: a table may have none.
 
-    Its entries are those that the index would have; they are kept in memory, as of the scan.
+    Its entries are those of every unfinished token, listed or not; they are kept in memory, as of the scan.
     """
 
     def __init__(self, table: TokenTable, segments: int = 8) -> None:
@@ -406,7 +390,7 @@ class ScannedIndex(StatusIndex):
             "TableName": table.name,
             "FilterExpression": "attribute_exists(#status) AND attribute_exists(#expectedCompletion)",
             "ReturnConsumedCapacity": "TOTAL",
-            **projection(INDEXED),
+            **projection(tuple("status" if name == "listed" else name for name in INDEXED)),
         }
         for pages, _ in _pages(table, request, sys.maxsize, segments):
             self.pages += len(pages)
@@ -414,7 +398,10 @@ class ScannedIndex(StatusIndex):
             rows += (item for page in pages for item in page["Items"])
         self._rows: dict[str, list[Item]] = {}
         for row in sorted(rows, key=_lease_text):
-            self._rows.setdefault(row["status"].get("S", ""), []).append(row)
+            state = _STATES.get(row.pop("status").get("S", ""))
+            if state is not None:
+                partition = listed(state, row[TOKEN]["S"])
+                self._rows.setdefault(partition, []).append(row | {"listed": {"S": partition}})
 
     def page(
         self,

@@ -43,6 +43,7 @@ resource "aws_lambda_function" "payments" {
   environment {
     variables = {
       LAMBDA_ONCE_TABLE            = module.tokens.table
+      LAMBDA_ONCE_LISTING          = "stream"
       POWERTOOLS_SERVICE_NAME      = "shop"
       POWERTOOLS_METRICS_NAMESPACE = "Shop"
     }

@@ -50,6 +50,10 @@ class Table:
     deletion_protection: bool | Unknown
     resource_policy: bool = False
     """It has a policy of its own, which may allow what the roles of functions do not."""
+    stream: str | Unknown | None = None
+    """The view type of its stream; None: it has none."""
+    is_replicated: bool | Unknown = False
+    """It has replicas that follow asynchronously (MREC)."""
 
 
 class Statement(NamedTuple):

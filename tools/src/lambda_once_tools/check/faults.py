@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lambda_once.core.fields import closest
 from lambda_once.core.keys import token as token_of
-from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean, whole
+from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, TOKEN
 from lambda_once_tools.check.deployment import (
@@ -33,7 +33,8 @@ from lambda_once_tools.check.intrinsics import mark_of
 from lambda_once_tools.check.policies import LEADING_KEYS, leading_keys, permits
 
 WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
-STATUS_KEYS: Final = ("status", "expectedCompletion")
+LISTING: Final = "LAMBDA_ONCE_LISTING"
+STATUS_KEYS: Final = ("listed", "expectedCompletion")
 PROJECTED: Final = ("lockedBy", "created", "attempt")
 """What `stores.row.indexed` reads, beside the keys."""
 
@@ -43,7 +44,13 @@ PARTS: Final = ("BatchWriteItem",)
 READING_PARTS: Final = ("BatchGetItem",)
 WATCHING: Final = ("GetItem", "BatchGetItem", "UpdateItem")
 SWEEPING: Final = ("Scan", "DeleteItem")
-"""The actions on the table that each needs, as docs/deploying.md has them; the watchdog queries the index."""
+READING: Final = ("DescribeTable", "Scan")
+STREAMING: Final = ("DescribeStream", "GetShardIterator", "GetRecords")
+"""
+The actions on the table that each needs, as docs/deploying.md has them; the watchdog queries the index.
+
+`STREAMING` is on the table's stream.
+"""
 
 BATCHED: Final = ("sqs", "kinesis", "dynamodb", "kafka", "mq")
 _OF_BROKERS: Final = ("kafka", "mq")
@@ -79,6 +86,12 @@ def variable(function: Function, name: str) -> str | Unknown | None:
         return UNKNOWN
     given = function.environment.get(name)
     return (given.strip() if isinstance(given, str) else given) or None
+
+
+def lists_by_stream(function: Function) -> bool | Unknown:
+    """Whether *function* leaves new work to the watchdog, which lists it by the table's stream."""
+    given = variable(function, LISTING)
+    return UNKNOWN if isinstance(given, Unknown) else given == "stream"
 
 
 def _table_of(function: Function, deployment: Deployment) -> Table | None:
@@ -177,50 +190,10 @@ _INDEX_LINES: Final = (
 
 
 def no_index(deployment: Deployment) -> Iterator[Fault]:
-    """Yield tables whose index has other keys, or whose watchdog searches an index that is not there."""
     for table, index in _indexes(deployment):
-        own = table.indexes if isinstance(table.indexes, tuple) else ()
-        searched = any(is_watchdog(each) and _searches(each) for each in _naming(table, deployment))
-        if index is None and (searched or any(each.name == INDEX for each in own)):
+        if index is None:
             yield Fault(
                 table.resource, f"no index {INDEX} with the keys {' and '.join(STATUS_KEYS)}", _INDEX_LINES
-            )
-
-
-def unwatched(deployment: Deployment) -> Iterator[Fault]:
-    """Yield functions that nothing invokes again, on tables without the index; mappings deliver again."""
-    for table, index in _indexes(deployment):
-        using = [function for function, its in _pairs(deployment) if its is table and index is None]
-        for function in using:
-            if function.callers and not is_watchdog(function):
-                yield Fault(
-                    function.resource,
-                    f"is invoked by {', '.join(function.callers)}, and {table.resource} has no index {INDEX}",
-                    _INDEX_LINES,
-                )
-
-
-def unsearchable(deployment: Deployment) -> Iterator[Fault]:
-    """Yield tables without the index of which no function is known."""
-    for table, index in _indexes(deployment):
-        if index is None and table not in [its for _, its in _pairs(deployment)]:
-            yield Fault(table.resource, f"no index {INDEX}", _INDEX_LINES)
-
-
-def _searches(watchdog: Function) -> bool:
-    """Whether it searches the index; unknown values count as no."""
-    return _told(watchdog, "LAMBDA_ONCE_STATUS_INDEX") in (True, None)
-
-
-def idle_watchdog(deployment: Deployment) -> Iterator[Fault]:
-    for function in deployment.functions:
-        if not is_watchdog(function) or _told(function, "LAMBDA_ONCE_STATUS_INDEX") is not False:
-            continue
-        if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") in (False, None):
-            yield Fault(
-                function.resource,
-                "LAMBDA_ONCE_STATUS_INDEX is false, and it does not sweep",
-                'LAMBDA_ONCE_WATCHDOG_SWEEP: "true"',
             )
 
 
@@ -498,6 +471,7 @@ class Need(NamedTuple):
     table: Table
     verbs: tuple[str, ...]
     on_index: bool = False
+    on_stream: bool = False
 
 
 def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
@@ -507,9 +481,14 @@ def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
         if isinstance(function.statements, Unknown) or isinstance(table.arn, Unknown):
             yield verb, UNKNOWN
             continue
-        resource = f"{table.arn}/index/{INDEX}" if need.on_index else table.arn
+        resource = f"{table.arn}{_below(need)}"
         answer = _permitted(need, function.statements, f"dynamodb:{verb}", resource)
         yield verb, answer if answer is not False or not table.resource_policy else UNKNOWN
+
+
+def _below(need: Need) -> str:
+    """Return what the resource has behind the table's ARN; any label of a stream stands for all."""
+    return f"/index/{INDEX}" if need.on_index else "/stream/2026-01-01T00:00:00.000" if need.on_stream else ""
 
 
 def _permitted(need: Need, statements: tuple[Statement, ...], action: str, resource: str) -> bool | Unknown:
@@ -549,7 +528,8 @@ def lacking(needs: Iterable[Need]) -> Iterator[Fault]:
     for need in needs:
         lacks = [f"dynamodb:{verb}" for verb, answer in _answers(need) if answer is False]
         if lacks:
-            where = f"the index of {need.table.resource}" if need.on_index else need.table.resource
+            part = "the index of " if need.on_index else "the stream of " if need.on_stream else ""
+            where = f"{part}{need.table.resource}"
             own = _own_keys(need)
             keys = own or (_OF_PARTS if need.verbs == PARTS else None)
             yield Fault(
@@ -605,9 +585,11 @@ def _may_list(need: Need) -> bool:
 def needs_watching(deployment: Deployment) -> Iterator[Need]:
     for function, table in _pairs(deployment):
         if is_watchdog(function):
-            if _told(function, "LAMBDA_ONCE_STATUS_INDEX") is not False:
-                yield Need(function, table, ("Query",), on_index=True)
+            yield Need(function, table, ("Query",), on_index=True)
             more = SWEEPING if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") is True else ()
+            if lists_by_stream(function):
+                more = tuple(dict.fromkeys((*READING, *more)))
+                yield Need(function, table, STREAMING, on_stream=True)
             yield Need(function, table, WATCHING + more)
 
 
@@ -751,8 +733,7 @@ def disabled(deployment: Deployment) -> Iterator[Fault]:
 
 def impossible(deployment: Deployment) -> Iterator[Fault]:
     """Yield the variables that a function refuses, with its own message."""
-    most = max((each for each in map(_shards, deployment.functions) if isinstance(each, int)), default=1)
-    fixes = {"LAMBDA_ONCE_DISABLED": '"false"', "LAMBDA_ONCE_STATUS_SHARDS": most}
+    fixes = {"LAMBDA_ONCE_DISABLED": '"false"'}
     for function in deployment.functions:
         for name, parse in {**OF_FUNCTIONS, **(OF_WATCHDOG if is_watchdog(function) else {})}.items():
             given = variable(function, name)
@@ -792,28 +773,41 @@ def without_effect(deployment: Deployment) -> Iterator[Fault]:
             )
 
 
-def _shards(function: Function) -> int | Unknown | None:
-    """Return the shards that *function* writes; None if the variable is malformed."""
-    given = variable(function, "LAMBDA_ONCE_STATUS_SHARDS")
-    if isinstance(given, Unknown):
-        return UNKNOWN
-    try:
-        return whole("LAMBDA_ONCE_STATUS_SHARDS", given or "1")
-    except Misconfigured:
-        return None
+# -- the list
 
 
-def other_shards(deployment: Deployment) -> Iterator[Fault]:
-    for table in deployment.tables:
-        numbers = {each.resource: _shards(each) for each in _naming(table, deployment)}
-        most = max((each for each in numbers.values() if isinstance(each, int)), default=1)
-        for resource, number in numbers.items():
-            if isinstance(number, int) and number < most:
-                yield Fault(
-                    resource,
-                    f"LAMBDA_ONCE_STATUS_SHARDS is {number}, another function of {table.resource} has {most}",
-                    f"LAMBDA_ONCE_STATUS_SHARDS: {most}",
-                )
+def without_stream(deployment: Deployment) -> Iterator[Fault]:
+    """Yield what lists by a stream that the table does not have, or that each region has for itself."""
+    for function, table in _pairs(deployment):
+        if lists_by_stream(function) is not True:
+            continue
+        if table.is_replicated is True:
+            what = f"{LISTING} is stream, and {table.resource} is replicated asynchronously"
+            yield Fault(function.resource, what, f"{LISTING}: at_once")
+        elif table.stream is None:
+            what = f"{LISTING} is stream, and {table.resource} has no StreamSpecification"
+            yield Fault(function.resource, what, "StreamSpecification: {StreamViewType: KEYS_ONLY}")
+
+
+def unlisted(deployment: Deployment) -> Iterator[Fault]:
+    """Yield functions that list by the stream, which the watchdog of their table does not read."""
+    for table in _own_tables(deployment):
+        using = _naming(table, deployment)
+        blind = [each for each in using if is_watchdog(each) and lists_by_stream(each) is False]
+        for function in using:
+            if blind and not is_watchdog(function) and lists_by_stream(function) is True:
+                what = f"{LISTING} is stream, and {blind[0].resource} has another"
+                yield Fault(function.resource, what, f"{LISTING}: stream  # of {blind[0].resource}")
+
+
+def listed_twice(deployment: Deployment) -> Iterator[Fault]:
+    """Yield functions that list at once, although the watchdog of their table reads its stream."""
+    for table in _own_tables(deployment):
+        using = _naming(table, deployment)
+        if any(is_watchdog(each) and lists_by_stream(each) is True for each in using):
+            for function in using:
+                if not is_watchdog(function) and variable(function, LISTING) is None:
+                    yield Fault(function.resource, f"{LISTING} is not set", f"{LISTING}: stream")
 
 
 # -- watchdogs

@@ -56,7 +56,7 @@ RULES: Final = (
     Rule(
         "T2",
         _WARNING,
-        "the index that the watchdog searches is not there",
+        "the token table has no index of unfinished tokens",
         "Work is protected, but each run of the watchdog fails, and overdue and held tokens raise no alarm.",
         faults.no_index,
     ),
@@ -88,22 +88,6 @@ RULES: Final = (
         "deletion protection of the token table is off",
         "Without its tokens every duplicate runs again.",
         faults.no_protection,
-    ),
-    Rule(
-        "T8",
-        _WARNING,
-        "lost work would tell nobody: the token table has no index, and no queue or stream delivers again",
-        "What a crash leaves behind is found by a duplicate or by lambda-once list --scan. The same holds "
-        'for any function with on_lapse="hold", which is in code.',
-        faults.unwatched,
-    ),
-    Rule(
-        "T9",
-        _ADVICE,
-        "the token table has no index of unfinished tokens",
-        "New work takes two write units less, and lost work of HTTP and asynchronous sources is found only "
-        "by duplicates and scans. Check its functions, too.",
-        faults.unsearchable,
     ),
     Rule(
         "Q1",
@@ -278,14 +262,6 @@ RULES: Final = (
         faults.watchdog_without_table,
     ),
     Rule(
-        "V4",
-        _WARNING,
-        "functions of one table have different `LAMBDA_ONCE_STATUS_SHARDS`",
-        "The one with fewer writes to fewer partitions, which are throttled first; the watchdog logs "
-        "once.shard_out_of_range.",
-        faults.other_shards,
-    ),
-    Rule(
         "V5",
         _ERROR,
         "a `LAMBDA_ONCE_*` variable has a value that is refused",
@@ -314,6 +290,28 @@ RULES: Final = (
         faults.unread,
     ),
     Rule(
+        "T10",
+        _ERROR,
+        "`LAMBDA_ONCE_LISTING` is `stream`, and the table has no stream that one watchdog can read",
+        "The watchdog lists lost work by the table's stream: without one, nothing lists it, and each of its "
+        "runs fails.",
+        faults.without_stream,
+    ),
+    Rule(
+        "V11",
+        _ERROR,
+        "functions list by the stream, and the watchdog does not read it",
+        "What a crash leaves behind is never listed, and raises no alarm.",
+        faults.unlisted,
+    ),
+    Rule(
+        "V12",
+        _ADVICE,
+        "the watchdog reads the table's stream, and a function has no `LAMBDA_ONCE_LISTING`",
+        "Unless Once has listing=, its new work takes four write units in place of two.",
+        faults.listed_twice,
+    ),
+    Rule(
         "W1",
         _WARNING,
         "the watchdog never runs",
@@ -326,13 +324,6 @@ RULES: Final = (
         "no watchdog, although the table has the index that one searches",
         "What a crash leaves behind outside of queues and streams raises no alarm.",
         faults.no_watchdog,
-    ),
-    Rule(
-        "V9",
-        _ERROR,
-        "the watchdog has neither an index to search nor a table to sweep",
-        "Each run is Misconfigured.",
-        faults.idle_watchdog,
     ),
     Rule(
         "I1",

@@ -237,7 +237,27 @@ def _table(resource: Resource) -> Table:
         recovery=recovery[0] if len(set(recovery)) == 1 else UNKNOWN,
         deletion_protection=protection[0] if len(set(protection)) == 1 else UNKNOWN,
         resource_policy=any("ResourcePolicy" in each for each in replicas),
+        stream=_stream(properties.get("StreamSpecification")),
+        is_replicated=_is_replicated(properties),
     )
+
+
+def _stream(given: object) -> str | Unknown | None:
+    if given is None:
+        return None
+    view = mapping(given).get("StreamViewType", UNKNOWN)
+    return view if isinstance(view, str) and intrinsics.is_known(view) else UNKNOWN
+
+
+def _is_replicated(properties: Mapping[str, Any]) -> bool | Unknown:
+    """Whether replicas follow asynchronously: MultiRegionConsistency is EVENTUAL unless it is STRONG."""
+    replicas = properties.get("Replicas", [])
+    if not isinstance(replicas, list):
+        return UNKNOWN
+    consistency = properties.get("MultiRegionConsistency", "EVENTUAL")
+    if len(replicas) < 2 or consistency == "STRONG":  # noqa: PLR2004  (one replica is the table itself)
+        return False
+    return True if consistency == "EVENTUAL" else UNKNOWN
 
 
 def _inside(value: Mapping[str, Any], name: str, inner: str) -> Any:

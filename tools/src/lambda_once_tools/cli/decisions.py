@@ -587,8 +587,6 @@ def redrive_command(
     A token that a person decided to hold is skipped and listed with the reason, because that person knew
     more than its error says. --also-decided releases it, too.
 
-    A table without the index (StatusIndex is false) needs --scan.
-
     Exit code: 0 all but skipped tokens were released, or none matches; 1 some were not, or you declined;
     2 a row cannot be read, which is named last; bad input or no table.
     """

@@ -17,7 +17,7 @@ from lambda_once.operations.times import duration_text, time_text
 from lambda_once.operations.tokens import STUCK, UNFINISHED, Filter, Status, parts_of, token_status
 from lambda_once_tools.cli.options import Access, with_filter, with_table
 from lambda_once_tools.cli.render import console, entry_json, labelled, line, tokens_at
-from lambda_once_tools.cli.scans import SCAN, YES, rescan, searching
+from lambda_once_tools.cli.scans import SCAN, YES, current_list, rescan, searching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,6 @@ class Listed:
 
     def __init__(self, limit: int | None, now: datetime) -> None:
         self.counts: Counter[Status] = Counter()
-        self.highest_shard = -1
         self.cut = False
         self._limit = limit
         self._now = now
@@ -62,8 +61,6 @@ class Listed:
                 self.cut = True
                 return
             self.counts[token_status(entry.record, self._now)] += 1
-            if entry.shard is not None:
-                self.highest_shard = max(self.highest_shard, entry.shard)
             yield entry
 
 
@@ -118,12 +115,13 @@ def list_command(
     last decision. --error lists held tokens, unless you ask for others. For released tokens,
     --older-than and --newer-than refer to the release.
 
-    A table without the index (StatusIndex is false) needs --scan.
-
     Rows that cannot be read are named last, on standard error.
 
-    Exit code: 0 no listed token is overdue, held or released; 1 one is; 2 a row cannot be read, bad input
-    or no table.
+    Where the watchdog lists by the table's stream, the list is as good as its last run: if none has read the
+    stream for 15 minutes, nothing is listed, and --scan reads the table.
+
+    Exit code: 0 no listed token is overdue, held or released; 1 one is; 2 the list is not current, a row
+    cannot be read, bad input or no table.
     """
     access.table.may_omit_outcome = wanted.error is None
     asked = frozenset(status for flag, status in FLAGS.items() if flags[flag])
@@ -133,7 +131,11 @@ def list_command(
         reads = frozenset()
     bound = limit or (ROWS_OF_A_TABLE if access.output.is_table else None)
     chosen = Chosen(wanted, statuses, reads, None if by_function else bound, by_function, wide)
-    with searching(access, scan=scan, yes=yes), access.output.naming_malformed() as malformed:
+    running = Status.IN_PROGRESS in statuses
+    with (
+        searching(access, scan=scan, yes=yes, running=running),
+        access.output.naming_malformed() as malformed,
+    ):
         _list(access, chosen, malformed)
 
 
@@ -174,7 +176,6 @@ def _summarise(access: Access, chosen: Chosen, listed: Listed, now: datetime) ->
         say(f"nothing is unfinished; {_RELEASED}" if is_all else "no matching token")
     else:
         say(_counts_text(listed.counts, chosen.statuses))
-    _warn_of_shards(access, listed.highest_shard)
     if shown and not chosen.by_function:
         say("next: lambda-once show TOKEN")
 
@@ -215,19 +216,6 @@ def _functions_table(rows: Sequence[Mapping[str, Any]], width: int) -> Renderabl
     return Group(*lines)
 
 
-def _warn_of_shards(access: Access, highest: int) -> None:
-    """Warn of shards beyond the configured number; they are listed all the same."""
-    if highest < access.table.shards:
-        return
-    if access.shards_known:
-        access.output.say(
-            f"WARNING: there are rows in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
-            f"{access.table.shards} here: a function uses another number, or the number was reduced"
-        )
-    else:
-        access.output.say(f"there are rows in shards up to {highest}; pass --shards to check the number")
-
-
 # -- watch
 
 
@@ -249,13 +237,11 @@ def watch_command(access: Access, interval: float, count: int | None, *, scan: b
     Count tokens in progress, overdue, held, and released but not run since, until Ctrl-C.
 
     Live on a terminal; elsewhere, and as JSON, one line per round. A change since the last round stands
-    beside the count: 5 (+3). A round without a response is
-    reported, and the next one follows. One round sends about 300 queries to the index, most of half a
-    read unit. A table without the index (StatusIndex is false) needs --scan, which reads all of it in each
-    round.
+    beside the count: 5 (+3). A round without a response is reported, and the next one follows. One round
+    sends some 24 queries to the index, most of half a read unit; with --scan each reads the whole table.
 
     Exit code: 0 stopped by Ctrl-C, or nothing was overdue or held in the last round; 1 something was; 2
-    bad input or no table.
+    the list is not current (lambda-once list --help), bad input or no table.
     """
     table, output = access.table, access.output
     last: Counts | None = None
@@ -263,12 +249,13 @@ def watch_command(access: Access, interval: float, count: int | None, *, scan: b
     rounds = 0
     try:
         again = " in each round"
-        with searching(access, scan=scan, yes=yes, again=again), _screen(access) as screen:
+        searched = searching(access, scan=scan, yes=yes, again=again, running=True)
+        with searched, _screen(access) as screen:
             while True:
                 now = table.now()
                 try:
-                    if scan and rounds:
-                        rescan(access)
+                    if rounds:
+                        rescan(access) if scan else current_list(access)
                     before, last = last, count_unfinished(table, now)
                     _print_counts(access, last, before, now, screen)
                 except StoreUnavailable as silent:
@@ -316,11 +303,6 @@ def _print_counts(access: Access, counts: Counts, before: Counts | None, now: da
     else:
         row = counts_json(counts, now)
         access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
-    beyond, _ = counts.beyond(access.table.shards)
-    if beyond and access.shards_known:
-        access.output.say(
-            f"WARNING: {beyond:,} rows are in shards beyond the configured {access.table.shards}"
-        )
 
 
 def counts_json(counts: Counts, now: datetime) -> dict[str, Any]:

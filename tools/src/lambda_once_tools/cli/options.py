@@ -14,7 +14,6 @@ import click
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.results import utf8
-from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.decisions import LONGEST_NAME, LONGEST_REASON, WATCHDOG
 from lambda_once.operations.table import TokenTable
@@ -74,8 +73,6 @@ class Access(NamedTuple):
 
     table: TokenTable
     output: Output
-    shards_known: bool = False
-    """Whether --shards was given."""
     caller: Callable[[], str | None] = lambda: None
     """Asks STS for the ARN of the operator; None: unverified, because of *why_unverified*."""
     why_unverified: str = ""
@@ -105,13 +102,6 @@ _SHARED: Final[dict[str, tuple[str, str, str, dict[str, Any]]]] = {
     ),
     "--profile": ("profile", "AWS_PROFILE", "Profile of the AWS configuration.", {"metavar": "NAME"}),
     "--region": ("region", "AWS_REGION", "AWS region.", {"metavar": "NAME"}),
-    # a ledger has --shards of its own
-    "--shards": (
-        "table_shards",
-        "LAMBDA_ONCE_STATUS_SHARDS",
-        "Index shards that the functions write. All shards are read in any case.",
-        {"type": click.IntRange(1, MOST_SHARDS), "metavar": "NUMBER"},
-    ),
 }
 """Options that stand before a command or after it: parameter, variable, help, and the rest of the option."""
 
@@ -147,7 +137,7 @@ def with_output(command: AnyCommand) -> AnyCommand:
     return wrapped
 
 
-_OF_TABLE: Final = ("--table", "--endpoint-url", "--profile", "--region", "--shards")
+_OF_TABLE: Final = ("--table", "--endpoint-url", "--profile", "--region")
 
 
 def with_table(command: AnyCommand) -> AnyCommand:
@@ -166,7 +156,6 @@ def with_table(command: AnyCommand) -> AnyCommand:
         endpoint_url: str | None,
         profile: str | None,
         region: str | None,
-        table_shards: int | None,
         **options: Any,
     ) -> Any:
         name = options.get("ledger") or table_name
@@ -179,9 +168,9 @@ def with_table(command: AnyCommand) -> AnyCommand:
         judging = clock()
         if isinstance(judging, CorrectedClock):
             judging.warn = output.say
-        table = TokenTable(name, client, judging, table_shards or 1)
+        table = TokenTable(name, client, judging)
         why = why_unverified(endpoint_url or None)
-        found = Access(table, output, table_shards is not None, caller, why, client)
+        found = Access(table, output, caller, why, client)
         return command(found, *args, **options)
 
     return _with([_after_command(flag) for flag in _OF_TABLE], wrapped)

@@ -238,7 +238,6 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
         "expectedCompletion": stamp(record.expected_completion),
         "ageSeconds": int((now - record.created).total_seconds()),
         "overdueSeconds": None if late is None else int(late.total_seconds()),
-        "shard": entry.shard,
     }
     if not entry.is_whole:
         return row

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from lambda_once.errors import Misconfigured
-from lambda_once.stores.row import INDEX
+from lambda_once.operations.list_state import ListState, list_state
 from lambda_once_tools.cli.options import agreed
-from lambda_once_tools.search import ScannedIndex, TableSize, is_unindexed, table_size
+from lambda_once_tools.search import ScannedIndex, TableSize, table_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,38 +18,47 @@ if TYPE_CHECKING:
     from lambda_once_tools.cli.options import Access
 
 SCAN: Final = click.option(
-    "--scan", is_flag=True, help="Read the whole table instead of the index. Prints the price and asks."
+    "--scan", is_flag=True, help="Read the whole table instead of the list. Prints the price and asks."
 )
 YES: Final = click.option("--yes", is_flag=True, help="Do not ask before --scan.")
+PARTLY: Final = "in progress: only what was retried, extended or is long; all: --scan"
+"""What the list has of live leases where the watchdog writes it."""
 _UNKNOWN: Final = "its size is unknown (dynamodb:DescribeTable is denied)"
 
 
 @contextmanager
-def searching(access: Access, *, scan: bool, yes: bool, again: str = "") -> Iterator[None]:
+def searching(
+    access: Access, *, scan: bool, yes: bool, again: str = "", running: bool = False
+) -> Iterator[None]:
     """
     Let the block use the status index, or with *scan* one scan of the whole table in its place.
 
     Prints the price and asks first; *again* says how often the scan is repeated. Exits with 1 if declined.
-    Raises `Misconfigured`, with what to do, if there is no index.
+    Without *scan* raises as `current_list`; *running*: work in progress is asked for, too.
     """
-    if scan:
+    if not scan:
+        if current_list(access).by_stream and running:
+            access.output.say(PARTLY)
+    else:
         announce_scan(access, table_size(access.table), sys.maxsize, again)
         if not agreed("Read it?", yes=yes):
             access.output.say("nothing was read")
             raise click.exceptions.Exit(1)
         index = rescan(access)
         report_scan(access, index.pages, index.units)
-    try:
-        yield
-    except Misconfigured as error:
-        if not is_unindexed(access.table, error):
-            raise
-        size = table_size(access.table)
-        raise Misconfigured(
-            f"table {access.table.name} has no index {INDEX} (StatusIndex is false), so only a scan of the "
-            "whole table finds unfinished tokens: pass --scan, which prints the price and asks; "
-            f"{_UNKNOWN if size is None else describe_size(size)}"
-        ) from None
+    yield
+
+
+def current_list(access: Access) -> ListState:
+    """
+    Return the state of the table's list. Raises `click.ClickException` if lost work may be missing from it.
+
+    An empty list that no watchdog has written is no answer.
+    """
+    state = list_state(access.table)
+    if state.doubt is not None:
+        raise click.ClickException(state.doubt)
+    return state
 
 
 def rescan(access: Access) -> ScannedIndex:

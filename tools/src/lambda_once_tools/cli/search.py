@@ -55,7 +55,6 @@ _OF_TOKENS: Final = {
     **dict.fromkeys(
         ("service", "name", "names", "scope", "tenant", "scan", "result"), "omit it with --ledger"
     ),
-    "table_shards": "pass --ledger-shards",
 }
 """Options of `show` that a ledger has not, by their parameters, and what to do."""
 IN_PART: Final = "not read to its end"
