@@ -62,6 +62,8 @@ def tokens(engine: str) -> Iterator[Tokens]:
     session = boto3.Session(*CREDENTIALS.values(), region_name=REGION)
     client: Any = session.client("dynamodb", endpoint_url=engine)
     create_table(client, TABLE)
+    stream = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+    client.update_table(TableName=TABLE, StreamSpecification=stream)
     yield Tokens(client)
     client.close()
 

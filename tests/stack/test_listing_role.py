@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambda_once.core.lifecycle import Failure
+from lambda_once.core.lifecycle import Failure, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete, Hold
 from lambda_once.operations.list_state import READ
-from lambda_once.stores.row import LISTED
+from lambda_once.stores.row import LISTED, listed
 from lambda_once_tools.cli import options
 from tests.cli.shop import Shop, lines, open_shop
 from tests.kit import iam
@@ -245,9 +245,8 @@ def test_no_request_reads_an_outcome(shop: Shop, limited: Any) -> None:
     found = client.query(
         TableName=shop.name,
         IndexName="byStatus",
-        KeyConditionExpression="#s = :s",
-        ExpressionAttributeNames={"#s": "status"},
-        ExpressionAttributeValues={":s": {"S": "error"}},
+        KeyConditionExpression="listed = :held",
+        ExpressionAttributeValues={":held": {"S": listed(State.HELD, TOKENS[3])}},
     )["Items"]
     assert len(found) == 1
     assert SECRET not in str(found)
