@@ -263,11 +263,11 @@ TWINS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
     "an expired release": (_all_acquisitions, "released, expired: hold"),
     "what was given back": (_all_acquisitions, "given back: take over"),
     "as seen released": (
-        _take(lambda take: isinstance(take, AsSeen) and take.lease is None),
+        _as_seen(lapsed=False),
         "released: seen released",
     ),
     "as seen lapsed": (
-        _take(lambda take: isinstance(take, AsSeen) and take.lease is not None),
+        _as_seen(lapsed=True),
         "lapsed: seen lapsed",
     ),
 }
