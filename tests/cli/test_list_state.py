@@ -155,7 +155,7 @@ def test_stream_mode_without_a_stream_is_no_answer(streamed: Streamed, command: 
 def test_an_unknown_mode_is_refused(streamed: Streamed) -> None:
     """It is named, and what it may be."""
     told = complaint(streamed.shop.run("list", LAMBDA_ONCE_LISTING="streams"))
-    assert "LAMBDA_ONCE_LISTING=streams is unknown: use stream or at_once" in told
+    assert "LAMBDA_ONCE_LISTING=streams is unknown: use at_once or stream" in told
 
 
 def test_a_long_watch_ends_when_the_list_does(streamed: Streamed) -> None:

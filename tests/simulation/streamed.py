@@ -236,7 +236,9 @@ class World:
 
     def lost(self) -> set[str]:
         """Tokens that are open; nobody is at work any more."""
-        return {str(key) for key, item in self.table.items.items() if "status" in item and "#" not in str(key)}
+        return {
+            str(key) for key, item in self.table.items.items() if "status" in item and "#" not in str(key)
+        }
 
     def listed(self) -> set[str]:
         """Tokens that the index has."""

@@ -1,0 +1,210 @@
+"""
+`python -m benchmarks.mix`: write units of 2,000 works with the usual failures, by the engine's own count.
+
+In stream mode, listed at once, and Powertools' in the same run. --docs writes the table of docs/costs.md.
+What the watchdog's own writes add is counted in tests/operations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections import Counter
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import boto3
+from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
+
+from benchmarks import report
+from benchmarks.costs import PAGE
+from benchmarks.meter import Meter
+from benchmarks.sides import THEIRS
+from benchmarks.world import engine, function_environment, reaching
+from lambda_once import HOLD, Once
+from lambda_once.testing import create_table, lambda_context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+WORKS: Final = 2_000
+SHARES: Final[Mapping[str, float]] = {
+    "done": 0.938,
+    "sent twice": 0.03,
+    "retried": 0.01,
+    "extended": 0.005,
+    "held": 0.002,
+    "lapsed, and taken over": 0.005,
+    "`transact`": 0.01,
+}
+"""What becomes of a work, and how often: the usual failures of a queue, a few times as often."""
+MARK: Final = "mix"
+LEASE: Final = timedelta(seconds=3)
+
+
+class Units(NamedTuple):
+    """Write units a work, of each kind and of all."""
+
+    by_kind: Mapping[str, float]
+    all: float
+
+
+class Declined(Exception):
+    """The work raises; it runs again."""
+
+
+class Unclear(Exception):
+    """The work raises; a person decides."""
+
+
+def kinds(seed: int = 23) -> list[str]:
+    """Return what becomes of each work."""
+    return Random(seed).choices(list(SHARES), list(SHARES.values()), k=WORKS)  # noqa: S311  (no secret)
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    with suppress(Declined, Unclear):
+        yield
+
+
+def ours(client: Any, listing: Literal["stream", "at_once"]) -> Callable[[str, str], None]:  # noqa: C901  (one branch a kind)
+    """Return what lets a work of a kind happen, under a key."""
+    create_table(client, f"tokens-{listing}")
+    _create_orders(client)
+    once = Once(table=f"tokens-{listing}", client=client, service="orders", listing=listing)
+    raises: dict[str, Exception] = {}
+
+    @once.function(name="hold", key="order", on_error={Unclear: HOLD})
+    def hold(order: str) -> str:
+        raise Unclear
+
+    @once.function(name="work", key="order")
+    def work(order: str, kind: str) -> str:
+        if order in raises:
+            raise raises.pop(order)
+        if kind == "extended":
+            once.current().extend(600)
+        if kind == "`transact`":
+            once.current().transact([_put(order)])
+        return order
+
+    def happen(order: str, kind: str) -> None:
+        if kind.startswith("lapsed"):
+            once.begin(order, name="crash", lease=LEASE).__enter__()
+            return
+        if kind == "retried":
+            raises[order] = Declined()
+        for _ in range(2 if kind in ("sent twice", "retried") else 1):
+            with _failing(), once.invocation(lambda_context()):
+                hold(order) if kind == "held" else work(order, kind)
+
+    def again(order: str) -> None:
+        with once.begin(order, name="crash", lease=LEASE) as attempt:
+            attempt.complete(order)
+
+    happen.again = again  # type: ignore[attr-defined]
+    return happen
+
+
+def theirs(client: Any) -> Callable[[str, str], None]:
+    """Return the same of Powertools, which has no hold, no extension and no transaction: there it is done."""
+    THEIRS.create_table(client)
+    config = IdempotencyConfig()
+    raises: set[str] = set()
+
+    @idempotent_function(  # type: ignore[untyped-decorator]
+        data_keyword_argument="order", persistence_store=THEIRS._layer(client), config=config
+    )
+    def work(order: str) -> str:
+        if order in raises:
+            raises.remove(order)
+            raise Declined
+        return order
+
+    def happen(order: str, kind: str) -> None:
+        if kind == "retried":
+            raises.add(order)
+        config.register_lambda_context(lambda_context())
+        for _ in range(2 if kind in ("sent twice", "retried") else 1):
+            with _failing():
+                work(order=order)
+
+    return happen
+
+
+def _put(order: str) -> dict[str, Any]:
+    return {"Put": {"TableName": "orders", "Item": {"id": {"S": order}}}}
+
+
+def _create_orders(client: Any) -> None:
+    if "orders" not in client.list_tables()["TableNames"]:
+        client.create_table(
+            TableName="orders",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        )
+
+
+def measured(client: Any, happen: Callable[[str, str], None]) -> Units:
+    """Let 2,000 works happen, and return their units."""
+    meter = Meter(client)
+    meter.spent()
+    units: Counter[str] = Counter()
+    all_kinds = kinds()
+    run = os.urandom(4).hex()
+    lapsed: list[tuple[str, str]] = []
+    for number, kind in enumerate(all_kinds):
+        order = f"{run}-{number}"
+        happen(order, kind)
+        units[kind] += meter.spent().write_units  # type: ignore[assignment]  # halves are whole here
+        if kind.startswith("lapsed") and hasattr(happen, "again"):
+            lapsed.append((order, kind))
+    if lapsed:
+        time.sleep(LEASE.total_seconds() + 2.5)
+    for order, kind in lapsed:
+        happen.again(order)  # type: ignore[attr-defined]
+        units[kind] += meter.spent().write_units  # type: ignore[assignment]
+    counts = Counter(all_kinds)
+    return Units({kind: units[kind] / counts[kind] for kind in SHARES}, sum(units.values()) / WORKS)
+
+
+def table(stream: Units, at_once: Units, powertools: Units) -> str:
+    """Return the table of docs/costs.md."""
+    counts = Counter(kinds())
+    rows = [
+        f"| {kind}, {counts[kind]:,} | {stream.by_kind[kind]:.2f} | {at_once.by_kind[kind]:.2f} "
+        f"| {powertools.by_kind[kind]:.2f} |"
+        for kind in SHARES
+    ]
+    head = [
+        f"| write units of a work, of {WORKS:,} | by the stream | at once | Powertools |",
+        "|---|---|---|---|",
+    ]
+    last = f"| **all** | **{stream.all:.3f}** | **{at_once.all:.3f}** | **{powertools.all:.3f}** |"
+    return "\n".join([*head, *rows, last])
+
+
+def main() -> None:
+    """Measure all three on one engine."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mix", description=__doc__)
+    parser.add_argument("--docs", action="store_true", help="write the table")
+    arguments = parser.parse_args()
+    with engine() as endpoint:
+        with function_environment(), reaching(endpoint):
+            found = []
+            for make in (lambda c: ours(c, "stream"), lambda c: ours(c, "at_once"), theirs):
+                client = boto3.client("dynamodb")
+                found.append(measured(client, make(client)))
+    text = table(*found)
+    print(text)
+    if arguments.docs:
+        report.write(PAGE, MARK, text)
+
+
+if __name__ == "__main__":
+    main()
