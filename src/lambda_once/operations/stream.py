@@ -3,8 +3,8 @@ Reads the table's stream, and lists what a first acquisition left open: the list
 
     StreamReader(table, streams_client(table)).read(deadline)
 
-Page by page: read the records, list what is lost (`unlisted`), write the checkpoint. What is killed on the way
-is done again by the next run. `checkpoint` has the rules, pure.
+Page by page: read the records, list what is lost (`unlisted`), write the checkpoint. What is killed on the
+way is done again by the next run. `checkpoint` has the rules, pure.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.clock import stamp
 from lambda_once.dynamodb.client import endpoint_given, new_streams_client
 from lambda_once.dynamodb.errors import DENIED, Caught, code_of, is_transient, message_of, named_operation
 from lambda_once.dynamodb.transport import Transport
@@ -82,8 +81,8 @@ def streams_client(table: TokenTable) -> Any:
     """
     Make the client that reads the stream of *table*. Raises botocore's NoRegionError without a region.
 
-    Region and endpoint are those of the DynamoDB client where they were given. AWS_ENDPOINT_URL_DYNAMODB_STREAMS
-    comes before.
+    Region and endpoint are those of the DynamoDB client where they were given; before that comes
+    AWS_ENDPOINT_URL_DYNAMODB_STREAMS.
     """
     table.transport.prepare()
     region, endpoint = table.transport.given_place
@@ -118,7 +117,7 @@ class StreamReader:
         self._malformed = malformed
 
     def read(self, deadline: Deadline) -> Reading:
-        """Read until *deadline*, or to the tip. What fails is in the reading: today's duties are still to do."""
+        """Read until *deadline*, or to the tip. Raises nothing: what failed is in the reading."""
         return _Turn(self._table, deadline, self._gap, self._malformed, self._streams).read()
 
 
@@ -174,8 +173,8 @@ class _Turn:
             work()
         except Overtaken:
             overtaken = True
-        except OnceError as failed:
-            self._failed = failed
+        except OnceError as error:
+            self._failed = error
         known = self._checkpoint
         failed = self._failed or self._lister.failed
         if known is None:
@@ -351,9 +350,8 @@ class _Turn:
 
     def _described(self, description: Mapping[str, Any]) -> tuple[Stream, datetime]:
         """Return the stream, and when it was made. Raises `Misconfigured` where there is none."""
-        arn, shards, last = stream_of(description), dict[str, str | None](), None
+        arn, shards, start = stream_of(description), dict[str, str | None](), dict[str, str]()
         while arn is not None:
-            start = {} if last is None else {"ExclusiveStartShardId": last}
             try:
                 answer = self._ask("describe_stream", {"StreamArn": arn, **start})["StreamDescription"]
             except Caught as error:
@@ -363,9 +361,9 @@ class _Turn:
             if answer["StreamStatus"] not in WRITTEN:
                 break
             shards |= {shard["ShardId"]: shard.get("ParentShardId") for shard in answer["Shards"]}
-            last = answer.get("LastEvaluatedShardId")
-            if last is None:
+            if "LastEvaluatedShardId" not in answer:
                 return Stream(arn, shards), _utc(answer["CreationRequestDateTime"])
+            start = {"ExclusiveStartShardId": answer["LastEvaluatedShardId"]}
         raise Misconfigured(
             f"table {self._table.name!r} has no stream, so nobody lists lost work in stream mode: switch the"
             " stream on (KEYS_ONLY), or set LAMBDA_ONCE_LISTING=at_once for functions and watchdog"
@@ -386,7 +384,7 @@ class _Turn:
             return StoreUnavailable(f"{said} got no answer; a later run reads on: {reason}", reason=reason)
         advice = ""
         if code_of(error) in DENIED:
-            advice = ": give the watchdog's role DescribeStream, GetShardIterator and GetRecords on the table's stream/*"
+            advice = ": give the watchdog's role this permission on the table's stream/*"
         return Misconfigured(f"{said} failed: {reason}{advice}")
 
 
@@ -394,8 +392,8 @@ def _estimate(reason: str, table: Mapping[str, Any]) -> str:
     size = table.get("TableSizeBytes", 0)
     pages = size // _MEGABYTE + 1
     return (
-        f"{reason}: lost work may be missing from the list until the table is scanned, some {pages} pages of 1 MB,"
-        f" {size // 4096 + 1} read units; until then, list --scan shows it"
+        f"{reason}: lost work may be missing from the list until the table is scanned, some {pages} pages of"
+        f" 1 MB, {size // 4096 + 1} read units; until then, list --scan shows it"
     )
 
 
