@@ -46,7 +46,8 @@ BESIDE_DICTS: Final = frozenset({"key", "model", "on_give_up"})
 """Options that the overloads with a TypedDict list beside it."""
 OWN: Final = frozenset(
     {
-        *("table", "client", "store", "service", "metrics", "logger", "tracer", "hooks", "require_key"),
+        *("table", "client", "store", "service", "listing", "metrics", "logger", "tracer"),
+        *("hooks", "require_key"),
         *("schema", "async_resolver", "key", "scope", "tenant", "payload"),
     }
 )

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from lambda_once import Misconfigured, Once
+from lambda_once.core.variables import Listing
 from lambda_once.settings import Where, signature_of_options
 from tests import signatures
 from tests.decorators.rig import Rig
+from tests.kit import tables
 from tests.sources.samples import rest
 
 FACES = ("sqs", "sns", "kinesis", "dynamodb_stream", "event", "api_gateway", "function", "route")
@@ -185,14 +187,39 @@ def test_no_table_is_named() -> None:
         once.run("len", "k", len, [1])
 
 
-@pytest.mark.parametrize("shards", ["0", "101", "-1", "x", "two", "1.5"])
-def test_shards_are_a_number(monkeypatch: pytest.MonkeyPatch, shards: str) -> None:
-    """LAMBDA_ONCE_STATUS_SHARDS that is no number from 1 to 100 is refused, and named as it was given."""
-    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", shards)
-    with pytest.raises(
-        Misconfigured, match=f"LAMBDA_ONCE_STATUS_SHARDS is '?{re.escape(shards)}'?: .* 1 to 100"
-    ):
+@pytest.mark.parametrize("word", ["Stream", "later", "1"])
+def test_another_listing_is_refused(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    """As an argument at once; as a variable at first use, for nothing runs before."""
+    with pytest.raises(Misconfigured, match=f"^listing={word} is unknown: use at_once or stream$"):
+        Once(table="tokens", listing=word)  # type: ignore[arg-type]
+    monkeypatch.setenv("LAMBDA_ONCE_LISTING", word)
+    with pytest.raises(Misconfigured, match=f"^LAMBDA_ONCE_LISTING={word} is unknown"):
         Once(table="tokens").run("len", "k", len, [1])
+
+
+@pytest.mark.parametrize("word", ["", 7, b"stream"])
+def test_what_names_no_listing_is_refused(word: object) -> None:
+    """None alone leaves it to the variable."""
+    with pytest.raises(Misconfigured, match=r"^listing=.* is unknown: use at_once or stream$"):
+        Once(table="tokens", listing=word)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("argument", "variable", "meant"),
+    [
+        (None, "", Listing.AT_ONCE),
+        (None, "stream", Listing.STREAM),
+        ("at_once", "stream", Listing.AT_ONCE),
+        ("stream", "", Listing.STREAM),
+    ],
+)
+def test_the_argument_goes_before_the_variable(
+    monkeypatch: pytest.MonkeyPatch, argument: Any, variable: str, meant: Listing
+) -> None:
+    """By default a first acquisition is listed at once."""
+    monkeypatch.setenv("LAMBDA_ONCE_LISTING", variable)
+    store = Once(table="tokens", client=tables.client(), listing=argument)._runtime._new_store()
+    assert store.listing is meant
 
 
 def test_what_tells_no_parameters_is_refused() -> None:

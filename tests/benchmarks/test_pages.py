@@ -81,4 +81,4 @@ def test_every_amount_of_the_costs_page_was_computed() -> None:
         text = text.replace(report.section(COSTS, mark), "")
     amounts = set(re.findall(r"\$[\d.]+\d", text))
     assert amounts == {"$0.750", "$5.53", "$0.900", "$2.57", "$0.300", "$30.30", "$0.031"}
-    assert TableSize(1_000_000, 2_000_000_000, is_unindexed=True).dollars == pytest.approx(0.031, abs=0.0005)
+    assert TableSize(1_000_000, 2_000_000_000).dollars == pytest.approx(0.031, abs=0.0005)

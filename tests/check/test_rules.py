@@ -334,17 +334,6 @@ MISTAKES = [
         f"LAMBDA_ONCE_TABLE: !Ref {TABLE}",
         OF_WATCHDOG,
     ),
-    Mistake(
-        "V4", f"{VARIABLES}.LAMBDA_ONCE_STATUS_SHARDS", 1, PAYMENTS, "LAMBDA_ONCE_STATUS_SHARDS: 2", VARIABLES
-    ),
-    Mistake(
-        "V5",
-        f"{VARIABLES}.LAMBDA_ONCE_STATUS_SHARDS",
-        "many",
-        PAYMENTS,
-        "LAMBDA_ONCE_STATUS_SHARDS: 2",
-        VARIABLES,
-    ),
     *(
         Mistake(
             "V5",
@@ -358,7 +347,7 @@ MISTAKES = [
             ("WATCHDOG_ROWS", "0"),
             ("WATCHDOG_TIMES", "-1"),
             ("WATCHDOG_SWEEP", "maybe"),
-            ("STATUS_INDEX", "fasle"),
+            ("LISTING", "late"),
         )
     ),
     Mistake(
@@ -384,10 +373,10 @@ MISTAKES = [
     Mistake("V5", f"{VARIABLES}.LAMBDA_ONCE_DISABLED", "perhaps", PAYMENTS, SWITCHED_ON, VARIABLES),
     Mistake(
         "V8",
-        f"{VARIABLES}.LAMBDA_ONCE_STATUS_SHARD",
-        2,
+        f"{VARIABLES}.LAMBDA_ONCE_LISTNG",
+        "at_once",
         PAYMENTS,
-        'LAMBDA_ONCE_STATUS_SHARDS: "2"',
+        'LAMBDA_ONCE_LISTING: "at_once"',
     ),
     Mistake(
         "V8",
@@ -553,7 +542,7 @@ def test_a_table_of_another_program_is_left_as_it_is(shop: dict[str, Any], folde
 def test_every_rule_has_a_mistake() -> None:
     """Others are found below, or in test_templates.py."""
     assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {
-        *("F1", "L1", "P6", "Q10", "Q9", "T8", "T9", "V2", "V9", "W2")
+        *("F1", "L1", "P6", "Q10", "Q9", "V2", "W2")
     }
 
 
@@ -642,110 +631,6 @@ def test_two_origins_are_told_with_the_scope_that_separates_them(
         template = written(template, f"{PAYMENTS}.Events.{name}", event)
     (told,) = [each for each in findings(deployment(template, folder)) if each.code == "Q9"]
     assert told.fix.endswith(f'else scope="eventSource{field}"')
-
-
-@pytest.fixture
-def unindexed(shop: dict[str, Any]) -> dict[str, Any]:
-    """The sound template without the index, and a watchdog that is told and sweeps."""
-    bare = written(shop, f"{TABLE}.GlobalSecondaryIndexes", None)
-    bare = written(
-        bare, f"{TABLE}.AttributeDefinitions", [{"AttributeName": "lockToken", "AttributeType": "S"}]
-    )
-    bare = written(bare, f"{OF_WATCHDOG}.LAMBDA_ONCE_STATUS_INDEX", "false")
-    bare = written(bare, f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP", "true")
-    sweeping = allowing("Scan", "DeleteItem", "GetItem", "UpdateItem", "BatchGetItem")
-    made: dict[str, Any] = written(bare, f"{WATCHDOG}.Policies", sweeping)
-    return made
-
-
-def test_work_that_is_delivered_again_needs_no_index(unindexed: dict[str, Any], folder: Path) -> None:
-    """Of a queue and of a stream: the redelivery takes over. Nothing is found, not even advice."""
-    assert findings(deployment(unindexed, folder)) == ()
-
-
-DIRECTLY: dict[str, tuple[dict[str, Any], str]] = {
-    "HTTP API": ({"Type": "HttpApi"}, "HttpApi"),
-    "REST API": ({"Type": "Api", "Properties": {"Path": "/pay", "Method": "post"}}, "Api"),
-    "SNS": ({"Type": "SNS", "Properties": {"Topic": {"Ref": "Topic"}}}, "sns.amazonaws.com"),
-    "schedule": ({"Type": "ScheduleV2", "Properties": {"ScheduleExpression": "rate(1 day)"}}, "ScheduleV2"),
-}
-
-
-@pytest.mark.parametrize(("event", "caller"), DIRECTLY.values(), ids=DIRECTLY)
-def test_work_that_nobody_delivers_again_is_a_finding_without_the_index(
-    shop: dict[str, Any], unindexed: dict[str, Any], folder: Path, event: dict[str, Any], caller: str
-) -> None:
-    """HTTP and asynchronous sources, beside a queue, too; with the index it is none."""
-    for template, wanted in ((unindexed, [("T8", PAYMENTS)]), (shop, [])):
-        directly = written(template, f"{PAYMENTS}.Events.Directly", event)
-        directly["Resources"]["Topic"] = {"Type": "AWS::SNS::Topic"}
-        found = findings(deployment(directly, folder))
-        assert [(each.code, each.resource) for each in found] == wanted
-        assert all(
-            f"is invoked by {caller}, and TokenTable has no index byStatus" in each.what for each in found
-        )
-
-
-@pytest.mark.parametrize(
-    ("resource", "caller"),
-    [
-        (
-            {
-                "Type": "AWS::Lambda::Permission",
-                "Properties": {
-                    "FunctionName": {"Fn::GetAtt": [PAYMENTS, "Arn"]},
-                    "Principal": "s3.amazonaws.com",
-                },
-            },
-            "s3.amazonaws.com",
-        ),
-        (
-            {
-                "Type": "AWS::Scheduler::Schedule",
-                "Properties": {"Target": {"Arn": {"Fn::GetAtt": [PAYMENTS, "Arn"]}}},
-            },
-            "scheduler.amazonaws.com",
-        ),
-    ],
-    ids=["permission", "schedule"],
-)
-def test_so_it_is_in_plain_cloudformation(
-    unindexed: dict[str, Any], folder: Path, resource: dict[str, Any], caller: str
-) -> None:
-    """Whatever may invoke the function."""
-    template = {**unindexed, "Resources": {**unindexed["Resources"], "Caller": resource}}
-    (found,) = findings(deployment(template, folder))
-    assert (found.code, found.what.partition(",")[0]) == ("T8", f"is invoked by {caller}")
-
-
-def test_a_function_url_is_a_finding_without_the_index(unindexed: dict[str, Any], folder: Path) -> None:
-    """It is HTTP, too."""
-    public = written(unindexed, f"{PAYMENTS}.FunctionUrlConfig", {"AuthType": "NONE"})
-    (found,) = findings(deployment(public, folder))
-    assert (found.code, found.severity) == ("T8", Severity.WARNING)
-    assert "is invoked by an URL" in found.what
-
-
-def test_a_table_alone_without_the_index_is_advice(unindexed: dict[str, Any], folder: Path) -> None:
-    """Which sources its functions have is not known."""
-    alone = {**unindexed, "Resources": {TABLE: unindexed["Resources"][TABLE]}}
-    (found,) = findings(deployment(alone, folder))
-    assert (found.code, found.severity) == ("T9", Severity.ADVICE)
-
-
-@pytest.mark.parametrize("sweep", ["false", None])
-def test_a_watchdog_with_nothing_to_do_is_an_error(
-    unindexed: dict[str, Any], folder: Path, sweep: str | None
-) -> None:
-    """Each run is Misconfigured: the runtime refuses it when it is made."""
-    idle = written(unindexed, f"{OF_WATCHDOG}.LAMBDA_ONCE_WATCHDOG_SWEEP", sweep)
-    assert codes(idle, folder) == {("V9", WATCHDOG, 'LAMBDA_ONCE_WATCHDOG_SWEEP: "true"')}
-
-
-def test_a_watchdog_that_was_not_told_of_it_is_found(unindexed: dict[str, Any], folder: Path) -> None:
-    """It searches an index that is not there, and may not."""
-    untold = written(unindexed, f"{OF_WATCHDOG}.LAMBDA_ONCE_STATUS_INDEX", None)
-    assert {code for code, _, _ in codes(untold, folder)} == {"T2", "P4"}
 
 
 # -- services
@@ -1065,8 +950,7 @@ def test_the_message_of_a_refused_value_is_the_watchdogs(
         ("LAMBDA_ONCE_WATCHDOG_SWEEP", " No\n"),
         ("LAMBDA_ONCE_WATCHDOG_ROWS", " 7 "),
         ("LAMBDA_ONCE_WATCHDOG_TIMES", "0"),
-        ("LAMBDA_ONCE_STATUS_INDEX", "On"),
-        ("LAMBDA_ONCE_STATUS_SHARDS", "2 "),
+        ("LAMBDA_ONCE_LISTING", " at_once "),
         ("LAMBDA_ONCE_DISABLED", "off "),
         ("LAMBDA_ONCE_CLIENT", ""),
     ],

@@ -90,13 +90,14 @@ def test_the_sample_is_clean() -> None:
 
 def test_what_the_shop_has_is_seen() -> None:
     """Nested stacks, Globals and policies: a clean result is not that of an empty deployment."""
-    seen = read(ORDERS, {"StatusShards": "8"})
+    seen = read(ORDERS, {"KeepDays": "40"})
     assert [each.resource for each in seen.tables] == ["Tokens.TokenTable"]
     assert {each.resource for each in seen.functions} == {
         *("OrdersApiFunction", "PaymentsFunction", "FulfilmentFunction", "NotificationsFunction"),
         *("InvoicesFunction", "PricesFunction", "ContractsAnnouncer", "Tokens.WatchdogFunction"),
     }
-    assert all(each.environment["LAMBDA_ONCE_STATUS_SHARDS"] == "8" for each in seen.functions)  # type: ignore[index]
+    own = [each for each in seen.functions if "." not in each.resource]
+    assert all(each.environment["ORDERS_KEEP_DAYS"] == "40" for each in own)  # type: ignore[index]
     assert [(each.function, each.kind) for each in seen.sources] == [
         ("PaymentsFunction", "sqs"),
         ("FulfilmentFunction", "sqs"),
@@ -126,15 +127,6 @@ def test_the_shop_without_a_layer_has_no_watchdog() -> None:
 def test_the_table_alone_is_clean(parameters: dict[str, str]) -> None:
     """tokens.yaml as a stack of its own."""
     assert findings(read(TOKENS, parameters)) == ()
-
-
-@pytest.mark.parametrize("more", [{}, {"LayerArn": LAYER, "WatchdogSweep": "true"}], ids=["table", "sweeps"])
-def test_the_table_alone_without_the_index_is_advice(more: dict[str, str]) -> None:
-    """tokens.yaml with StatusIndex false: no permission is missing, and the watchdog exists if it sweeps."""
-    seen = read(TOKENS, {"StatusIndex": "false", **more})
-    assert {each.resource for each in seen.functions} == ({"WatchdogFunction"} if more else set())
-    assert [each.indexes for each in seen.tables] == [()]
-    assert {each.code for each in findings(seen)} <= {"T9"}
 
 
 def test_the_smallest_stack_is_clean() -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -43,11 +42,11 @@ REQUEST = "5f2b6a3e-7d0c-4c1d-9a51-0e8d7c6b5a49"
 class Shop:
     """One table, one clock, and what was written to it."""
 
-    def __init__(self, client: Any, name: str, endpoint: str | None = None, shards: int = 1) -> None:
+    def __init__(self, client: Any, name: str, endpoint: str | None = None) -> None:
         self.client = client
         self.name = name
         self.clock = FakeClock()
-        self.store = DynamoDBStore(name, client, shards)
+        self.store = DynamoDBStore(name, client)
         self._endpoint = endpoint
 
     def run(self, *args: str, **environment: str) -> Result:
@@ -146,26 +145,22 @@ def complaint(ran: Result, code: int = 2) -> str:
 
 
 @contextmanager
-def on_strict(
-    monkeypatch: pytest.MonkeyPatch, shards: int = 1, *, status_index: bool = True
-) -> Iterator[Shop]:
+def on_strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     """Open a shop on the strict engine; commands read its clock."""
     with mounted():
         client = tables.shared()
-        create_table(client, "tokens", status_index=status_index)
-        shop = Shop(client, "tokens", shards=shards)
+        create_table(client, "tokens")
+        shop = Shop(client, "tokens")
         monkeypatch.setattr(options, "clock", lambda: shop.clock)
         yield shop
 
 
 @contextmanager
-def on_engine(
-    monkeypatch: pytest.MonkeyPatch, endpoint: str, shards: int = 1, *, status_index: bool = True
-) -> Iterator[Shop]:
+def on_engine(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> Iterator[Shop]:
     """Open a shop on a real engine."""
     client = tables.client(endpoint)
-    with tables.fresh(client, partial(create_table, status_index=status_index)) as name:
-        shop = Shop(client, name, endpoint, shards)
+    with tables.fresh(client) as name:
+        shop = Shop(client, name, endpoint)
         monkeypatch.setattr(options, "clock", lambda: shop.clock)
         yield shop
     client.close()

@@ -289,7 +289,6 @@ def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None
         (["list", "--limit", "0"], "--limit"),
         (["list", "--limit", "ten"], "--limit"),
         (["list", "--output", "xml"], "--output"),
-        (["list", "--shards", "101"], "--shards"),
         (["list", "--everything"], "--everything"),
         (["list", "more"], "more"),
         (["list", "--endpoint-url", "localhost"], "localhost"),
@@ -320,11 +319,6 @@ def test_what_is_misspelt_is_suggested(shop: Shop) -> None:
     """Commands as options."""
     assert "No such command 'shwo'. Did you mean 'show'?" in complaint(shop.run("shwo"))
     assert "Did you mean '--by-function'?" in complaint(shop.run("list", "--by-funktion"))
-
-
-def test_a_bad_number_of_shards_in_the_environment(shop: Shop) -> None:
-    """The variable of the functions is read here, too."""
-    assert "--shards" in complaint(shop.run("list", LAMBDA_ONCE_STATUS_SHARDS="x"))
 
 
 def test_a_row_of_another_program_is_named(shop: Shop) -> None:

@@ -305,7 +305,6 @@ def test_an_item_that_no_ledger_wrote(points: Points, item: dict[str, Any]) -> N
         (("a", "--ledger-shards", "1001"), "1001 is not in the range 1<=x<=1000"),
         (("a#1", "--ledger-shards", "2"), "of a sharded ledger is text without '#'"),
         (("a", "--result"), "--result is for tokens: omit it with --ledger"),
-        (("a", "--shards", "7"), "--shards is for tokens: pass --ledger-shards"),
         (("a", "--names", "orders/charge"), "--names is for tokens: omit it with --ledger"),
         (("a", "--ledger-key", "id"), "has another key: check KEY, SORT and --ledger-key"),
     ],
@@ -340,9 +339,9 @@ def test_options_of_a_ledger_alone(shop: Shop) -> None:
 
 
 def test_variables_of_the_token_table_change_nothing(points: Points) -> None:
-    """Its functions have names, and its index shards."""
+    """Its functions have names, and its index is written by a watchdog."""
     points.ledger().add("cust_77", {"balance": 1}, id="1")
-    named = {"LAMBDA_ONCE_NAMES": "orders/charge", "LAMBDA_ONCE_STATUS_SHARDS": "7"}
+    named = {"LAMBDA_ONCE_NAMES": "orders/charge", "LAMBDA_ONCE_LISTING": "stream"}
     ran = points.show("cust_77", "--id", "1", POWERTOOLS_SERVICE_NAME="orders", **named)
     assert (ran.exit_code, ran.stderr) == (0, "")
 

@@ -21,7 +21,6 @@ from tests.operations.big_table import (
     NOW,
     OLDEST,
     OVERDUE,
-    SHARDS,
     BigTable,
     overdue_token,
 )
@@ -179,23 +178,6 @@ def test_consistent_leaves_out_what_has_moved_on(monkeypatch: pytest.MonkeyPatch
             assert _keys(shop, "--consistent") == ["late-1", "busy"]
 
 
-def test_shards_beyond_the_configured_are_listed_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning if --shards was given, a hint if it was not, nothing if no shard is beyond."""
-    with on_strict(monkeypatch, shards=10) as shop:
-        for n in range(20):
-            shop.hold(f"orders/charge/{n}")
-        ran = shop.run("list", "--output", "jsonl", LAMBDA_ONCE_STATUS_SHARDS="2")
-        assert len(lines(ran)) == 20
-        highest = max(row["shard"] for row in lines(ran))
-        assert highest > 2
-        warning = (
-            f"WARNING: there are rows in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is 2 here"
-        )
-        assert warning in ran.stderr
-        assert f"there are rows in shards up to {highest}; pass --shards" in shop.run("list").stderr
-        assert "shards" not in shop.run("list", "--shards", "10").stderr
-
-
 # ------------------------------------------------------------------ released, and by function
 
 
@@ -254,7 +236,7 @@ STATE = ["get_item", "describe_table"]
 
 
 def test_a_list_asks_for_released_only_where_it_must(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """101 queries for each state that is listed, and one before all."""
+    """Eight queries for each state that is listed, and one before all."""
     asked: list[str] = []
     call = TokenTransport.call
 
@@ -323,7 +305,7 @@ def test_the_first_rows_of_a_big_table_come_after_one_round(
         return calls(self, operation, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TokenTransport, "call", counted)
-    table = TokenTable(big_table.name, big_table.client, FakeClock(NOW), SHARDS)
+    table = TokenTable(big_table.name, big_table.client, FakeClock(NOW))
     entries = unfinished(table, frozenset({Status.OVERDUE}), NOW, [])
     assert next(entries).record.token == overdue_token(0)
     assert asked == ["query"] * (1 + len(partitions(State.IN_PROGRESS)))
@@ -332,10 +314,10 @@ def test_the_first_rows_of_a_big_table_come_after_one_round(
 
 @pytest.mark.engine
 def test_the_counts_of_a_big_table_are_exact(big_table: BigTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In all shards, whether they are listed or counted."""
+    """In all partitions, whether they are listed or counted."""
     monkeypatch.setattr(options, "clock", lambda: FakeClock(NOW))
     shop = Shop(big_table.client, big_table.name, big_table.endpoint)
-    ran = shop.run("list", "--overdue", "--output", "jsonl", "--shards", str(SHARDS))
+    ran = shop.run("list", "--overdue", "--output", "jsonl")
     keys = [row["lockToken"] for row in lines(ran)]
     assert keys == [overdue_token(n) for n in range(OVERDUE)]
     assert ran.stderr.splitlines()[0] == f"{OVERDUE:,} overdue"

@@ -1,4 +1,4 @@
-"""``--scan``: a table without the status index lists the same, at a price that is printed first."""
+"""``--scan``: what nobody has listed yet is found all the same, at a price that is printed first."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ import pytest
 
 from benchmarks.units import LIST
 from lambda_once.core.lifecycle import State
+from lambda_once.core.variables import Listing
 from lambda_once.core.writes import Hold, Release
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.index import partitions
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once_tools.cli import options
 from lambda_once_tools.cli.scans import describe_size
 from lambda_once_tools.search import READ_PRICE, ScannedIndex, TableSize
-from tests.cli.shop import TIMED_OUT, Shop, complaint, lines, on_engine, on_strict
+from tests.cli.shop import TIMED_OUT, Shop, lines, on_engine, on_strict
 
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
 
 
 class Shops(NamedTuple):
-    """The same tokens on a table with the index, and on one without."""
+    """The same tokens listed at once, and in stream mode, where no watchdog has run."""
 
-    indexed: Shop
+    listed: Shop
     bare: Shop
 
     def do(self, write: Callable[[Shop], object]) -> None:
@@ -35,23 +37,28 @@ class Shops(NamedTuple):
 
 @pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
 def bare(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    """A shop without the index on each engine."""
+    """A shop in stream mode, without a watchdog, on each engine."""
     with ExitStack() as stack:
         if request.param == "strict":
-            yield stack.enter_context(on_strict(monkeypatch, status_index=False))
+            yield _streaming(stack.enter_context(on_strict(monkeypatch)))
         else:
             endpoint = request.getfixturevalue("engine_endpoint")
-            yield stack.enter_context(on_engine(monkeypatch, endpoint, status_index=False))
+            yield _streaming(stack.enter_context(on_engine(monkeypatch, endpoint)))
+
+
+def _streaming(shop: Shop) -> Shop:
+    shop.store = DynamoDBStore(shop.name, shop.client, Listing.STREAM)
+    return shop
 
 
 @pytest.fixture
 def shops(engine_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shops]:
     """Both on dynoxide, under clocks that move alike."""
     with (
-        on_engine(monkeypatch, engine_endpoint, shards=3) as indexed,
-        on_engine(monkeypatch, engine_endpoint, shards=3, status_index=False) as bare,
+        on_engine(monkeypatch, engine_endpoint) as listed,
+        on_engine(monkeypatch, engine_endpoint) as bare,
     ):
-        shops = Shops(indexed, bare)
+        shops = Shops(listed, _streaming(bare))
         shops.do(_some_of_each_status)
         yield shops
 
@@ -91,28 +98,22 @@ LISTS: dict[str, list[str]] = {
 @pytest.mark.parametrize("form", ["table", "jsonl"])
 def test_a_scan_lists_what_the_index_lists(shops: Shops, asked: list[str], form: str) -> None:
     """The same rows, columns, order, summary and exit code, and on standard error the price before."""
-    wanted = shops.indexed.run("list", *asked, "--output", form)
+    wanted = shops.listed.run("list", *asked, "--output", form)
     found = shops.bare.run("list", *asked, "--output", form, "--scan", "--yes")
     assert wanted.stdout.strip()
-    assert _unsharded(found.stdout) == _unsharded(wanted.stdout)
+    assert found.stdout == wanted.stdout
     assert found.exit_code == wanted.exit_code
     before, after, *rest = found.stderr.splitlines()
     assert before.startswith("reading the whole table: about ")
     assert re.fullmatch(r"read 8 pages for [\d.]+ read units", after)
-    said = [line for line in wanted.stderr.splitlines() if "shards" not in line]
-    assert [line for line in rest if "shards" not in line] == said
-
-
-def _unsharded(text: str) -> str:
-    """Return *text* without the shards, which are drawn by chance."""
-    return re.sub(r'"shard": (\d+|null)', '"shard": 0', text)
+    assert rest == wanted.stderr.splitlines()
 
 
 @pytest.mark.engine
 def test_watch_counts_the_same_in_each_round(shops: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     """It scans again: what has changed since is counted."""
-    monkeypatch.setattr(options, "clock", lambda: shops.indexed.clock)
-    wanted = shops.indexed.run("watch", "--count", "1", "--output", "jsonl")
+    monkeypatch.setattr(options, "clock", lambda: shops.listed.clock)
+    wanted = shops.listed.run("watch", "--count", "1", "--output", "jsonl")
     monkeypatch.setattr(options, "clock", lambda: shops.bare.clock)
     asked = ["watch", "--scan", "--yes", "--output", "jsonl"]
     found = shops.bare.run(*asked, "--count", "1")
@@ -131,7 +132,7 @@ def test_watch_counts_the_same_in_each_round(shops: Shops, monkeypatch: pytest.M
 def test_redrive_releases_the_same(shops: Shops) -> None:
     """Held tokens but those on which a person decided; each write is conditional as ever."""
     asked = ["redrive", "--output", "jsonl", "--older-than", "10m", *SURE]
-    wanted = shops.indexed.run(*asked)
+    wanted = shops.listed.run(*asked)
     found = shops.bare.run(*asked, "--scan")
     assert [(row["lockToken"], row["outcome"]) for row in lines(found)] == [
         (row["lockToken"], row["outcome"]) for row in lines(wanted)
@@ -146,7 +147,7 @@ def test_redrive_releases_the_same(shops: Shops) -> None:
 def test_scan_works_with_the_index_too(shops: Shops) -> None:
     """The option says what is done, not what the table lacks."""
     wanted, found = (
-        shops.indexed.run("list", "--output", "json", *scan) for scan in ([], ["--scan", "--yes"])
+        shops.listed.run("list", "--output", "json", *scan) for scan in ([], ["--scan", "--yes"])
     )
     assert found.stdout == wanted.stdout
 
@@ -154,26 +155,13 @@ def test_scan_works_with_the_index_too(shops: Shops) -> None:
 @pytest.mark.engine
 def test_a_scan_counts_what_the_index_counts(shops: Shops) -> None:
     """All of it, also where the index would be read in part: none is asked that isn't there."""
-    table, bare = (TokenTable(shop.name, shop.client, shop.clock, 3) for shop in shops)
+    table, bare = (TokenTable(shop.name, shop.client, shop.clock) for shop in shops)
     found = ScannedIndex(bare)
     for state in (State.IN_PROGRESS, State.HELD, State.RELEASED):
         wanted, deadline = partitions(state), table.deadline()
         in_part = found.count_some(wanted, deadline, most=1, limit=1)
         assert in_part == table.index.count_some(wanted, deadline)
         assert found.count(wanted, deadline) == in_part[0]
-
-
-COMMANDS = {"list": ["list"], "watch": ["watch", "--count", "1"], "redrive": ["redrive", *SURE]}
-
-
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_without_the_option_the_message_names_it_and_its_price(bare: Shop, command: list[str]) -> None:
-    """What happened, the option, the size, the read units and the dollars."""
-    bare.hold("orders/refund/held")
-    message = complaint(bare.run(*command))
-    assert message.startswith(f"lambda-once: table {bare.name} has no index byStatus (StatusIndex is false)")
-    assert "pass --scan, which prints the price and asks; about 1 rows" in message
-    assert message.endswith(" read units, less than $0.01")
 
 
 @pytest.mark.parametrize("command", [["list"], ["watch", "--count", "1"]], ids=["list", "watch"])
@@ -205,7 +193,7 @@ def test_commands_of_one_token_need_no_index(bare: Shop) -> None:
 def test_the_price_is_that_of_the_page() -> None:
     """One list price, for costs.md and the command line."""
     assert LIST.read == READ_PRICE
-    size = TableSize(10_000_000, 20_000_000_000, is_unindexed=True)
+    size = TableSize(10_000_000, 20_000_000_000)
     assert describe_size(size) == "about 10,000,000 rows, 20.0 GB, 2,441,407 read units, $0.31"
 
 
@@ -215,7 +203,6 @@ def test_a_size_that_may_not_be_read_is_said(bare: Shop, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(scans, "table_size", lambda _: None)
     bare.hold("orders/refund/held")
-    message = complaint(bare.run("list"))
-    assert message.endswith("its size is unknown (dynamodb:DescribeTable is denied)")
     ran: Any = bare.run("list", "--scan", "--yes", "--output", "jsonl")
+    assert "its size is unknown (dynamodb:DescribeTable is denied)" in ran.stderr
     assert [row["key"] for row in lines(ran)] == ["held"]

@@ -87,17 +87,6 @@ def test_a_round_without_an_answer_is_no_end(monkeypatch: pytest.MonkeyPatch) ->
         assert len(ran.stderr.splitlines()) == 1
 
 
-def test_watch_warns_of_shards_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If --shards was given."""
-    with on_strict(monkeypatch, shards=10) as shop:
-        for n in range(12):
-            shop.begin(f"orders/charge/{n}")
-        ran = shop.run("watch", "--count", "1", "--shards", "1")
-        assert "WARNING: " in ran.stderr
-        assert "rows are in shards beyond the configured 1" in ran.stderr
-        assert shop.run("watch", "--count", "1", "--shards", "10").stderr == ""
-
-
 def test_a_terminal_shows_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn again in its place."""
     with on_strict(monkeypatch) as shop:

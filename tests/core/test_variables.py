@@ -9,7 +9,15 @@ import pytest
 
 import lambda_once_tools
 from lambda_once.core import variables
-from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, boolean, configured_shards, whole
+from lambda_once.core.variables import (
+    OF_FUNCTIONS,
+    OF_OTHERS,
+    OF_WATCHDOG,
+    Listing,
+    boolean,
+    configured_listing,
+    whole,
+)
 from lambda_once.errors import Misconfigured
 
 SOURCES = (Path(variables.__file__).parents[1], Path(lambda_once_tools.__file__).parent)
@@ -49,12 +57,19 @@ def test_an_impossible_word_is_named() -> None:
             boolean(NAME, "ture ")
 
 
-def test_shards_of_an_empty_variable_are_those_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A template's parameter with an empty default sets it so."""
-    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", "")
-    assert configured_shards() == 1
-    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", " 8 ")
-    assert configured_shards() == 8
+def test_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty variable, which a template's parameter may set, is none; another word is refused."""
+    monkeypatch.delenv("LAMBDA_ONCE_LISTING", raising=False)
+    assert configured_listing() is None
+    for given, meant in {"": None, " ": None, " stream ": Listing.STREAM, "at_once": Listing.AT_ONCE}.items():
+        monkeypatch.setenv("LAMBDA_ONCE_LISTING", given)
+        assert configured_listing() is meant
+    for wrong in ("Stream", "at once", "true"):
+        monkeypatch.setenv("LAMBDA_ONCE_LISTING", wrong)
+        with pytest.raises(
+            Misconfigured, match=f"^LAMBDA_ONCE_LISTING={wrong} is unknown: use at_once or stream$"
+        ):
+            configured_listing()
 
 
 def test_every_variable_that_is_read_is_known() -> None:

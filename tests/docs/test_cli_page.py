@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "cli.md"
 _OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
 _COMMAND_LINE = re.compile(r"^(?:\$ )?lambda-once (?P<rest>[^#\n]+)", re.MULTILINE)
 _IN_PROSE = re.compile(r"`lambda-once ([a-z]+)")
-COMMON = {"--table", "--endpoint-url", "--profile", "--region", "--shards", "--output", "--help"}
+COMMON = {"--table", "--endpoint-url", "--profile", "--region", "--output", "--help"}
 
 
 def _command(name: str) -> click.Command:

@@ -255,8 +255,8 @@ def test_twin_with_an_attempt_id_of_its_own(strict: Payments, monkeypatch: pytes
     """Nothing leads to the parts any more."""
     build = requests.finish
 
-    def under_a_fresh_id(table: str, write: Any, shards: int) -> Any:
-        request = build(table, write, shards)
+    def under_a_fresh_id(table: str, write: Any) -> Any:
+        request = build(table, write)
         if isinstance(write.by, Resolver):
             request["ExpressionAttributeValues"][":attempt_"] = {"S": "fresh"}
         return request

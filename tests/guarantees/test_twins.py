@@ -105,7 +105,7 @@ def unguarded(reporter: Any, details: Any) -> None:
         hook(details)
 
 
-AT_ONCE = placing(requests, "acquire_new", requests.acquire)
+AT_ONCE = placing(requests, "acquire_new", lambda table, new, _: requests.acquire(table, new))
 """Send the statement that may take a row at once, as for a redelivery: its conditions are what is tried."""
 
 TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {

@@ -346,10 +346,10 @@ def _change_without_an_id(points: Ledger) -> None:
 
 
 def watchdog() -> None:
-    """A run over lapsed tokens, one beyond the shards, one malformed, with a probe that raises."""
+    """A run over lapsed tokens, one of them malformed, with a probe that raises."""
     with _ground() as (ground, seen):
         create_table(ground.client, "tokens")
-        post = Post(ground.client, "tokens", shards=100)
+        post = Post(ground.client, "tokens")
         post.lapse(*range(4))
         post.hold(CHARGE.format("held"))
         key = {"lockToken": {"S": CHARGE.format(3)}}

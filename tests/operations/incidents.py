@@ -248,7 +248,7 @@ INCIDENTS = (
     Incident(
         "the index is missing",
         ("list --table {table}-bare",),
-        "pass --scan, which prints the price and asks",
+        "its index byStatus must have the keys listed (S)",
         2,
         _without_index,
     ),

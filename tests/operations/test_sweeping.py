@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,12 +11,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.operations import sweep
-from lambda_once.operations import watchdog as watchdogs
 from lambda_once.operations.table import SWEEP_ROW, WATCHDOG_ROW
-from lambda_once.operations.watchdog import watchdog
-from lambda_once.testing import create_table, lambda_context
-from tests.kit import tables
-from tests.kit.strict.mounted import mounted
+from lambda_once.testing import lambda_context
 from tests.operations.watch import CHARGE, Post
 
 HOUR = 3600
@@ -145,65 +138,3 @@ def test_a_delete_without_an_answer_is_tried_again_by_the_next_run(strict: Post)
     ):
         strict.run(sweep=True)
     assert strict.run(sweep=True)["swept"] == 3
-
-
-# -- without the status index
-
-
-@pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
-def bare(request: pytest.FixtureRequest) -> Iterator[Post]:
-    """A table without the index on each engine."""
-    create = partial(create_table, status_index=False)
-    with ExitStack() as stack:
-        if request.param == "strict":
-            stack.enter_context(mounted())
-            client, name = tables.client(), "tokens"
-            create(client, name)
-        else:
-            client = tables.boto3s(request.getfixturevalue("engine_endpoint"), patience=60)
-            stack.callback(client.close)
-            name = stack.enter_context(tables.fresh(client, create))
-        yield Post(client, name)
-
-
-def test_a_table_without_the_index_is_swept_and_not_searched(bare: Post) -> None:
-    """Unfinished rows stay as ever; no run queries, and none claims that nothing is overdue."""
-    bare.lapse("lost")
-    put(bare, "orders/charge/over", HOUR + 1)
-    handler = bare.watchdog(sweep=True, status_index=False)
-    assert [handler({}, None) for _ in range(3)] == [{"swept": 1}, {"swept": 0}, {"swept": 0}]
-    assert left(bare) == {CHARGE.format("lost")}
-    assert bare.sent["Query"] == 0
-    assert bare.log.lines == []
-
-
-def test_an_index_that_is_missing_by_mistake_stays_an_error(bare: Post) -> None:
-    """The error names the variable for those who chose to do without it."""
-    with pytest.raises(Misconfigured, match="on purpose sets LAMBDA_ONCE_STATUS_INDEX=false"):
-        bare.run(sweep=True)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"sweep": False}, {"sweep": True, "actions": {"*": "release"}}], ids=str
-)
-def test_a_watchdog_without_the_index_that_does_more_than_sweep_is_refused(options: dict[str, Any]) -> None:
-    """When it is made: the message has the options and the variables."""
-    with pytest.raises(Misconfigured, match=r"can only sweep: set sweep=True \(LAMBDA_ONCE_WATCHDOG_SWEEP\)"):
-        watchdog("tokens", status_index=False, **options)
-
-
-@pytest.mark.parametrize(("given", "is_searched"), [("", True), ("true", True), ("false", False)])
-def test_the_variable_says_whether_there_is_an_index(
-    strict: Post, monkeypatch: pytest.MonkeyPatch, given: str, *, is_searched: bool
-) -> None:
-    """As those of the sweep: true, false, or unset."""
-    for name, value in {"TABLE": strict.name, "WATCHDOG_SWEEP": "true", "STATUS_INDEX": given}.items():
-        monkeypatch.setenv(f"LAMBDA_ONCE_{name}", value)
-    watchdogs._from_environment.cache_clear()
-    monkeypatch.setattr(watchdogs, "watchdog", partial(watchdog, client=strict.client, clock=strict.clock))
-    assert ("overdue" in watchdogs.handler({}, None)) is is_searched
-    monkeypatch.setenv("LAMBDA_ONCE_STATUS_INDEX", "maybe")
-    watchdogs._from_environment.cache_clear()
-    with pytest.raises(Misconfigured, match="LAMBDA_ONCE_STATUS_INDEX is 'maybe': set it to true or false"):
-        watchdogs.handler({}, None)
-    watchdogs._from_environment.cache_clear()

@@ -20,7 +20,6 @@ from lambda_once.operations.listing import MOST_NAMED, place_from, place_text
 from lambda_once.operations.table import WATCHDOG_ROW
 from lambda_once.operations.watchdog_actions import Action
 from lambda_once.policies import NOT_DONE, UNKNOWN, Done, Lapsed
-from lambda_once.stores import index
 from lambda_once.testing import lambda_context
 from tests.operations.watch import CHARGE, LEASE, Post, measured
 
@@ -52,14 +51,12 @@ ZEROS = {
 WHOLE = {"watchdogTruncated": 0}
 """The second document of a run: it looked at all that is overdue."""
 EVENTS = Path(__file__).parents[2] / "events"
-SHARDS = 8
 RELEASE: dict[str, Action] = {"charge": "release"}
 
 
 @pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
-def post(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Post:
-    """Each in turn, asked for a few shards: a run then takes a tenth of the time."""
-    monkeypatch.setattr(index, "MOST_SHARDS", SHARDS)
+def post(request: pytest.FixtureRequest) -> Post:
+    """Each in turn."""
     found: Post = request.getfixturevalue(request.param)
     return found
 
@@ -128,26 +125,24 @@ def test_what_is_held_is_counted_and_not_named_again(post: Post) -> None:
 
 
 def test_leases_that_are_alive_are_in_progress(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
-    """In every shard, and nothing else: neither what is lapsed, held, released or complete."""
+    """In every partition, and nothing else: neither what is lapsed, held, released or complete."""
     post.lapse("old")
     post.hold(CHARGE.format("held"))
     post.put_released("given back")
     post.acquire(CHARGE.format("done"))
     post.complete(CHARGE.format("done"))
     assert post.run()["inProgress"] == 0
-    wide = Post(post.client, post.name, shards=SHARDS)
-    wide.clock = post.clock
     for key in range(5):
-        wide.acquire(CHARGE.format(key))
+        post.acquire(CHARGE.format(key))
     capsys.readouterr()
-    found = wide.run()
+    found = post.run()
     assert (found["inProgress"], found["overdue"], found["held"]) == (5, 1, 1)
     assert documents(capsys)[0]["tokensInProgress"] == 5
-    assert wide.log.of("once.count_truncated") == []
-    wide.clock.advance(LEASE.total_seconds())
-    assert wide.run()["inProgress"] == 5
-    wide.clock.advance(0.001)  # lapsed, and within the grace not yet overdue
-    found = wide.run()
+    assert post.log.of("once.count_truncated") == []
+    post.clock.advance(LEASE.total_seconds())
+    assert post.run()["inProgress"] == 5
+    post.clock.advance(0.001)  # lapsed, and within the grace not yet overdue
+    found = post.run()
     assert (found["inProgress"], found["overdue"]) == (0, 1)
 
 
@@ -261,25 +256,6 @@ def test_what_is_gone_is_passed_over(post: Post) -> None:
     key = {"lockToken": {"S": CHARGE.format("a")}}
     with post.meanwhile("BatchGetItem", lambda: post.client.delete_item(TableName=post.name, Key=key)):
         assert post.run(actions=RELEASE)["released"] == 0
-
-
-def test_shards_beyond_the_configured_number_are_logged_and_checked(
-    post: Post, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One line a run with both numbers; the tokens in them are counted and acted upon like others."""
-    wide = Post(post.client, post.name, shards=SHARDS)
-    wide.clock = post.clock
-    wide.lapse(*range(8))
-    wide.hold(CHARGE.format("held"))
-    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", "2")
-    found = post.run(actions=RELEASE)
-    assert (found["overdue"], found["released"], found["held"]) == (8, 8, 1)
-    (line,) = post.log.of("once.shard_out_of_range")
-    assert line["level"] == "WARNING"
-    assert "LAMBDA_ONCE_STATUS_SHARDS is 2:" in line["reason"]
-    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", str(SHARDS))
-    assert wide.run()["held"] == 1
-    assert wide.log.of("once.shard_out_of_range") == []
 
 
 # ------------------------------------------------------------------ what it resolves
@@ -506,12 +482,10 @@ def test_a_bounded_run_goes_on_where_the_last_one_stopped(post: Post) -> None:
     assert post.examined() == ["0", "1", "2", "3", "4", "5", "6", "0", "1", "2"]
 
 
-def test_equal_leases_in_many_shards_are_each_examined_once(post: Post) -> None:
-    """A batch shares its lease: the walk tells its tokens apart in every shard."""
-    wide = Post(post.client, post.name, shards=SHARDS)
-    wide.clock = post.clock
+def test_equal_leases_in_many_partitions_are_each_examined_once(post: Post) -> None:
+    """A batch shares its lease: the walk tells its tokens apart in every partition."""
     for n in range(23):
-        wide.acquire(CHARGE.format(n))
+        post.acquire(CHARGE.format(n))
     post.clock.advance(3600)
     runs = [post.run(rows=5) for _ in range(5)]
     assert [found["truncated"] for found in runs] == [True] * 4 + [False]
@@ -703,8 +677,7 @@ def test_the_ready_made_handler_takes_its_options_from_the_environment(
         ("LAMBDA_ONCE_WATCHDOG_ROWS", "0"),
         ("LAMBDA_ONCE_WATCHDOG_ROWS", "1.5"),
         ("LAMBDA_ONCE_WATCHDOG_SWEEP", "maybe"),
-        ("LAMBDA_ONCE_STATUS_INDEX", "fasle"),
-        ("LAMBDA_ONCE_STATUS_SHARDS", "101"),
+        ("LAMBDA_ONCE_LISTING", "late"),
     ],
 )
 def test_malformed_settings_are_named(environment: pytest.MonkeyPatch, name: str, value: str) -> None:

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.operations.table import WATCHDOG_ROW
 from lambda_once.operations.watchdog import watchdog
+from lambda_once.stores.row import PARTITIONS
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit import tables
 from tests.operations import big_table as loaded
-from tests.operations.big_table import OVERDUE, SHARDS, BigTable, overdue_token
+from tests.operations.big_table import OVERDUE, BigTable, overdue_token
 from tests.operations.watch import Lines, Post
 
 STUCK = 100_000
-IN_ONE_SHARD = STUCK // SHARDS
+IN_ONE_PARTITION = STUCK // PARTITIONS
 ANSWER_SECONDS = 0.02
 """How long each request takes by the stand-in's clock; the real one was seen to take 4 to 20 ms."""
-ASKED_OF_ALL = 3 * (MOST_SHARDS + 1)
+ASKED_OF_ALL = 3 * PARTITIONS
 """Counts of a run: each partition that there may be, in three states."""
 
 
@@ -35,23 +35,23 @@ class StuckTable:
 
     def __init__(self, clock: FakeClock, stuck: int = STUCK) -> None:
         self.clock = clock
-        self.in_one_shard = stuck // SHARDS
+        self.in_one_partition = stuck // PARTITIONS
         self.sent: Counter[str] = Counter()
         self.start = clock.now() - timedelta(days=2)
         self.place: str | None = None
 
     def query(self, **request: Any) -> dict[str, Any]:
         self._answering("query")
-        partition = request["ExpressionAttributeValues"][":status"]["S"]
-        state, _, shard = partition.partition("_")
+        partition = request["ExpressionAttributeValues"][":listed"]["S"]
+        state, _, number = partition.partition("_")
         is_new = ":since" in request["ExpressionAttributeValues"]
-        mine = self.in_one_shard if state == "inProgress" and shard and int(shard) < SHARDS else 0
+        mine = self.in_one_partition if state == "inProgress" else 0
         mine = 0 if is_new else mine
         if request.get("Select") == "COUNT":
             return self._counted(mine, request)
         begin = self._number(request["ExclusiveStartKey"]) + 1 if "ExclusiveStartKey" in request else 0
         end = min(begin + request["Limit"], mine)
-        rows = [self._row(n, shard) for n in range(begin, end)]
+        rows = [self._row(n, number) for n in range(begin, end)]
         more = {"LastEvaluatedKey": rows[-1]} if end < mine else {}
         return {"Items": rows, **more}
 
@@ -108,8 +108,8 @@ def test_a_hundred_thousand_stuck_tokens_do_not_stop_a_run() -> None:
     assert len(log.of("once.overdue")) == 1_000
     assert (clock.now() - began).total_seconds() < 10
     assert table.sent["batch_get_item"] == 10
-    # Counted in pages of 1 MB; then what is new, alive and oldest in each shard, and about a hundred entries.
-    assert table.sent["query"] <= ASKED_OF_ALL + SHARDS * (IN_ONE_SHARD // 4_000 + 1) + SHARDS * 5
+    # Counted in pages of 1 MB; then what is new, alive and oldest in each, and some hundred entries.
+    assert table.sent["query"] <= ASKED_OF_ALL + PARTITIONS * (IN_ONE_PARTITION // 4_000 + 1) + PARTITIONS * 5
 
 
 def test_time_is_a_bound_too() -> None:
@@ -157,7 +157,7 @@ def peak(rows: int) -> int:
 
 
 def test_memory_does_not_grow_with_what_is_stuck() -> None:
-    """Entries are streamed: a page of each shard and a chunk of rows are all that is there at a time."""
+    """Entries are streamed: a page of each partition and a chunk of rows are all that is there at a time."""
     peak(1_000)  # what is imported and cached at first use
     assert peak(4_000) < 1.5 * peak(1_000)
 
@@ -168,7 +168,6 @@ def test_memory_does_not_grow_with_what_is_stuck() -> None:
 @pytest.fixture
 def post(big_table: BigTable, monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
     """The table as the watchdog reads it; its cursor is gone afterwards."""
-    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", str(SHARDS))
     client = tables.client(big_table.endpoint)
     yield Post(client, big_table.name)
     client.delete_item(TableName=big_table.name, Key={"lockToken": {"S": WATCHDOG_ROW}})
@@ -193,7 +192,7 @@ def test_a_big_table_is_counted_exactly_and_within_bounds(post: Post) -> None:
     assert [line["token"] for line in post.log.of("once.overdue")] == [overdue_token(n) for n in range(1_000)]
     assert post.sent.keys() == {"Query", "GetItem", "BatchGetItem", "UpdateItem"}
     assert (post.sent["BatchGetItem"], post.sent["GetItem"], post.sent["UpdateItem"]) == (10, 1, 1)
-    assert post.sent["Query"] <= ASKED_OF_ALL + 4 * SHARDS + 1_000 / 100 + SHARDS
+    assert post.sent["Query"] <= ASKED_OF_ALL + 4 * PARTITIONS + 1_000 / 100 + PARTITIONS
 
 
 @pytest.mark.engine

@@ -42,12 +42,12 @@ class Lines(logging.Logger):
 class Post:
     """One table, one clock, and the watchdogs that look at it; `sent` counts their requests."""
 
-    def __init__(self, client: Any, name: str, shards: int = 1) -> None:
+    def __init__(self, client: Any, name: str) -> None:
         self.client = client
         self.name = name
         self.clock = FakeClock()
         self.log = Lines()
-        self.store = DynamoDBStore(name, client, shards)
+        self.store = DynamoDBStore(name, client)
         self.sent: Counter[str] = Counter()
         client.meta.events.register("before-call.dynamodb", self._count)
 

@@ -155,9 +155,9 @@ def with_any_status(granted: Any) -> Won:
 _right_won = requests.won
 
 
-def released_by_an_attempt(_write: Write, _shards: int) -> tuple[dict[str, Any], list[str]]:
+def released_by_an_attempt(_write: Write) -> tuple[dict[str, Any], list[str]]:
     """Release as an attempt does, whoever decided it."""
-    return {}, ["status"]
+    return {}, ["status", "listed"]
 
 
 def request_id() -> str:

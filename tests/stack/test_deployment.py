@@ -10,7 +10,6 @@ import pytest
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.variables import MOST_SHARDS
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.dynamodb.client import new_client
 from lambda_once.stores.contract import Won
@@ -98,12 +97,11 @@ def variables(stack: Deployed) -> list[dict[str, Any]]:
 
 
 def test_functions_have_their_table_and_endpoint(aws: boto3.Session, translated: Template) -> None:
-    """All have the table that was created and its shards; botocore's own variable has the endpoint."""
-    cloud = deploy(aws, translated, {"StatusShards": "10"})
+    """All have the table that was created; botocore's own variable has the endpoint."""
+    cloud = deploy(aws, translated, {})
     assert len(variables(cloud)) > 5
     for each in variables(cloud):
         assert each["LAMBDA_ONCE_TABLE"] == cloud.outputs["TokenTableName"]
-        assert str(each["LAMBDA_ONCE_STATUS_SHARDS"]) == "10"
         assert each.get("AWS_ENDPOINT_URL_DYNAMODB", "") == ""
 
 
@@ -121,9 +119,3 @@ def test_an_empty_endpoint_is_the_cloud(monkeypatch: pytest.MonkeyPatch, given: 
     """The store's client goes to AWS with the variable empty, and to the endpoint that it names."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", given)
     assert new_client().meta.endpoint_url == reached
-
-
-def test_the_template_offers_the_shards_that_the_code_takes(template: Template) -> None:
-    """From one to the number that readers ask for."""
-    parameter = template["Parameters"]["StatusShards"]
-    assert (parameter["MinValue"], parameter["MaxValue"]) == (1, MOST_SHARDS)

@@ -79,10 +79,11 @@ def test_a_pile_up_rings_before_a_lease_ends(found: dict[str, dict[str, Rings]])
     whole = nested.decided(tokens, LayerArn=layer, **given)
     assert of_type(whole, ALARM).keys() == SIX | {"TasksInProgress"}
     assert len(whole["Outputs"]["AlarmArns"]["Value"]["Fn::Join"][1]) == 7
-    unindexed = nested.decided(tokens, LayerArn=layer, StatusIndex="false", WatchdogSweep="true", **given)
-    counted = {"NewlyHeld", "CompletionFailed", "StoreUnavailable", "DeadLetters"}
-    assert of_type(unindexed, ALARM).keys() == counted
-    assert len(unindexed["Outputs"]["AlarmArns"]["Value"]["Fn::Join"][1]) == 4
+    unwatched = nested.decided(tokens, **given)
+    assert of_type(unwatched, ALARM).keys() == {
+        *("NewlyHeld", "CompletionFailed", "StoreUnavailable", "DeadLetters")
+    }
+    assert len(unwatched["Outputs"]["AlarmArns"]["Value"]["Fn::Join"][1]) == 4
 
 
 def test_each_loss_rings_though_the_watchdog_was_silent_between() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import boto3
 import pytest
@@ -17,7 +16,6 @@ from .conftest import Deployed, Template, deploy, translate
 from .named import ALARM, of_type, resolved
 
 PATH = ROOT / "template.yaml"
-NEED_THE_INDEX = {"WatchdogFunction", "TasksOverdue", "WatchdogSilent"}
 ALARMS = {
     *("NewlyHeld", "TasksOverdue", "CompletionFailed"),
     *("StoreUnavailable", "WatchdogSilent", "DeadLetters"),
@@ -99,31 +97,6 @@ def test_each_alarm_names_its_section_of_the_runbook(sample: Template) -> None:
 def test_every_alarm_is_heard(sample: Template) -> None:
     """By the topic of the stack."""
     assert all(alarm["AlarmActions"] == [{"Ref": "Notices"}] for alarm in of_type(sample, ALARM).values())
-
-
-@pytest.mark.parametrize("indexed", ["true", "false"])
-def test_it_is_deployed_with_and_without_the_index(
-    aws: boto3.Session, sample: Template, indexed: str
-) -> None:
-    """Without it there is no watchdog, and the table has no attribute that nothing refers to."""
-    stack = deployed_with(aws, sample, StatusIndex=indexed)
-    table: Any = stack.client("dynamodb").describe_table(TableName=stack.outputs["TokenTableName"])["Table"]
-    names = {each["AttributeName"] for each in table["AttributeDefinitions"]}
-    assert names == ({"lockToken", "status", "expectedCompletion"} if indexed == "true" else {"lockToken"})
-    assert len(table.get("GlobalSecondaryIndexes", ())) == (indexed == "true")
-    assert ("WatchdogFunction" in stack.resources) is (indexed == "true")
-    assert {"PaymentsFunction", "NotificationsFunction", "OrdersApiFunction"} <= stack.resources.keys()
-
-
-def test_what_needs_the_index_is_left_out_without_it(sample: Template) -> None:
-    """The watchdog, its alarms, and no other: an alarm on what nobody counts would ring for ever."""
-    resources = sample["Resources"].items()
-    named = {name for name, resource in resources if "WatchdogFunction" in str(resource)}
-    assert named | {"WatchdogFunction"} == NEED_THE_INDEX | {"TasksInProgress"}
-    conditions = {sample["Resources"][name].get("Condition") for name in NEED_THE_INDEX}
-    assert conditions == {"Indexed"}
-    crowded = sample["Conditions"]["Crowded"]
-    assert {"Condition": "Indexed"} in crowded["Fn::And"]
 
 
 def test_the_endpoint_is_the_only_thing_that_is_local(sample: Template) -> None:

@@ -30,8 +30,6 @@ from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
 from lambda_once_tools.check.rules import findings
 from lambda_once_tools.check.templates import read
-from lambda_once_tools.cli import options
-from tests.cli.shop import complaint, on_strict
 from tests.kit import iam, tables
 from tests.kit.judge import listed
 from tests.kit.recorded import SHOP
@@ -112,25 +110,11 @@ def _variables(function: dict[str, Any]) -> dict[str, Any]:
     return variables
 
 
-def terraform(path: Path, **given: Any) -> Form:
-    """Read the module's main.tf, its variables as *given* or by default."""
+def terraform(path: Path) -> Form:
+    """Read the module's main.tf."""
     main = blocks(path)
-    values = {name: each.get("default") for name, each in blocks(MODULE / "variables.tf")["variable"].items()}
+    variables = blocks(MODULE / "variables.tf")["variable"]
     body = main["resource"]["aws_dynamodb_table"]["tokens"]
-
-    def evaluated(value: Any) -> Any:
-        variable = re.fullmatch(r"\$\{var\.(\w+)(?: \? (.+) : (.+))?\}", str(value))
-        if variable is None:
-            return value
-        chosen = (values | given)[variable[1]]
-        return chosen if variable[2] is None else json.loads(variable[2] if chosen else variable[3])
-
-    def several(kind: str) -> Iterator[dict[str, Any]]:
-        yield from body.get(kind, [])
-        for each in body["dynamic"]:
-            for value in evaluated(each[kind]["for_each"]) if kind in each else ():
-                (content,) = each[kind]["content"]
-                yield {key: value if text == f"${{{kind}.value}}" else text for key, text in content.items()}
 
     def keys(of: dict[str, Any]) -> list[dict[str, Any]]:
         types = {"hash_key": "HASH", "range_key": "RANGE"}
@@ -142,7 +126,7 @@ def terraform(path: Path, **given: Any) -> Form:
     properties = {
         "BillingMode": body["billing_mode"],
         "AttributeDefinitions": [
-            {"AttributeName": each["name"], "AttributeType": each["type"]} for each in several("attribute")
+            {"AttributeName": each["name"], "AttributeType": each["type"]} for each in body["attribute"]
         ],
         "KeySchema": keys(body),
         "GlobalSecondaryIndexes": [
@@ -154,15 +138,14 @@ def terraform(path: Path, **given: Any) -> Form:
                     "NonKeyAttributes": each["non_key_attributes"],
                 },
             }
-            for each in several("global_secondary_index")
-        ]
-        or None,
+            for each in body["global_secondary_index"]
+        ],
         "TimeToLiveSpecification": {"AttributeName": ttl["attribute_name"], "Enabled": ttl["enabled"]},
         "StreamSpecification": (
             {"StreamViewType": body["stream_view_type"]} if body.get("stream_enabled") else None
         ),
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": recovery["enabled"]},
-        "DeletionProtectionEnabled": evaluated(body["deletion_protection_enabled"]),
+        "DeletionProtectionEnabled": variables["deletion_protection"]["default"],
         "SSESpecification": {"SSEEnabled": encryption["enabled"]},
     }
     functions = [main, blocks(MODULE / "example" / "main.tf")]
@@ -394,16 +377,6 @@ def test_twin_a_form_that_drifted_is_seen(tmp_path: Path, form: str, written: st
     assert reader(changed) != cloudformation(MASTER)
 
 
-def test_the_table_may_go_without_the_index() -> None:
-    """Neither the index nor the attributes of its keys are there, and all else is."""
-    whole = cloudformation(MASTER)
-    kept = {"AttributeDefinitions": whole.table["AttributeDefinitions"][:1], "GlobalSecondaryIndexes": None}
-    without = whole._replace(table=whole.table | kept)
-    assert cloudformation(MASTER, StatusIndex="false") == without
-    assert cloudformation(TOKENS, StatusIndex="false", WatchdogSweep="true") == without
-    assert terraform(MODULE / "main.tf", status_index=False) == without
-
-
 @pytest.mark.parametrize("form", ["serverless", "terraform"])
 def test_a_form_lets_the_watchdog_do_what_tokens_yaml_does(form: str, tokens: Template) -> None:
     """It reads the stream, and reads and updates tokens of every service."""
@@ -572,7 +545,6 @@ def test_the_construct_sets_functions_up(synthesis: tuple[Template, Template]) -
     assert named(variables.pop("LAMBDA_ONCE_TABLE")) == "TokenTable"
     assert variables == {
         "LAMBDA_ONCE_LISTING": "stream",
-        "LAMBDA_ONCE_STATUS_SHARDS": "1",
         "POWERTOOLS_SERVICE_NAME": "orders",
         "POWERTOOLS_METRICS_NAMESPACE": "Orders",
     }
@@ -653,163 +625,3 @@ def test_the_table_protects_a_handler(tokens: Template, engine_endpoint: str, pa
         assert calls >= {"dynamodb:PartiQLInsert", "dynamodb:BatchGetItem"}
         assert calls - LISTING <= allowed(tokens, "TokenAccess")
     client.close()
-
-
-# -- without the index
-
-
-GIVEN = {"MetricsNamespace": "Shop", "NoticesTopicArn": "arn:aws:sns:eu-central-1:123456789012:notices"}
-UNINDEXED = {"Service": "orders", **GIVEN, "StatusIndex": "false"}
-SWEEPING = {"LayerArn": LAYER, "WatchdogSweep": "true"}
-OF_THE_WATCHDOG = {
-    "WatchdogFunction",
-    "WatchdogFunctionRole",
-    "WatchdogFunctionRetries",
-    "WatchdogFunctionEveryFiveMinutes",
-    "WatchdogFunctionPermission",
-}
-
-
-def test_a_table_without_the_index_defines_no_attribute_of_it(tokens: Template) -> None:
-    """DynamoDB refuses a definition that no key uses; the rest of the table stays."""
-    indexed, bare = table(decided(tokens)), table(decided(tokens, **UNINDEXED))
-    assert bare["AttributeDefinitions"] == [{"AttributeName": "lockToken", "AttributeType": "S"}]
-    assert indexed.keys() - bare.keys() == {"GlobalSecondaryIndexes"}
-    others = bare.keys() - {"AttributeDefinitions"}
-    assert {name: bare[name] for name in others} == {name: indexed[name] for name in others}
-
-
-@pytest.mark.parametrize("watchdog", [{}, {"LayerArn": LAYER}, SWEEPING], ids=["none", "idle", "sweeps"])
-def test_nothing_refers_to_an_index_that_is_not_there(tokens: Template, watchdog: dict[str, str]) -> None:
-    """No policy and no role; each keeps statements of other rights, and cfn-lint finds nothing."""
-    made = decided(tokens, **UNINDEXED, **watchdog)
-    for kind in ("AWS::IAM::ManagedPolicy", "AWS::IAM::Role"):
-        for name, policy in of_type(made, kind).items():
-            assert "index/" not in json.dumps(policy), name
-            for document in [policy.get("PolicyDocument"), *_inline(policy)]:
-                assert document is None or document["Statement"], name
-    lintable = {key: each for key, each in made.items() if key not in ("Conditions", "Outputs", "Parameters")}
-    alarms = of_type(made, "AWS::CloudWatch::Alarm")
-    lintable["Resources"] = {name: each for name, each in made["Resources"].items() if name not in alarms}
-    assert complaints(json.dumps(lintable)) == []
-
-
-def _inline(policy: dict[str, Any]) -> list[Any]:
-    return [each["PolicyDocument"] for each in policy.get("Policies", [])]
-
-
-@pytest.mark.parametrize(
-    ("watchdog", "exists"),
-    [
-        ({"LayerArn": LAYER}, False),
-        (SWEEPING, True),
-        ({"LayerArn": LAYER, "StatusIndex": "true"}, True),
-        ({"WatchdogSweep": "true"}, False),
-    ],
-)
-def test_a_watchdog_exists_if_it_has_something_to_do(
-    tokens: Template, watchdog: dict[str, str], *, exists: bool
-) -> None:
-    """Without the index it can only sweep."""
-    made = decided(tokens, **UNINDEXED | watchdog)["Resources"]
-    assert OF_THE_WATCHDOG & made.keys() == (OF_THE_WATCHDOG if exists else set())
-
-
-def test_a_watchdog_knows_that_there_is_no_index(tokens: Template, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From its environment: the handler takes what the template sets."""
-    from lambda_once.operations import watchdog
-
-    made = decided(tokens, **UNINDEXED, **SWEEPING)
-    variables = of_type(made, "AWS::Lambda::Function")["WatchdogFunction"]["Environment"]["Variables"]
-    for name, value in variables.items():
-        monkeypatch.setenv(name, "tokens" if isinstance(value, dict) else str(value))
-    watchdog._from_environment.cache_clear()
-    with mounted():
-        client = tables.shared()
-        create_table(client, "tokens", status_index=False)
-        monkeypatch.setattr("lambda_once.dynamodb.client.new_client", lambda *_, **__: client)
-        assert watchdog.handler({}, None) == {"swept": 0}
-    watchdog._from_environment.cache_clear()
-
-
-@pytest.mark.parametrize("parameters", [{}, SWEEPING], ids=["no watchdog", "sweeps"])
-def test_it_deploys_without_the_index(
-    tokens: Template, aws: boto3.Session, parameters: dict[str, str]
-) -> None:
-    """The table, its policies and the watchdog that sweeps, in moto."""
-    made = decided(tokens, **UNINDEXED, **parameters)
-    resources = {
-        name: each
-        for name, each in made["Resources"].items()
-        if each["Type"] not in ("AWS::CloudWatch::Alarm", "AWS::Lambda::EventInvokeConfig")
-    }
-    cloudformation: Any = aws.client("cloudformation")
-    cloudformation.create_stack(
-        StackName="tokens",
-        TemplateBody=json.dumps({"Resources": resources}),
-        Capabilities=["CAPABILITY_IAM"],
-    )
-    listed = cloudformation.list_stack_resources(StackName="tokens")["StackResourceSummaries"]
-    assert {each["LogicalResourceId"] for each in listed} == resources.keys()
-    (name,) = (each["PhysicalResourceId"] for each in listed if each["LogicalResourceId"] == "TokenTable")
-    client: Any = aws.client("dynamodb")
-    assert not client.describe_table(TableName=name)["Table"].get("GlobalSecondaryIndexes")
-
-
-@pytest.mark.engine
-def test_that_table_protects_a_handler_for_half(
-    tokens: Template, engine_endpoint: str, partiql: None
-) -> None:
-    """On dynoxide a redelivery is replayed, with the rights that a function has."""
-    client = tables.client(engine_endpoint)
-    properties = table(decided(tokens, **UNINDEXED))
-
-    def create(client: Any, name: str) -> None:
-        asked = {part: properties[part] for part in ACROSS if part in properties}
-        client.create_table(TableName=name, **asked)
-
-    with tables.fresh(client, create) as name:
-        once = Once(store=DynamoDBStore(name, client), service="orders")
-        charged: list[str] = []
-
-        @once.sqs(key="orderId")
-        def charge(record: Any) -> None:
-            charged.append(record.json_body["orderId"])
-
-        calls = noted(client)
-        event = sqs_event({"orderId": "o-1"}, {"orderId": "o-2"})
-        for _ in range(2):
-            assert charge(event, lambda_context()) == {"batchItemFailures": []}
-        assert sorted(charged) == ["o-1", "o-2"]
-        assert calls <= allowed(tokens, "TokenAccess")
-    client.close()
-
-
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        (["list", "--scan", "--yes"], 1),
-        (["watch", "--count", "1", "--scan", "--yes"], 1),
-        (["redrive", "--scan", "--because", "x", "--by", "ann", "--yes"], 0),
-        (["show", "held"], 1),
-        (["find", "held"], 0),
-        (["resolve", "orders/charge/held", "--done", "--because", "x", "--by", "ann", "--yes"], 0),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_people_on_call_need_no_index(
-    tokens: Template, monkeypatch: pytest.MonkeyPatch, command: list[str], code: int
-) -> None:
-    """TokenOperation of a table without the index suffices; a list without --scan names the option."""
-    document = of_type(decided(tokens, **UNINDEXED), "AWS::IAM::ManagedPolicy")["TokenOperation"][
-        "PolicyDocument"
-    ]
-    with on_strict(monkeypatch, status_index=False) as shop:
-        shop.hold("orders/charge/held")
-        client = tables.client()
-        denied = iam.limit(client, iam.filled(document["Statement"], {"TokenTable.Arn": iam.ARN}))
-        monkeypatch.setattr(options, "client_for", lambda *_: client)
-        assert "has no index byStatus (StatusIndex is false)" in complaint(shop.run("list"))
-        assert denied == ["dynamodb:Query"]
-        assert shop.run(*command).exit_code == code
-        assert {*denied} == {"dynamodb:Query"}

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 
 from lambda_once.core.identity import Presented
-from lambda_once.core.lifecycle import Failure, OnLapse
+from lambda_once.core.lifecycle import Failure, OnLapse, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend
+from lambda_once.stores.row import listed
 from tests.stores.suite.world import FAILED, HELD, PAID, RELEASED, UNSTARTED, World
 
 AT = "2026-11-20T10:12:00.000Z"
@@ -35,23 +36,38 @@ def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, obje
     }
 
 
+def _open(world: World) -> dict[str, dict[str, str]]:
+    return {"status": {"S": "inProgress"}, "listed": _listed(world, State.IN_PROGRESS)}
+
+
+def _listed(world: World, state: State) -> dict[str, str]:
+    return {"S": listed(state, world.token)}
+
+
 def test_in_progress_under_take_over(dynamodb: World) -> None:
-    """A status for the index, and a ttl: its lease and keep, in seconds."""
+    """A status, its partition of the index, and a ttl: its lease and keep, in seconds."""
     row = _acquired(dynamodb)
-    assert dynamodb.item() == row | {"status": {"S": "inProgress"}, "ttl": {"N": "1796379150"}}
+    assert dynamodb.item() == row | {
+        "status": {"S": "inProgress"},
+        "listed": _listed(dynamodb, State.IN_PROGRESS),
+        "ttl": {"N": "1796379150"},
+    }
 
 
 @pytest.mark.parametrize("rule", [OnLapse.HOLD, OnLapse.PROBE])
 def test_in_progress_under_hold_and_probe(dynamodb: World, rule: OnLapse) -> None:
     """What may have to wait for a person has no ttl."""
     row = _acquired(dynamodb, rule)
-    assert dynamodb.item() == row | {"status": {"S": "inProgress"}}
+    assert dynamodb.item() == row | {
+        "status": {"S": "inProgress"},
+        "listed": _listed(dynamodb, State.IN_PROGRESS),
+    }
 
 
 def test_without_delivery_and_payload(dynamodb: World) -> None:
     """A source without a delivery id, and a call without a fingerprint, leave no empty attributes."""
     dynamodb.won()
-    assert set(dynamodb.item() or ()) == ALWAYS | {"generation", "status", "ttl"}
+    assert set(dynamodb.item() or ()) == ALWAYS | {"generation", "status", "listed", "ttl"}
 
 
 SEALED = Failure("ValueError", "(sealed)", b"sealed:x")
@@ -72,7 +88,7 @@ FINISHED = {
 
 @pytest.mark.parametrize(("change", "result"), FINISHED.values(), ids=FINISHED.keys())
 def test_complete(dynamodb: World, change: Change, result: dict[str, object]) -> None:
-    """No status, so that the index forgets it; no generation; one attribute at most for the result."""
+    """Neither status nor listed, as the index is to forget it; no generation; at most one result."""
     row = _acquired(dynamodb)
     del row["generation"]
     dynamodb.send(dynamodb.write(change, write="w1", fields=b"\0\1ab"))
@@ -84,8 +100,9 @@ def test_held(dynamodb: World) -> None:
     """In the index as an error, with the error, and without a ttl."""
     row = _acquired(dynamodb)
     dynamodb.finish(HELD, write="w1")
-    ends = {"status": {"S": "error"}, "actualCompletion": {"S": AT}, "error": ERROR, "write": {"S": "w1"}}
-    assert dynamodb.item() == row | ends
+    held = {"status": {"S": "error"}, "listed": _listed(dynamodb, State.HELD)}
+    ends = {"actualCompletion": {"S": AT}, "error": ERROR, "write": {"S": "w1"}}
+    assert dynamodb.item() == row | held | ends
 
 
 @pytest.mark.parametrize(("change", "error"), [(RELEASED, {"error": ERROR}), (UNSTARTED, {})])
@@ -101,7 +118,7 @@ def test_extended(dynamodb: World) -> None:
     row = _acquired(dynamodb)
     dynamodb.finish(Extend(dynamodb.ends(timedelta(seconds=60))))
     ends = {"expectedCompletion": {"S": "2026-11-20T10:13:00.000Z"}, "ttl": {"N": "1796379180"}}
-    assert dynamodb.item() == row | {"status": {"S": "inProgress"}} | ends
+    assert dynamodb.item() == row | _open(dynamodb) | ends
 
 
 def test_times_have_one_width(dynamodb: World) -> None:

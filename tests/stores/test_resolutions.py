@@ -31,9 +31,9 @@ from tests.stores.world import DynamoDBRows
 
 LEFT = {
     Resolve.DONE: {"actualCompletion", "ttl"},
-    Resolve.NOT_DONE: {"status"},
+    Resolve.NOT_DONE: {"status", "listed"},
     Resolve.FAILED: {"actualCompletion", "error", "ttl"},
-    Resolve.HOLD: {"actualCompletion", "status", "error"},
+    Resolve.HOLD: {"actualCompletion", "status", "listed", "error"},
 }
 """What a decision leaves beside what every row has."""
 

@@ -1,25 +1,24 @@
-"""A table without the status index: every protection holds, and new work takes half the write units."""
+"""Write units of each mode: in stream mode new work takes half, and every protection holds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
 
 from benchmarks.meter import Meter
 from lambda_once import HOLD, Held, Once
-from lambda_once.core.clock import SystemClock
 from lambda_once.core.lifecycle import Resolve, State
+from lambda_once.core.variables import Listing
 from lambda_once.core.writes import Acquire, Complete, Extend, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.testing import FakeClock, create_table, lambda_context, sqs_event, using
+from lambda_once.testing import FakeClock, lambda_context, sqs_event, using
 from tests.kit import tables
 
 LEASE = timedelta(seconds=30)
@@ -37,7 +36,7 @@ class Shop:
     client: Any
     unmetered: Any
     table: str
-    is_indexed: bool
+    listing: Listing
     clock: FakeClock = field(default_factory=FakeClock)
     once: Once = field(default_factory=lambda: Once(service="shop"))
     ran: list[str] = field(default_factory=list)
@@ -59,6 +58,11 @@ class Shop:
         self.charge, self.ship = charge, ship
 
     @property
+    def is_listed(self) -> bool:
+        """Whether a first acquisition is listed."""
+        return self.listing is Listing.AT_ONCE
+
+    @property
     def operators(self) -> TokenTable:
         return TokenTable(self.table, self.client, self.clock)
 
@@ -68,33 +72,33 @@ class Shop:
         return spent.write_units, spent.index_units, spent.read_units
 
 
-@pytest.fixture(params=[True, False], ids=["indexed", "unindexed"])
+@pytest.fixture(params=Listing, ids=lambda listing: str(listing.value))
 def shop(request: pytest.FixtureRequest, engine_endpoint: str, partiql: None) -> Iterator[Shop]:
-    """A shop on a table with the index, and on one without."""
+    """A shop in each mode."""
     client = tables.client(engine_endpoint)
-    with tables.fresh(client, partial(create_table, status_index=request.param)) as name:
+    with tables.fresh(client) as name:
         used = tables.client(engine_endpoint)
-        shop = Shop(used, client, name, is_indexed=request.param)
-        with using(shop.once, DynamoDBStore(name, used), shop.clock):
+        shop = Shop(used, client, name, request.param)
+        with using(shop.once, DynamoDBStore(name, used, request.param), shop.clock):
             yield shop
         used.close()
     client.close()
 
 
 def test_new_work_takes_two_units_less(shop: Shop) -> None:
-    """Four with the index, two without; a duplicate takes one either way, and is answered."""
+    """Four at once, two in stream mode; a duplicate takes one either way, and is answered."""
     assert shop.charge({"orderId": "o-1"}, lambda_context()) == "paid o-1"
-    assert shop.units() == ((4, 2, 0) if shop.is_indexed else (2, 0, 0))
+    assert shop.units() == ((4, 2, 0) if shop.is_listed else (2, 0, 0))
     assert shop.charge({"orderId": "o-1"}, lambda_context()) == "paid o-1"
     assert shop.units() == (1, 0, 0)
     assert shop.ran == ["o-1"]
 
 
 def test_held_work_is_held_and_resolved(shop: Shop) -> None:
-    """A HOLD and its decision take two units where the index takes three more; nothing runs in between."""
+    """A HOLD lists its token in either mode; nothing runs between it and the decision."""
     with pytest.raises(Unsure):
         shop.charge({"orderId": "unsure-1"}, lambda_context())
-    assert shop.units() == ((5, 3, 0) if shop.is_indexed else (2, 0, 0))
+    assert shop.units() == ((5, 3, 0) if shop.is_listed else (3, 1, 0))
     with pytest.raises(Held):
         shop.charge({"orderId": "unsure-1"}, lambda_context())
     shop.units()
@@ -104,13 +108,13 @@ def test_held_work_is_held_and_resolved(shop: Shop) -> None:
     shop.units()
     done = decided(held, Resolve.DONE, Author("ann", "the bank has it"), shop.clock.now(), result='"paid"')
     assert shop.operators.write(done) is Written.WRITTEN
-    assert shop.units() == ((2, 1, 0) if shop.is_indexed else (1, 0, 0))
+    assert shop.units() == (2, 1, 0)
     assert shop.charge({"orderId": "unsure-1"}, lambda_context()) == "paid"
     assert shop.ran == ["unsure-1"]
 
 
 def test_lapsed_work_is_refused_to_its_duplicate(shop: Shop) -> None:
-    """Under on_lapse="hold": status and lease are in the row, whatever index the table has."""
+    """Under on_lapse="hold": status and lease are in the row, listed or not."""
     now = shop.clock.now()
     lost = Acquire(
         "shop/charge/o-2", "a1", "orders/r1", now, now + LEASE, Unclaimed(take_over=False), ttl=None
@@ -136,9 +140,10 @@ def test_a_late_attempt_is_fenced(shop: Shop) -> None:
     assert isinstance(shop.operators.write(late), Refused)
 
 
-def test_what_moves_an_entry_takes_two_units_less(shop: Shop) -> None:
-    """An extend or a take-over of a known row takes three with the index; of an unknown one, four."""
-    now, token, store = shop.clock.now(), "shop/ship/o-4", shop.operators.store
+def test_what_moves_an_entry_takes_two_units_of_the_index(shop: Shop) -> None:
+    """An extend takes three, one less where it lists; so a take-over of a known row, one more of another."""
+    now, token = shop.clock.now(), "shop/ship/o-4"
+    store = DynamoDBStore(shop.table, shop.client, shop.listing)
     extend = Extend(now + 2 * LEASE)
     first = Acquire(token, "a1", "orders/r1", now, now + LEASE, Unclaimed(take_over=True), ttl=None)
     second = first._replace(attempt_id="a2", now=now + 3 * LEASE, lease=now + 4 * LEASE, known=True)
@@ -147,10 +152,10 @@ def test_what_moves_an_entry_takes_two_units_less(shop: Shop) -> None:
     shop.units()
     longer = Write(token, Holder("a1"), extend, now, None, new_write_id(extend))
     assert shop.operators.write(longer) is Written.WRITTEN
-    assert shop.units() == ((3, 2, 0) if shop.is_indexed else (1, 0, 0))
+    assert shop.units() == ((3, 2, 0) if shop.is_listed else (2, 1, 0))
     for acquired, refused in ((second, 0), (third, 1)):
         assert isinstance(store.acquire([acquired], shop.operators.deadline())[0], Won)
-        assert shop.units() == ((3 + refused, 2, 0) if shop.is_indexed else (1 + refused, 0, 0))
+        assert shop.units() == (3 + refused, 2, 0)
 
 
 def test_a_batch_is_replayed(shop: Shop) -> None:
@@ -159,39 +164,3 @@ def test_a_batch_is_replayed(shop: Shop) -> None:
     for _ in range(2):
         assert shop.ship(event, lambda_context()) == {"batchItemFailures": []}
     assert sorted(shop.ran) == sorted(f"b-{number}" for number in range(10))
-
-
-@pytest.mark.parametrize("shop", [False], indirect=True, ids=["unindexed"])
-def test_an_index_that_is_added_later_lists_what_is_there(shop: Shop) -> None:
-    """Status and lease are in every row, so DynamoDB fills it."""
-    with pytest.raises(Unsure):
-        shop.charge({"orderId": "unsure-3"}, lambda_context())
-    client = shop.unmetered
-    (index,), attributes = _index_of_a_table(client)
-    client.update_table(
-        TableName=shop.table,
-        AttributeDefinitions=attributes,
-        GlobalSecondaryIndexUpdates=[{"Create": index}],
-    )
-    clock = SystemClock()
-    until = clock.now() + timedelta(seconds=20)
-    while _status(client, shop.table) != "ACTIVE":
-        assert clock.now() < until
-        clock.sleep(0.1)
-    listed = shop.operators.store.unfinished(State.HELD, shop.operators.deadline())
-    assert [each.token for each in listed] == ["shop/charge/unsure-3"]
-
-
-def _status(client: Any, table: str) -> Any:
-    (index,) = client.describe_table(TableName=table)["Table"]["GlobalSecondaryIndexes"]
-    return index["IndexStatus"]
-
-
-def _index_of_a_table(client: Any) -> tuple[list[Any], list[Any]]:
-    """Return the index, and the attributes of its keys, as `create_table` makes them."""
-    with tables.fresh(client) as name:
-        made = client.describe_table(TableName=name)["Table"]
-    names = ("IndexName", "KeySchema", "Projection")
-    return [{part: each[part] for part in names} for each in made["GlobalSecondaryIndexes"]], made[
-        "AttributeDefinitions"
-    ]
