@@ -96,13 +96,13 @@ def save(bills: Bills, path: Path = FILE) -> None:
 
 def requests_table(bills: Bills, prices: Prices = LIST) -> str:
     """Return what requests cost, of both libraries."""
-    head = ("dollars per million", LIBRARY, "without the index", THEIRS.name, "write units")
+    head = ("dollars per million", LIBRARY, "listed at once", THEIRS.name, "write units")
     return report.lined(head, (_requests(case, each, prices) for case, each in bills.items()))
 
 
 def _requests(case: str, libraries: Mapping[str, Charged], prices: Prices) -> list[str]:
     ours, theirs = libraries[LIBRARY], libraries[THEIRS.name]
-    columns = (ours, ours.unindexed(), theirs)
+    columns = (ours.unindexed(), ours, theirs)
     units = ", ".join(f"{each.write_units:g}" for each in columns)
     return [case, *(dollars(each.requests(prices)) for each in columns), units]
 

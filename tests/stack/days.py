@@ -179,8 +179,8 @@ class Day:
         """
         Run the watchdog every five minutes; *release*: it releases what it finds overdue.
 
-        From *failing* on each run fails; from *unread* on, for it cannot read the stream, after all else; from
-        *lagging* on it stays behind where it is.
+        From *failing* on each run fails; from *unread* on after all else, for it cannot read the stream; from
+        *lagging* on it stays where it is.
         """
         checked = 0
         began, ended = (sorted(getattr(each, end) for each in self.alive) for end in ("since", "until"))

@@ -315,7 +315,7 @@ OF_STREAMS = {"dynamodb:DescribeStream", "dynamodb:GetShardIterator", "dynamodb:
 
 
 def test_only_the_index_is_queried(translated: Template) -> None:
-    """Query is allowed on the index alone, the watchdog reads the stream, every other action is the table's."""
+    """Query is the index' alone, the watchdog reads the stream, every other action is the table's."""
     index = {"Fn::Sub": "${TokenTable.Arn}/index/byStatus"}
     for name, statement in statements(translated):
         if name in (

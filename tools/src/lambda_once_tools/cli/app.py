@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "redrive": "decisions",
     "forget": "decisions",
     "watch": "lists",
+    "watchdog": "watchdog",
 }
 """The module of each; there it is ``<name>_command``."""
 

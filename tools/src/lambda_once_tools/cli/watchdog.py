@@ -1,0 +1,56 @@
+"""``lambda-once watchdog``: one run of the watchdog, with an operator's credentials."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Final
+
+import click
+
+from lambda_once.operations.watchdog import watchdog
+from lambda_once_tools.cli.options import Access, with_table
+
+_SHOWN: Final = {"overdue": "overdue", "held": "held", "inProgress": "in progress"}
+_UNMETERED: Final = "POWERTOOLS_METRICS_DISABLED"
+
+
+class _Said(logging.Handler):
+    """Prints the event of each line, its token and its reason, to standard error."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(logging.WARNING)
+        self._access = access
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = (getattr(record, name, None) for name in ("token", "reason"))
+        self._access.output.say(" ".join((record.getMessage(), *(str(each) for each in told if each))))
+
+
+@click.command("watchdog")
+@with_table
+def watchdog_command(access: Access) -> None:
+    """
+    Run the watchdog once: read the table's stream, list what was lost, and count.
+
+    For when the scheduled one can't. It releases and sweeps nothing, and writes no metrics. Set
+    LAMBDA_ONCE_LISTING as for the functions. It needs the watchdog's permissions.
+
+    Exit code: 0 nothing is overdue or held; 1 something is; 2 it failed, or read the stream in part.
+    """
+    lines = logging.Logger("lambda_once.watchdog")  # of its own: no other handler gets its lines
+    lines.addHandler(_Said(access))
+    run = watchdog(access.table.name, access.client, access.table.clock, sweep=False, logger=lines)
+    before = os.environ.get(_UNMETERED)
+    os.environ[_UNMETERED] = "true"
+    try:
+        counts = run({}, None)
+    finally:
+        if before is None:
+            del os.environ[_UNMETERED]
+        else:
+            os.environ[_UNMETERED] = before
+    text = ", ".join(f"{counts[name]:,} {words}" for name, words in _SHOWN.items())
+    access.output.one(counts, text)
+    if counts["overdue"] or counts["held"]:
+        raise click.exceptions.Exit(1)
