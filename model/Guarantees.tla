@@ -70,7 +70,7 @@ WaitsForever ==
         pc[p] = "held" /\ row.state = "inProgress" /\ saw[p].id = row.id /\ saw[p].lease = row.lease =>
             row.ttl = Never
 
-(* 14. What is open is in the list, or the watchdog has it still: unread, kept, or in a gap. *)
+(* 6. What is open is in the list, or the watchdog has it still: unread, kept, or in a gap. *)
 OpenIsListed ==
     Streams =>
         /\ row.entry => Open(row)
