@@ -70,6 +70,12 @@ WaitsForever ==
         pc[p] = "held" /\ row.state = "inProgress" /\ saw[p].id = row.id /\ saw[p].lease = row.lease =>
             row.ttl = Never
 
+(* 6. What is open is in the list, or the watchdog has it still: unread, kept, or in a gap. *)
+OpenIsListed ==
+    Streams =>
+        /\ row.entry => Open(row)
+        /\ Open(row) => row.entry \/ watch # "nothing"
+
 (* 10. Under hold and probe there is one effect, unless somebody vouched for an attempt that was alive. *)
 OneEffect == "take_over" \notin Policies => Cardinality(effects \ vouched) <= 1
 

@@ -12,6 +12,7 @@ EXTENDS Integers, FiniteSets
 CONSTANTS
     Dropped,    \* the guards that this run does without: {} but in a twin
     Fences,     \* whether fences are counted: they tell states apart that are alike in all else
+    Streams,    \* whether the watchdog reads the table's stream, and a first acquisition is not listed
     None        \* nobody, nothing
 
 Guards == {
@@ -39,6 +40,14 @@ Guards == {
     "ttl_off_on_hold",          \* HOLD removes it
     "ttl_off_on_release",       \* and so does a decision that releases
     "pin",                      \* a request answered Held removes it
+    \* the list, where the watchdog reads the stream: a first acquisition alone leaves it to the watchdog
+    "list_taken",               \* an acquisition of a row that is there lists it, also of one that expired,
+    "list_extended",            \*   and so does extend,
+    "list_waiting",             \*   what waits for a person, or was released by one,
+    "list_pinned",              \*   and what loses its ttl
+    "list_as_read",             \* the watchdog lists the attempt that it read, while in progress
+    "keep_alive",               \* what it read alive it keeps, and reads again
+    "scan_gap",                 \* after a gap it reads the whole table
     \* parts of large results
     "parts_first",              \* they are written before the row is flipped
     "parts_by_attempt",         \* named by attempt
@@ -76,7 +85,7 @@ Same  == -1     \* a write that leaves the ttl as it was
 (* the index has it though it is released, because a decision released it. *)
 (***************************************************************************)
 NoRow == [state |-> "absent", id |-> None, by |-> None, write |-> None, lease |-> 0, ttl |-> Never,
-          outcome |-> None, fence |-> 0, listed |-> FALSE]
+          outcome |-> None, fence |-> 0, listed |-> FALSE, entry |-> FALSE]
 
 Finished(row)       == row.state \in {"complete", "released"}
 Expired(row, time)  == Finished(row) /\ row.ttl <= time
@@ -135,6 +144,8 @@ Accepts(row, m) ==
       [] m.kind = "extend"  -> Ours(row, m) /\ (row.lease < m.lease \/ ~On("lengthen"))
       [] m.kind = "resolve" -> AsSeen(row, m)
       [] m.kind = "parts"   -> TRUE
+      [] m.kind = "list"    -> /\ row.state # "absent"
+                               /\ (row.id = m.id /\ row.state = "inProgress") \/ ~On("list_as_read")
       [] OTHER              -> Ours(row, m)
 
 (* ---------------------------------------------------------------- writes *)
@@ -144,11 +155,14 @@ Acquired(row, m) ==
         first == IF On("fence_clock") THEN 10 * m.clock ELSE 0
     IN  [state |-> "inProgress", id |-> m.id, by |-> m.id, write |-> None, lease |-> m.lease,
          ttl |-> IF kept THEN row.ttl ELSE m.ttl, outcome |-> None, listed |-> FALSE,
+         entry |-> Streams /\ row.state # "absent" /\ On("list_taken"),
          fence |-> IF ~Fences THEN 0 ELSE (IF row.state = "absent" THEN first ELSE row.fence) + 1]
 
 Settled(row, m, state) ==
     [row EXCEPT !.state = state, !.by = m.id, !.write = m.write, !.ttl = IF m.ttl = Same THEN @ ELSE m.ttl,
                 !.listed = m.kind = "resolve" /\ state = "released",
+                !.entry = /\ Streams /\ On("list_waiting")
+                          /\ state = "held" \/ (state = "released" /\ m.kind = "resolve"),
                 !.outcome = IF state = "complete" THEN m.write ELSE None]
 
 After(row, m) ==
@@ -159,11 +173,16 @@ After(row, m) ==
       [] m.kind = "release"   -> Settled(row, m, "released")
       [] m.kind = "hold"      -> Settled(row, m, "held")
       [] m.kind = "extend"    -> [row EXCEPT !.lease = m.lease, !.by = m.id,
+                                             !.entry = @ \/ (Streams /\ On("list_extended")),
                                              !.ttl = IF m.ttl = Same THEN @ ELSE m.ttl]
-      [] m.kind = "pin"       -> [row EXCEPT !.ttl = Never]
+      [] m.kind = "pin"       -> [row EXCEPT !.ttl = Never, !.entry = @ \/ (Streams /\ On("list_pinned"))]
+      [] m.kind = "list"      -> [row EXCEPT !.entry = TRUE]
       [] m.kind = "resolve"   -> [Settled(row, m, m.take) EXCEPT
                                     !.id = m.id, !.fence = IF Fences THEN @ + 1 ELSE @]
       [] m.kind = "parts"     -> row
+
+(* What is not finished, and nobody else will finish. *)
+Open(row) == row.state \in {"inProgress", "held"} \/ (row.state = "released" /\ row.listed)
 
 (* The row is as m would have made it. *)
 AsMade(row, m) ==

@@ -54,10 +54,12 @@ VARIABLES
     final,          \* the outcome that stands, and until when it must
     fences,         \* the largest fence handed out
     fell,           \* whether a later one was not larger
-    strayed         \* who started without holding the token
+    strayed,        \* who started without holding the token
+    watch           \* what the watchdog has of the token: nothing, the unread record of its first acquisition,
+                    \*   one that other records follow, a key that it keeps, a gap in the stream
 
 vars == <<now, row, parts, net, pc, req, lease, saw, skew, policy, budget, effects, stored,
-          vouched, final, fences, fell, strayed>>
+          vouched, final, fences, fell, strayed, watch>>
 world == <<effects, stored, vouched, final, fences, fell>>
 
 Clock(p)    == now + skew[p]
@@ -217,6 +219,11 @@ Applied(m) ==
                     ELSE final
         /\ effects' = IF m.kind = "transact" /\ (done \/ ~On("atomic")) THEN effects \cup {m.from} ELSE effects
         /\ fences' = IF done /\ new.fence > fences THEN new.fence ELSE fences
+        /\ watch' = CASE ~Streams                                      -> watch
+                      [] row.state = "absent" /\ new # row /\ watch = "nothing" -> "inserted"
+                      [] row.state = "absent" /\ new # row /\ watch = "modified" -> "inserted"
+                      [] new # row /\ watch = "inserted"                -> "modified"
+                      [] OTHER                                          -> watch
         /\ fell' = (fell \/ (Fences /\ done /\ m.kind = "acquire" /\ new.fence <= fences))
 
 (* The answer comes. A copy may be under way still. *)
@@ -254,7 +261,7 @@ GivesUp(p) ==
        IN  \/ Proceeds(p, next, net)
            \* or the work catches StoreUnavailable, and returns another value
            \/ pc[p] = "transacting" /\ Proceeds(p, Completes(p), net)
-    /\ UNCHANGED <<now, row, parts, skew, policy, world, strayed>>
+    /\ UNCHANGED <<now, row, parts, skew, policy, watch, world, strayed>>
 
 (* --------------------------------------------------------- one invocation *)
 
@@ -263,7 +270,7 @@ Moves(p, next) == Proceeds(p, next, net)
 Delivery(p) ==
     /\ pc[p] = "idle"
     /\ Moves(p, Sends(p, "acquiring", Acquire(p, IF Mortal(p) THEN "any" ELSE "unclaimed", NoRow)))
-    /\ UNCHANGED <<now, row, parts, skew, policy, budget, world, strayed>>
+    /\ UNCHANGED <<now, row, parts, skew, policy, watch, budget, world, strayed>>
 
 Starts(p) ==
     /\ pc[p] = "won"
@@ -275,12 +282,12 @@ Starts(p) ==
           /\ \/ Left("extends") /\ Spends("extends") /\ Moves(p, Sends(p, "readying", Extend(p)))
              \/ Moves(p, Sends(p, "releasing", Settles(p, "release"))) /\ UNCHANGED budget
           /\ UNCHANGED strayed
-    /\ UNCHANGED <<now, row, parts, skew, policy, world>>
+    /\ UNCHANGED <<now, row, parts, skew, policy, watch, world>>
 
 Renews(p) ==
     /\ pc[p] = "working" /\ Left("extends") /\ Renewed(p) > lease[p]
     /\ Spends("extends") /\ Moves(p, Sends(p, "extending", Extend(p)))
-    /\ UNCHANGED <<now, row, parts, skew, policy, world, strayed>>
+    /\ UNCHANGED <<now, row, parts, skew, policy, watch, world, strayed>>
 
 Works(p) ==
     /\ pc[p] = "working"
@@ -289,17 +296,17 @@ Works(p) ==
             /\ Moves(p, IF Large THEN Sends(p, "storing", PartsOf(p, "transact"))
                         ELSE Sends(p, "transacting", Settles(p, "transact")))
        ELSE Moves(p, Goes(p, "worked")) /\ effects' = effects \cup {p}
-    /\ UNCHANGED <<now, row, parts, skew, policy, budget, stored, vouched, final, fences, fell, strayed>>
+    /\ UNCHANGED <<now, row, parts, skew, policy, watch, budget, stored, vouched, final, fences, fell, strayed>>
 
 Returns(p) ==
     /\ pc[p] = "worked" /\ Moves(p, Completes(p))
-    /\ UNCHANGED <<now, row, parts, skew, policy, budget, world, strayed>>
+    /\ UNCHANGED <<now, row, parts, skew, policy, watch, budget, world, strayed>>
 
 (* RELEASE says that nothing was done; HOLD may say it of work that was. *)
 Raises(p) ==
     /\ \/ "release" \in Errors /\ pc[p] = "working" /\ Moves(p, Sends(p, "releasing", Settles(p, "release")))
        \/ "hold" \in Errors /\ pc[p] \in {"working", "worked"} /\ Moves(p, Sends(p, "holding", Holds(p)))
-    /\ UNCHANGED <<now, row, parts, skew, policy, budget, world, strayed>>
+    /\ UNCHANGED <<now, row, parts, skew, policy, watch, budget, world, strayed>>
 
 (* The probe tells the truth, or that it does not know. *)
 Asked(p) ==
@@ -309,7 +316,7 @@ Asked(p) ==
        \/ effects = {} /\ Moves(p, Sends(p, "acquiring", Acquire(p, "lapsed", saw[p])))
                        /\ vouched' = vouched \cup {saw[p].id}
        \/ Moves(p, IsHeld(p, saw[p])) /\ UNCHANGED vouched
-    /\ UNCHANGED <<now, row, parts, skew, policy, budget, effects, stored, final, fences, fell, strayed>>
+    /\ UNCHANGED <<now, row, parts, skew, policy, watch, budget, effects, stored, final, fences, fell, strayed>>
 
 (* The person looks at what waits, and says what became of it. *)
 Resolved ==
@@ -318,7 +325,7 @@ Resolved ==
     /\ \/ effects # {} /\ net' = net \cup {Resolves(Operator, row, "complete", now)} /\ UNCHANGED vouched
        \/ effects = {} /\ net' = net \cup {Resolves(Operator, row, "released", now)}
                        /\ vouched' = vouched \cup {row.id}
-    /\ UNCHANGED <<now, row, parts, pc, req, lease, saw, skew, policy, effects, stored, final, fences,
+    /\ UNCHANGED <<now, row, parts, pc, req, lease, saw, skew, policy, watch, effects, stored, final, fences,
                    fell, strayed>>
 
 (* --------------------------------------------------------------- the rest *)
@@ -327,14 +334,33 @@ Tick ==
     /\ now < MaxTime /\ now' = now + 1
     /\ Zombies \/ \A p \in Procs : AtWork(p) => Clock(p) < lease[p] - Beyond
     /\ net' = {m \in net : Awaited(m) \/ now + 1 <= m.until}
-    /\ UNCHANGED <<row, parts, pc, req, lease, saw, skew, policy, budget, world, strayed>>
+    /\ UNCHANGED <<row, parts, pc, req, lease, saw, skew, policy, watch, budget, world, strayed>>
 
 (* DynamoDB deletes what is past its ttl, in any order, up to days late. *)
 Deleted ==
     /\ Deletes
-    /\ \/ row.ttl <= now /\ row' = NoRow /\ UNCHANGED parts
-       \/ \E x \in parts : x.ttl <= now /\ parts' = parts \ {x} /\ UNCHANGED row
+    /\ \/ /\ row.ttl <= now /\ row' = NoRow /\ UNCHANGED parts
+          /\ watch' = IF watch = "inserted" THEN "modified" ELSE watch
+       \/ \E x \in parts : x.ttl <= now /\ parts' = parts \ {x} /\ UNCHANGED <<row, watch>>
     /\ UNCHANGED <<now, net, pc, req, lease, saw, skew, policy, budget, world, strayed>>
+
+(* The watchdog reads its keys, or a page of the stream. What is not answered moves it no further, so a run *)
+(* that crashes is one that did not happen.  It reads the row of a key whose last record in the page is that *)
+(* of a first acquisition: whatever else was written has ended the token, or listed it.                      *)
+Listing(r) == [Request("list", Operator, r.id, Later(now + Delay)) EXCEPT !.seen = r.id]
+
+Watches ==
+    /\ Streams
+    /\ \/ watch = "modified" /\ watch' = "nothing" /\ UNCHANGED <<row, net>>
+       \/ /\ watch \in {"inserted", "modified", "kept"}
+          /\ UNCHANGED row
+          /\ CASE ~Open(row) \/ row.entry -> watch' = "nothing" /\ UNCHANGED net
+               [] Lapsed(row, now)        -> net' = net \cup {Listing(row)} /\ UNCHANGED watch
+               [] OTHER -> watch' = (IF On("keep_alive") THEN "kept" ELSE "nothing") /\ UNCHANGED net
+       \/ watch \in {"inserted", "modified"} /\ watch' = "gap" /\ UNCHANGED <<row, net>>
+       \/ /\ watch = "gap" /\ watch' = "nothing" /\ UNCHANGED net
+          /\ row' = [row EXCEPT !.entry = @ \/ (Open(row) /\ On("scan_gap"))]
+    /\ UNCHANGED <<now, parts, pc, req, lease, saw, skew, policy, budget, world, strayed>>
 
 Init ==
     /\ now = 0 /\ row = NoRow /\ parts = {} /\ net = {}
@@ -343,13 +369,13 @@ Init ==
     /\ skew \in [Procs -> Skews] /\ policy \in [Procs -> Policies]
     /\ budget = [faults |-> Faults, ghosts |-> Ghosts, extends |-> Extends, operators |-> Operators]
     /\ effects = {} /\ stored = {} /\ vouched = {} /\ final = None /\ fences = 0 /\ fell = FALSE
-    /\ strayed = {}
+    /\ strayed = {} /\ watch = "nothing"
 
 Next ==
     \/ \E m \in net : Answered(m) \/ AnswerLost(m) \/ Arrives(m)
     \/ \E p \in Procs : \/ Delivery(p) \/ Starts(p) \/ Renews(p) \/ Works(p) \/ Returns(p)
                         \/ Raises(p) \/ Asked(p) \/ GivesUp(p)
-    \/ Resolved \/ Tick \/ Deleted
+    \/ Resolved \/ Tick \/ Deleted \/ Watches
 
 Spec == Init /\ [][Next]_vars
 Symmetry == Permutations(Procs)

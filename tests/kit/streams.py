@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 
 from tests.kit.strict.engine import StrictEngine, client_error
 from tests.kit.strict.items import size_of
+from tests.kit.strict.schemas import counted
 from tests.kit.strict.tables import Key, Table
 from tests.kit.strict.trees import Item
 
@@ -124,7 +125,7 @@ class PlayedStreams:
         """Asked at each record how many empty pages lie before it."""
         self._failures: dict[str, list[str]] = {}
         self._made: dict[str, datetime] = {}
-        self._counted: dict[str, tuple[datetime, int]] = {}
+        self._counted: dict[str, datetime] = {}
         self._ordinals = 0
         self._number = FIRST_NUMBER
         engine.watches.append(self._saw)
@@ -338,14 +339,14 @@ class PlayedStreams:
         shard.records.append(Written(self._number, now, event, table.key_attributes(key), pages))
 
     def _description(self, table: Table) -> Answer:
-        """Return what DescribeTable says besides: the stream, and an ItemCount of the last six hours."""
+        """Return what DescribeTable says besides, of the stream; count again what was counted hours ago."""
         now = self._clock.now()
-        counted_at, count = self._counted.get(table.name, (now - COUNTED_EVERY, 0))
-        if now - counted_at >= COUNTED_EVERY:
-            counted_at, count = now, len(table.items)
-            self._counted[table.name] = counted_at, count
-        found: Answer = {"ItemCount": count}
-        found["CreationDateTime"] = self._made.get(table.name, datetime.fromtimestamp(0, now.tzinfo))
+        if now - self._counted.get(table.name, now - COUNTED_EVERY) >= COUNTED_EVERY:
+            self._counted[table.name] = now
+            table.counted = counted(table)
+        found: Answer = {
+            "CreationDateTime": self._made.get(table.name, datetime.fromtimestamp(0, now.tzinfo))
+        }
         stream = self.latest.get(table.name)
         if stream is not None and stream.arn in self.streams:
             label = stream.arn.rpartition("/")[2]

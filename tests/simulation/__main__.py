@@ -1,4 +1,4 @@
-"""`make simulate SEEDS=n FROM=m`: plays n schedules, and prints the story of each that breaks a promise."""
+"""`make simulate SEEDS=n FROM=m`: plays n schedules of each kind, and tells each that breaks a promise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from multiprocessing import Pool
 
+from tests.simulation import streamed
 from tests.simulation.play import play
 from tests.simulation.story import Counterexample
 
@@ -17,10 +18,11 @@ CHUNK = 25
 
 
 def played(seed: int) -> tuple[str, bool]:
-    """Play the schedule of *seed*; return its story, and whether it broke a promise."""
+    """Play both schedules of *seed*; return the story of the first, and whether one broke a promise."""
     try:
+        streamed.play(streamed.scenario(seed))
         return play(seed).text(), False
-    except Counterexample as found:
+    except (Counterexample, streamed.NeverListed) as found:
         return str(found), True
 
 

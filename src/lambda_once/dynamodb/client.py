@@ -213,6 +213,21 @@ def new_client() -> Any:
     return botocore.session.get_session().create_client("dynamodb", config=_config())
 
 
+def new_streams_client(region: str | None, endpoint: str | None) -> Any:
+    """
+    Return boto3's client for DynamoDB Streams, with the limits of `new_client`; None: botocore's own choice.
+
+    Without botocore's validation: engines have shard ids that are shorter than AWS'.
+    """
+    where = {"region_name": region, "endpoint_url": endpoint}
+    boto3 = sys.modules.get("boto3")
+    if boto3 is not None:
+        return boto3.client("dynamodbstreams", config=_config(), **where)
+    import botocore.session
+
+    return botocore.session.get_session().create_client("dynamodbstreams", config=_config(), **where)
+
+
 def _config() -> Any:
     """Return time limits for an invocation, instead of botocore's minute, and what saves processor time."""
     import platform

@@ -38,6 +38,7 @@ _SERVER_ERROR = 500
 AGAIN = frozenset(
     {
         "InternalServerError",
+        "LimitExceededException",
         "ProvisionedThroughputExceededException",
         "ReplicatedWriteConflictException",
         "RequestLimitExceeded",
@@ -48,8 +49,14 @@ AGAIN = frozenset(
     }
 )
 THROTTLED = frozenset(
-    {"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"}
+    {
+        "LimitExceededException",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "ThrottlingException",
+    }
 )
+"""LimitExceededException is GetRecords' (API reference, DynamoDB Streams)."""
 EXPIRED = frozenset(
     {
         "ExpiredToken",

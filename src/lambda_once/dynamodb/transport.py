@@ -255,6 +255,13 @@ class Transport:
         return self.host is not None and region not in self.host.partition(":")[0].split(".")
 
     @property
+    def given_place(self) -> tuple[str | None, str | None]:
+        """The region of the client, and its endpoint if that is somebody's own; None: unknown, or AWS'."""
+        meta: Any = getattr(self._client, "meta", None)
+        region = getattr(meta, "region_name", None)
+        return (region if isinstance(region, str) else None), (meta.endpoint_url if self.is_given else None)
+
+    @property
     def limits(self) -> str:
         """When a request waits in a kept thread, for a message."""
         if math.isfinite(self._longest):

@@ -224,6 +224,12 @@ def finish(table: str, write: Write) -> Arguments:
     return _update(table, write.token, sets, removed, condition, values, extra=extra)
 
 
+def list_open(table: str, record: Record) -> Arguments:
+    """List the token of *record*, which is in progress. Refused once its attempt has ended (guarantee 2)."""
+    values = {":a": {"S": record.attempt_id}, ":in_progress": _IN_PROGRESS}
+    return _update(table, record.token, _listed(State.IN_PROGRESS, record.token), [], OURS, values)
+
+
 def changed_attributes(write: Write) -> tuple[Item, list[str]]:
     """
     Return the attributes that *write* sets, except attempt and fence, and those that it removes.

@@ -67,7 +67,8 @@ class StrictEngine:
     def describe_table(self, **request: Any) -> Answer:
         with self._answering("DescribeTable"):
             table = self._table(request["TableName"])
-            return {"Table": described(table) | self.described_also(table)}
+            besides = self.described_also(table)
+            return {"Table": described(table) | besides}
 
     def delete_table(self, **request: Any) -> Answer:
         with self._answering("DeleteTable"):

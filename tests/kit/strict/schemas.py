@@ -32,6 +32,7 @@ def table_of(request: Mapping[str, Any]) -> Table:
 
 def described(table: Table) -> Description:
     """Return *table* as DescribeTable has it."""
+    count, size = table.counted or counted(table)
     texts = {*table.keys, *(name for index in table.indexes for name in (index.key, index.sort) if name)}
     found: Description = {
         "TableName": table.name,
@@ -39,8 +40,8 @@ def described(table: Table) -> Description:
         "TableArn": f"arn:aws:dynamodb:eu-central-1:123456789012:table/{table.name}",
         "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in sorted(texts)],
         "KeySchema": _schema(table.key, table.sort),
-        "ItemCount": len(table.items),
-        "TableSizeBytes": sum(map(size_of, table.items.values())),
+        "ItemCount": count,
+        "TableSizeBytes": size,
         "BillingModeSummary": {"BillingMode": "PAY_PER_REQUEST"},
     }
     if table.indexes:
@@ -56,6 +57,11 @@ def described(table: Table) -> Description:
             for index in table.indexes
         ]
     return found
+
+
+def counted(table: Table) -> tuple[int, int]:
+    """Return how many items *table* has, and their bytes."""
+    return len(table.items), sum(map(size_of, table.items.values()))
 
 
 def _keys(schema: Sequence[Mapping[str, str]]) -> tuple[str, str | None]:

@@ -72,6 +72,8 @@ class Table:
     items: dict[Key, Item] = field(default_factory=dict)
     indexed: dict[Key, Item] | None = None
     """The items that indexes still show while they lag behind; None: they show what there is."""
+    counted: tuple[int, int] | None = None
+    """How many items, and bytes, DescribeTable tells of: they may be hours old. None: what there is."""
     unusable: frozenset[str] = frozenset()
     """Keys of other types than text: no item can be had or written that has them."""
 
