@@ -1,8 +1,9 @@
 """
 What finds each open token, derived from the writes themselves: each write, on each row, in each mode.
 
-After a write the token is not open, or its row is ``listed`` as what it is, or the write made the row: then the stream has
-its INSERT, and nothing has changed it since. Only the two requests that require no row leave ``listed`` out.
+After a write the token is not open, or its row is ``listed`` as what it is, or the write made the row: then
+the stream has its INSERT, and nothing has changed it since. Only the two requests that require no row leave
+``listed`` out.
 """
 
 from __future__ import annotations
