@@ -19,7 +19,7 @@ from tests.operations.watch import Post, measured
 
 CODE = "ProvisionedThroughputExceededException"
 HALF = 0.5
-OFTEN = 0.8
+OFTEN = 0.75
 
 
 class Throttle:
