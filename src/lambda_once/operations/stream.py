@@ -1,7 +1,7 @@
 """
 Reads the table's stream, and lists what a first acquisition left open: the list of stream mode.
 
-    StreamReader(table, streams_client(table)).read(deadline)
+    StreamReader(table).read(deadline)
 
 Page by page: read the records, list what is lost (`unlisted`), write the checkpoint. What is killed on the
 way is done again by the next run. `checkpoint` has the rules, pure.
@@ -14,6 +14,8 @@ from collections import deque
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from botocore.exceptions import BotoCoreError
 
 from lambda_once.dynamodb.client import endpoint_given, new_streams_client
 from lambda_once.dynamodb.errors import DENIED, Caught, code_of, is_transient, message_of, named_operation
@@ -76,6 +78,20 @@ class Reading(NamedTuple):
     failed: OnceError | None = None
     """Why the reading ended early, or what was not answered."""
 
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What a run of the watchdog returns of it."""
+        return {
+            "listed": self.listed,
+            "streamRecords": self.records,
+            "streamLagSeconds": self.lag_seconds,
+            "streamGap": self.in_gap,
+        }
+
+
+NO_READING: Final = Reading()
+"""There is no stream, and no checkpoint."""
+
 
 def streams_client(table: TokenTable) -> Any:
     """
@@ -99,25 +115,33 @@ class StreamReader:
     def __init__(
         self,
         table: TokenTable,
-        client: Any,
+        client: Any = None,
         *,
         gap: Callable[[str], object] = str,
         malformed: Callable[[Misconfigured], object] = str,
     ) -> None:
         """
-        *client* is boto3's for DynamoDB Streams.
+        *client* is boto3's for DynamoDB Streams; None: `streams_client` makes it, at the first reading.
 
         *gap* is called with a sentence where records may be missing, and when nothing is missing any more;
         *malformed* with each row that can't be read.
         """
         self._table = table
-        self._streams = Transport(client)
-        self._streams.is_patient = True
+        self._client = client
+        self._streams: Transport | None = None
         self._gap = gap
         self._malformed = malformed
 
     def read(self, deadline: Deadline) -> Reading:
         """Read until *deadline*, or to the tip. Raises nothing: what failed is in the reading."""
+        if self._streams is None:
+            try:
+                client = streams_client(self._table) if self._client is None else self._client
+            except BotoCoreError as error:
+                reason = f"no client for the stream of table {self._table.name!r} can be made: {error}"
+                return Reading(failed=Misconfigured(reason))
+            self._streams = Transport(client)
+            self._streams.is_patient = True
         return _Turn(self._table, deadline, self._gap, self._malformed, self._streams).read()
 
 
