@@ -90,7 +90,7 @@ def allowing(*verbs: str, on: Any = ON_TABLE) -> list[Any]:
 QUERYING = allowing("Query", on=ON_INDEX)
 STREAMING = allowing("DescribeStream", "GetShardIterator", "GetRecords", on=ON_STREAM)
 MISTAKES = [
-    Mistake("T1", f"{TABLE}.KeySchema.0.AttributeName", "status", TABLE, OWN_TABLE),
+    Mistake("T1", f"{TABLE}.KeySchema.0.AttributeName", "listed", TABLE, OWN_TABLE),
     Mistake(
         "T1",
         f"{TABLE}.KeySchema",
