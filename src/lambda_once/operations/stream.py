@@ -22,6 +22,7 @@ from lambda_once.dynamodb.errors import DENIED, Caught, code_of, is_transient, m
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.operations.checkpoint import (
+    PART,
     Checkpoint,
     Scan,
     Stream,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from lambda_once.operations.checkpoint import Position
     from lambda_once.operations.table import TokenTable
 
+PAGE_SECONDS: Final = 3.0
+"""Seconds before the end of a reading, or the last quarter of one, in which no page is begun."""
 TIP_PAGES: Final = 10
 """Empty pages in a row that are taken for the end of what there is: no answer tells it."""
 PATIENT_PAGES: Final = 2_000
@@ -67,6 +70,7 @@ class Reading(NamedTuple):
     """What one reading of the stream did, and how far the list is right."""
 
     records: int = 0
+    """Of tokens."""
     listed: int = 0
     kept: frozenset[str] = frozenset()
     """Tokens that are alive and not listed, as far as the stream is read."""
@@ -173,6 +177,7 @@ class _Turn:
     ) -> None:
         self._table = table
         self._deadline = deadline
+        self._until = deadline.earlier(min(PAGE_SECONDS, deadline.remaining() / 4))
         self._gap = gap
         self._lister = Lister(table, malformed)
         self._row = CheckpointRow(table)
@@ -217,19 +222,21 @@ class _Turn:
         self._stream, made = self._described(description)
         found = self._row.load(self._deadline)
         reason = gap_in(found, self._stream, now)
+        # The first reading of a new table: nothing is missing, and its scan ends with the first page.
+        is_news = found is not None or not is_fresh(description, made, now)
         if found is None or reason is not None:
             self._checkpoint = begun_anew(self._stream, now)
             self._save()
-            if found is not None or not is_fresh(description, made, now):
-                self._gap(_estimate(reason or "", description))
+            if is_news:
+                self._gap(_estimate(str(reason), description))
         else:
             self._checkpoint = replace(found, shards=with_children(found.shards, self._stream))
             self._settle_kept()
         in_gap = self._checkpoint.scan is not None
-        self._shards(self._deadline.within(self._deadline.remaining() / 2) if in_gap else self._deadline)
+        self._shards(self._deadline.within(self._deadline.remaining() / 2) if in_gap else self._until)
         if in_gap:
             self._scan()
-            if self._now.scan is None:
+            if self._now.scan is None and is_news:
                 self._gap("the table was scanned: the list has all lost work again")
         elif self._changed or not self._row.was_written:
             self._save()
@@ -273,7 +280,7 @@ class _Turn:
         while (scan := self._now.scan) is not None:
             self._checkpoint = replace(self._now, scan=self._lister.scan(scan, self._deadline))
             self._save()
-            if self._deadline.passed():
+            if self._until.passed():
                 return
 
     # ---------------------------------------------------------------- shards
@@ -328,7 +335,7 @@ class _Turn:
         kept = kept_with(self._now.kept, alive, settled.unanswered, places)
         self._checkpoint = replace(self._now, kept=kept.tokens)
         stop = len(old) if kept.stop is None else kept.stop
-        self._records += stop
+        self._records += sum(PART not in record.token for record in page[:stop])
         position = self._now.shards[shard]
         if stop < len(page):
             self._move(shard, read_to(position, page, stop))
@@ -355,7 +362,7 @@ class _Turn:
         A position may be read again from the shard's oldest record: its own time says that none is missing.
         """
         after = self._now.shards[shard].after
-        kinds: list[Mapping[str, str]] = [{"ShardIteratorType": "TRIM_HORIZON"}]
+        kinds: list[Mapping[str, str]] = [{"ShardIteratorType": "TRIM_HORIZON"}] * 2
         if after is not None:
             kinds = [{"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": after}, *kinds]
         while True:
