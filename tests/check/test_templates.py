@@ -596,10 +596,7 @@ def test_a_parameter_that_is_not_there_is_refused() -> None:
 def test_a_parameter_without_a_value_is_unknown(tmp_path: Path) -> None:
     """What it decides is not judged; equal references are equal all the same."""
     folder = folder_of(tmp_path)
-    text = SHOP.read_text(encoding="utf-8").replace(
-        "Parameters:\n", "Parameters:\n  Seconds: {Type: Number}\n"
-    )
-    text = text.replace("VisibilityTimeout: 180", "VisibilityTimeout: !Ref Seconds")
+    text = SHOP.read_text(encoding="utf-8").replace("{Type: Number, Default: 180}", "{Type: Number}")
     seen = read(written(folder, text), {})
     assert findings(seen) == ()
     assert {each.visibility for each in seen.queues if each.resource == "PaymentsQueue"} == {UNKNOWN}

@@ -18,7 +18,7 @@ from tests.kit.strict.mounted import mounted
 from tests.sources.samples import batch, sqs_record
 
 STRINGS = {"lockToken": "S"}
-BY_STATUS = {"status": "S", "expectedCompletion": "S"}
+BY_STATUS = {"listed": "S", "expectedCompletion": "S"}
 
 
 def table(

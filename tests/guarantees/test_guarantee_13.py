@@ -425,7 +425,7 @@ def test_twin_that_takes_any_status_for_a_take_over(
 
 def test_twin_that_releases_as_an_attempt_does(strict: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a status the index does not have it: released, never run, and never seen again."""
-    monkeypatch.setattr(requests, "_released", lambda *_: ({}, ["status"]))
+    monkeypatch.setattr(requests, "_released", lambda *_: ({}, [*requests.OPEN]))
     with pytest.raises(AssertionError):
         _released_runs(strict, "take_over")
 

@@ -11,6 +11,7 @@ import pytest
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.errors import Misconfigured
+from lambda_once.core.variables import Listing
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
@@ -55,10 +56,10 @@ def another_accounts() -> Iterator[World]:
 
 
 class Streaming(DynamoDBStore):
-    """A store on a table without the status index: operators list by a scan."""
+    """A store in stream mode, without a watchdog: operators list by a scan."""
 
     def __init__(self, name: str, client: Any) -> None:
-        super().__init__(name, client)
+        super().__init__(name, client, Listing.STREAM)
         self._operators = TokenTable(name, client)
 
     def unfinished(
