@@ -707,7 +707,7 @@ def test_a_backlog_is_read_in_bounded_pages() -> None:
     world.streams.sent.clear()
     reading = world.read()
     assert reading.records == 300_000 + 1
-    assert world.streams.sent["get_records"] == 300 + 1 + 10 * TIP_PAGES
+    assert 300 < world.streams.sent["get_records"] <= 300 + 1 + 10 * TIP_PAGES
     assert world.client.sent["batch_get_item"] == 1
     assert world.client.sent["update_item"] == 300 + 1 + 2
     assert world.listed == ["lost"]
