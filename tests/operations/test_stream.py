@@ -709,7 +709,7 @@ def test_a_backlog_is_read_in_bounded_pages() -> None:
     assert reading.records == 300_000 + 1
     assert 300 < world.streams.sent["get_records"] <= 300 + 1 + 10 * TIP_PAGES
     assert world.client.sent["batch_get_item"] == 1
-    assert world.client.sent["update_item"] == 300 + 1 + 2
+    assert world.client.sent["update_item"] <= 300 + 1 + 4
     assert world.listed == ["lost"]
 
 
