@@ -162,10 +162,6 @@ bench: $(VENV)/.dev $(DYNAMODB) ## Measure beside Powertools, in two to three mi
 bench-counts: $(VENV)/.dev $(DYNAMODB) ## Count instructions beside Powertools, in a minute (needs valgrind, or apt-get as root)
 	@$(BIN)/python -m benchmarks.counts
 
-.PHONY: bench-scale
-bench-scale: $(VENV)/.dev $(DYNAMODB) ## Play 1,000 events a second for ten minutes, in virtual time, by the number of shards (minutes)
-	@$(BIN)/python -m benchmarks.scale
-
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented exceptions come out
 	@FUZZ=$(or $(N),10000) $(BIN)/python -m pytest -q tests/fuzz

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from benchmarks import cold_start, counts, invocations, report, scale
+from benchmarks import cold_start, counts, invocations, report
 from benchmarks.cases import API_DUPLICATE, API_NEW, DUPLICATES, NEW
 from lambda_once_tools.search import TableSize
 
@@ -63,15 +63,6 @@ def test_log_lines_are_what_the_page_says_of_a_batch() -> None:
     )
     assert "Log lines are a quarter of it." in PERFORMANCE
     assert 1 - quiet / loud == pytest.approx(0.25, abs=0.03)
-
-
-def test_the_page_says_what_the_load_did() -> None:
-    """Three shards suffice; one parks messages of a tenth of the events."""
-    one, three = (rows(report.section(README, scale.MARK).partition("\n\n")[0])[count] for count in "13")
-    assert set(three.values()) >= {"0.00", "110 ms"}
-    events = scale.Load().divided(10).events
-    said = f"{one['in the dead-letter queue 0']} of {events:,} messages"
-    assert said in " ".join(PERFORMANCE.split())
 
 
 def test_every_amount_of_the_costs_page_was_computed() -> None:

@@ -90,7 +90,7 @@ def allowing(*verbs: str, on: Any = ON_TABLE) -> list[Any]:
 QUERYING = allowing("Query", on=ON_INDEX)
 STREAMING = allowing("DescribeStream", "GetShardIterator", "GetRecords", on=ON_STREAM)
 MISTAKES = [
-    Mistake("T1", f"{TABLE}.KeySchema.0.AttributeName", "status", TABLE, OWN_TABLE),
+    Mistake("T1", f"{TABLE}.KeySchema.0.AttributeName", "listed", TABLE, OWN_TABLE),
     Mistake(
         "T1",
         f"{TABLE}.KeySchema",
@@ -347,7 +347,6 @@ MISTAKES = [
             ("WATCHDOG_ROWS", "0"),
             ("WATCHDOG_TIMES", "-1"),
             ("WATCHDOG_SWEEP", "maybe"),
-            ("LISTING", "late"),
         )
     ),
     Mistake(
@@ -744,7 +743,7 @@ def test_permissions_are_those_of_the_page() -> None:
 def test_what_the_index_projects_is_what_is_needed() -> None:
     """The table of tokens.yaml projects that and no more."""
     tokens = document(SHOP.parents[2] / "examples" / "infrastructure" / "tokens.yaml")
-    _, (index,), _ = tokens["Resources"]["TokenTable"]["Properties"]["GlobalSecondaryIndexes"]["Fn::If"]
+    (index,) = tokens["Resources"]["TokenTable"]["Properties"]["GlobalSecondaryIndexes"]
     assert set(index["Projection"]["NonKeyAttributes"]) == {*faults.PROJECTED}
     assert tuple(each["AttributeName"] for each in index["KeySchema"]) == faults.STATUS_KEYS
 
@@ -950,7 +949,7 @@ def test_the_message_of_a_refused_value_is_the_watchdogs(
         ("LAMBDA_ONCE_WATCHDOG_SWEEP", " No\n"),
         ("LAMBDA_ONCE_WATCHDOG_ROWS", " 7 "),
         ("LAMBDA_ONCE_WATCHDOG_TIMES", "0"),
-        ("LAMBDA_ONCE_LISTING", " at_once "),
+        ("LAMBDA_ONCE_LISTING", " stream "),
         ("LAMBDA_ONCE_DISABLED", "off "),
         ("LAMBDA_ONCE_CLIENT", ""),
     ],

@@ -352,6 +352,8 @@ PROGRAM = """
 import sys
 from lambda_once_tools.cli.app import app
 from lambda_once.testing import create_table
+from lambda_once.core.lifecycle import State
+from lambda_once.stores.row import listed
 from tests.kit import descriptions, tables
 from tests.kit.strict.mounted import mounted
 descriptions.read_once()
@@ -362,7 +364,9 @@ with mounted():
     row = {"attempt": {"S": "a"}, "fence": {"N": "1"}, "lockedBy": {"S": "f/r"}, "status": {"S": "error"},
            "created": at, "expectedCompletion": at}
     for n in range(3):
-        client.put_item(TableName="tokens", Item={"lockToken": {"S": f"orders/charge/{n}"}} | row)
+        token = f"orders/charge/{n}"
+        its = {"lockToken": {"S": token}, "listed": {"S": listed(State.HELD, token)}}
+        client.put_item(TableName="tokens", Item=its | row)
     app(sys.argv[1:], prog_name="lambda-once")
 """
 

@@ -73,7 +73,6 @@ def test_list_has_what_the_index_has(shop: Shop) -> None:
         "expectedCompletion": "2026-11-20T10:12:30.000Z",
         "ageSeconds": 3602,
         "overdueSeconds": 3572,
-        "shard": None,
     }
 
 

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from lambda_once.core.lifecycle import State
 from lambda_once.operations.listing import MOST_NAMED
+from lambda_once.stores.row import listed
 from tests.cli.shop import Shop, lines, open_shop
 
 __all__ = ["open_shop"]
@@ -28,7 +30,8 @@ def some_of_all(shop: Shop) -> Shop:
 
 
 def _legacy(shop: Shop, token: str, status: str, lease: str = "2026-11-19T00:00:00.000Z") -> None:
-    texts = {"lockToken": token, "status": status, "expectedCompletion": lease}
+    partition = listed(State(status), token)
+    texts = {"lockToken": token, "status": status, "listed": partition, "expectedCompletion": lease}
     shop.put({name: {"S": text} for name, text in texts.items()})
 
 

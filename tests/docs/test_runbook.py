@@ -29,6 +29,7 @@ from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.stores.contract import WriteAnswer
+from lambda_once.stores.row import listed
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from lambda_once_tools.cli import options
@@ -128,9 +129,12 @@ class Night:
         self.client.update_item(
             TableName=table or self.table,
             Key={"lockToken": {"S": f"orders/charge/{order}"}},
-            UpdateExpression="SET #status = :status REMOVE actualCompletion, #error, #write",
+            UpdateExpression="SET #status = :status, listed = :of REMOVE actualCompletion, #error, #write",
             ExpressionAttributeNames={"#status": "status", "#error": "error", "#write": "write"},
-            ExpressionAttributeValues={":status": {"S": "inProgress"}},
+            ExpressionAttributeValues={
+                ":status": {"S": "inProgress"},
+                ":of": {"S": listed(State.IN_PROGRESS, f"orders/charge/{order}")},
+            },
         )
 
     def logged(self, order: str = "12345") -> list[str]:

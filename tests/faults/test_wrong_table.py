@@ -18,7 +18,7 @@ from tests.kit.strict.mounted import mounted
 from tests.sources.samples import batch, sqs_record
 
 STRINGS = {"lockToken": "S"}
-BY_STATUS = {"status": "S", "expectedCompletion": "S"}
+BY_STATUS = {"listed": "S", "expectedCompletion": "S"}
 
 
 def table(
@@ -52,7 +52,7 @@ def _schema(key: dict[str, str]) -> list[dict[str, str]]:
 
 
 KEY = r"partition key must be lockToken \(S\), with no sort key; give lambda-once a table of its own"
-INDEX = r"index byStatus must have the keys status \(S\) and expectedCompletion \(S\); add it, or give"
+INDEX = r"index byStatus must have the keys listed \(S\) and expectedCompletion \(S\); add it, or give"
 WRITTEN_TO = {
     "another key": (table({"id": "S"}), KEY),
     "a numeric key": (table({"lockToken": "N"}), KEY),

@@ -19,6 +19,7 @@ from lambda_once.observability.reporter import Details
 from lambda_once.operations import decisions as operations_decisions
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores import requests
+from lambda_once.stores.row import listed
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, using
 from lambda_once_tools.cli import decisions
@@ -68,9 +69,12 @@ def _crashed(payments: Payments, payment: str) -> None:
     payments.client.update_item(
         TableName=payments.table,
         Key={"lockToken": {"S": payments.token(payment)}},
-        UpdateExpression="SET #status = :status REMOVE actualCompletion, #error, #write",
+        UpdateExpression="SET #status = :status, listed = :listed REMOVE actualCompletion, #error, #write",
         ExpressionAttributeNames={"#status": "status", "#error": "error", "#write": "write"},
-        ExpressionAttributeValues={":status": {"S": "inProgress"}},
+        ExpressionAttributeValues={
+            ":status": {"S": "inProgress"},
+            ":listed": {"S": listed(State.IN_PROGRESS, payments.token(payment))},
+        },
     )
     payments.clock.advance(LEASE + 60)
 
@@ -425,7 +429,7 @@ def test_twin_that_takes_any_status_for_a_take_over(
 
 def test_twin_that_releases_as_an_attempt_does(strict: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a status the index does not have it: released, never run, and never seen again."""
-    monkeypatch.setattr(requests, "_released", lambda *_: ({}, ["status"]))
+    monkeypatch.setattr(requests, "_released", lambda *_: ({}, [*requests.OPEN]))
     with pytest.raises(AssertionError):
         _released_runs(strict, "take_over")
 

@@ -257,7 +257,7 @@ def test_a_stretch_of_empty_pages_lies_before_a_record(world: World) -> None:
     world.streams.stretch(300)
     world.put("b", "c")
     (first,), following = world.page(world.iterator())
-    pages = 0
+    pages, records = 0, [first]
     while following is not None:
         records, following = world.page(following)
         if records:

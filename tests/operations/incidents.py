@@ -21,9 +21,10 @@ from resource import RUSAGE_CHILDREN, getrusage
 from typing import NamedTuple
 
 from lambda_once.core.clock import SystemClock
-from lambda_once.core.lifecycle import Failure
+from lambda_once.core.lifecycle import Failure, State
 from lambda_once.core.writes import Complete
 from lambda_once.operations.watchdog import watchdog
+from lambda_once.stores.row import listed
 from lambda_once.testing import FakeClock
 from tests.cli.shop import Shop
 from tests.kit import strangers, tables
@@ -111,7 +112,14 @@ def _renamed_service(shop: Shop) -> None:
 
 def _malformed(shop: Shop) -> None:
     at = {"S": "2026-11-20T10:12:00.000Z"}
-    shop.put({"lockToken": {"S": "their/old/row"}, "status": {"S": "error"}, "expectedCompletion": at})
+    shop.put(
+        {
+            "lockToken": {"S": "their/old/row"},
+            "status": {"S": "error"},
+            "listed": {"S": listed(State.HELD, "their/old/row")},
+            "expectedCompletion": at,
+        }
+    )
 
 
 def _lost(shop: Shop) -> None:

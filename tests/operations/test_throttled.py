@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import Result
 
 from lambda_once.dynamodb.retry import PATIENCE, TRIES
 from lambda_once.errors import StoreUnavailable
@@ -19,6 +20,7 @@ from tests.operations.watch import Post, measured
 
 CODE = "ProvisionedThroughputExceededException"
 HALF = 0.5
+OFTEN = 0.75
 
 
 class Throttle:
@@ -51,25 +53,30 @@ def _stuck(shop: Shop) -> None:
     shop.clock.advance(3_600)
 
 
-@pytest.mark.parametrize("part", [0.3, HALF])
+def _timeless(ran: Result) -> list[dict[str, Any]]:
+    """Return the rows without their ages: tries take time."""
+    return [{name: each for name, each in row.items() if not name.endswith("Seconds")} for row in lines(ran)]
+
+
+@pytest.mark.parametrize("part", [0.3, OFTEN])
 @pytest.mark.parametrize("options", [[], ["--held"], ["--consistent"], ["--limit", "2"]])
 def test_a_list_ends_well(monkeypatch: pytest.MonkeyPatch, part: float, options: list[str]) -> None:
     """Every request is sent again until it is answered; nothing is missing."""
     with on_strict(monkeypatch) as shop:
         _stuck(shop)
-        expected = lines(shop.run("list", "--output", "jsonl", *options))
+        expected = _timeless(shop.run("list", "--output", "jsonl", *options))
         throttle = Throttle(monkeypatch, part)
         ran = shop.run("list", "--output", "jsonl", *options)
-        assert (lines(ran), ran.exit_code) == (expected, 1)
-        assert max(throttle.tries.values()) > TRIES or part != HALF
+        assert (_timeless(ran), ran.exit_code) == (expected, 1)
+        assert max(throttle.tries.values()) > TRIES or part != OFTEN
 
 
 def test_a_list_that_is_not_patient_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: with six tries a request, one of the two hundred is given up."""
+    """The twin: with six tries a request, one of them is given up."""
     with on_strict(monkeypatch) as shop:
         _stuck(shop)
         monkeypatch.setattr(TokenTransport, "is_patient", property(lambda _: False, lambda *_: None))
-        Throttle(monkeypatch, HALF)
+        Throttle(monkeypatch, OFTEN)
         assert shop.run("list").exit_code == 2
 
 

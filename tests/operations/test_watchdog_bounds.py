@@ -8,14 +8,16 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
 
 from lambda_once.core.clock import stamp
+from lambda_once.core.lifecycle import State
 from lambda_once.operations.table import WATCHDOG_ROW
 from lambda_once.operations.watchdog import watchdog
-from lambda_once.stores.row import PARTITIONS
+from lambda_once.stores.row import PARTITIONS, listed
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit import tables
 from tests.operations import big_table as loaded
@@ -28,6 +30,12 @@ ANSWER_SECONDS = 0.02
 """How long each request takes by the stand-in's clock; the real one was seen to take 4 to 20 ms."""
 ASKED_OF_ALL = 3 * PARTITIONS
 """Counts of a run: each partition that there may be, in three states."""
+
+
+def _token(n: int, partition: str) -> str:
+    """Return a token of that number in *partition*, whose own number is first in its key."""
+    salted = (f"orders/charge/{partition[-1]}.{salt}-{n}" for salt in count())
+    return next(token for token in salted if listed(State.IN_PROGRESS, token) == partition)
 
 
 class StuckTable:
@@ -84,11 +92,12 @@ class StuckTable:
     def _number(self, key: dict[str, Any]) -> int:
         return int(key["lockToken"]["S"].rpartition("-")[2])
 
-    def _row(self, n: int, shard: str) -> dict[str, Any]:
+    def _row(self, n: int, number: str) -> dict[str, Any]:
         lease = self.start + timedelta(seconds=n)
         return {
-            "lockToken": {"S": f"orders/charge/{shard}-{n}"},
-            "status": {"S": f"inProgress_{shard}"},
+            "lockToken": {"S": _token(n, f"inProgress_{number}")},
+            "status": {"S": "inProgress"},
+            "listed": {"S": f"inProgress_{number}"},
             "expectedCompletion": {"S": stamp(lease)},
             "created": {"S": stamp(lease)},
             "lockedBy": {"S": "orders/r1"},

@@ -16,6 +16,7 @@ from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Won, Written
+from lambda_once.stores.row import listed
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 
@@ -89,11 +90,12 @@ class Post:
         self.acquire(token)
         self.finish(token, Hold(Failure("Timeout", "no answer")))
 
-    def put_released(self, key: object, partition: str = "released") -> None:
-        """Write a row that was released by a decision now, in *partition* of the index."""
+    def put_released(self, key: object) -> None:
+        """Write a row that was released by a decision now."""
         now = stamp(self.clock.now())
-        texts = {"lockToken": CHARGE.format(key), "status": partition, "expectedCompletion": now}
-        texts |= {"created": now, "lockedBy": "orders/r1", "attempt": "decided"}
+        token = CHARGE.format(key)
+        texts = {"lockToken": token, "status": "released", "listed": listed(State.RELEASED, token)}
+        texts |= {"expectedCompletion": now, "created": now, "lockedBy": "orders/r1", "attempt": "decided"}
         item = {name: {"S": text} for name, text in texts.items()} | {"fence": {"N": "2"}}
         self.client.put_item(TableName=self.name, Item=item)
 

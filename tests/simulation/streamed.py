@@ -48,6 +48,7 @@ from tests.kit.strict.engine import StrictEngine
 from tests.kit.strict.schemas import token_table
 from tests.kit.strict.tables import Key, Table
 from tests.kit.strict.trees import Item
+from tests.simulation.determined import determined
 
 TABLE = "tokens"
 MINUTE = timedelta(minutes=1)
@@ -441,7 +442,7 @@ class Client:
 
 def play(found: Scenario, **more: Any) -> Counter[str]:
     """Play *found*; return what happened, by count. Raises `NeverListed`."""
-    with pytest.MonkeyPatch.context() as patch:
+    with determined(found.seed), pytest.MonkeyPatch.context() as patch:
         patch.setattr(Transport, "each", lambda _self, values, work: [work(value) for value in values])
         patch.setattr(batches, "partiql_is_reliable", lambda: True)
         world = World(found, **more)

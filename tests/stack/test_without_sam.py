@@ -145,9 +145,7 @@ def terraform(path: Path) -> Form:
             {"StreamViewType": body["stream_view_type"]} if body.get("stream_enabled") else None
         ),
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": recovery["enabled"]},
-        "DeletionProtectionEnabled": blocks(MODULE / "variables.tf")["variable"]["deletion_protection"][
-            "default"
-        ],
+        "DeletionProtectionEnabled": variables["deletion_protection"]["default"],
         "SSESpecification": {"SSEEnabled": encryption["enabled"]},
     }
     functions = [main, blocks(MODULE / "example" / "main.tf")]

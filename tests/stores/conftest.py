@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.variables import Listing
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.memory import MemoryStore
@@ -55,11 +55,11 @@ def another_accounts() -> Iterator[World]:
         yield World(DynamoDBStore(ARN, elsewhere), TheirRows(client, "tokens", ARN))
 
 
-class Unindexed(DynamoDBStore):
-    """A store on a table without the status index: operators list by a scan."""
+class Streaming(DynamoDBStore):
+    """A store in stream mode, without a watchdog: operators list by a scan."""
 
     def __init__(self, name: str, client: Any) -> None:
-        super().__init__(name, client)
+        super().__init__(name, client, Listing.STREAM)
         self._operators = TokenTable(name, client)
 
     def unfinished(
@@ -72,18 +72,18 @@ class Unindexed(DynamoDBStore):
 
 
 @pytest.fixture(scope="session")
-def unindexed_table(senders: Mapping[str, Any]) -> Iterator[str]:
-    """One table without the index for all tests, each of which leaves it empty."""
-    with tables.fresh(senders[tables.BOTO3], partial(create_table, status_index=False)) as name:
+def streaming_table(senders: Mapping[str, Any]) -> Iterator[str]:
+    """One table for all tests, each of which leaves it empty."""
+    with tables.fresh(senders[tables.BOTO3]) as name:
         yield name
 
 
 @pytest.fixture
-def unindexed(senders: Mapping[str, Any], unindexed_table: str, partiql: None) -> Iterator[World]:
-    """A table of a real engine without the status index."""
+def streaming(senders: Mapping[str, Any], streaming_table: str, partiql: None) -> Iterator[World]:
+    """A table of a real engine in stream mode, whose unfinished tokens are found by scans."""
     client = senders[tables.BOTO3]
-    yield World(Unindexed(unindexed_table, client), DynamoDBRows(client, unindexed_table))
-    tables.clear(client, unindexed_table)
+    yield World(Streaming(streaming_table, client), DynamoDBRows(client, streaming_table))
+    tables.clear(client, streaming_table)
 
 
 class Way(NamedTuple):
@@ -150,7 +150,7 @@ ON_ENGINE = _ways(*(Way(name, in_company=way) for name in tables.CLIENTS for way
 """Each client in both ways of sending."""
 
 
-UNINDEXED = pytest.param("unindexed", marks=pytest.mark.engine)
+STREAMING = pytest.param("streaming", marks=pytest.mark.engine)
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ FINISHED = {
 
 @pytest.mark.parametrize(("change", "result"), FINISHED.values(), ids=FINISHED.keys())
 def test_complete(dynamodb: World, change: Change, result: dict[str, object]) -> None:
-    """Neither status nor listed, as the index is to forget it; no generation; one attribute for the result."""
+    """Neither status nor listed, as the index is to forget it; no generation; at most one result."""
     row = _acquired(dynamodb)
     del row["generation"]
     dynamodb.send(dynamodb.write(change, write="w1", fields=b"\0\1ab"))

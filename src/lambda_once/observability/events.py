@@ -83,6 +83,7 @@ class Event(StrEnum):
     UNSENT = "once.unsent", ERROR, "unsent"
     # the watchdog; its metrics are measured, not counted: `operations.watchdog`
     OVERDUE = "once.overdue", WARNING  # at every run, until it is resolved
+    STREAM_GAP = "once.stream_gap", WARNING  # when records of the stream may be missing, and when none are
     COUNT_TRUNCATED = "once.count_truncated", WARNING
     MALFORMED_ROW = "once.malformed_row", ERROR  # then the run fails, once all others were checked
     CLOCK_SKEW = "once.clock_skew", WARNING

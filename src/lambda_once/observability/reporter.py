@@ -461,7 +461,7 @@ class _StandardOutput(logging.Handler):
 
 OWN_NAMESPACE: Final = "LambdaOnce"
 OUTSIDE_LAMBDA: Final = "local"
-UNITS: Final = {"oldestOverdueSeconds": "Seconds"}
+UNITS: Final = {"oldestOverdueSeconds": "Seconds", "streamLagSeconds": "Seconds"}
 """Units by metric; of all others it is Count."""
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes one a document

@@ -12,10 +12,9 @@ a record whose key has no room the position waits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import stamp
@@ -96,7 +95,7 @@ class Checkpoint:
     read: datetime
     """When this was written."""
     version: int = 0
-    shards: Mapping[str, Position] = MappingProxyType({})
+    shards: Mapping[str, Position] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     scan: Scan | None = None
     """What is left of a gap's scan; None: there is no gap."""
@@ -362,7 +361,7 @@ def without(kept: Sequence[str], gone: AbstractSet[str]) -> tuple[str, ...]:
 
 
 def read_to(position: Position, page: Sequence[Written], stop: int) -> Position:
-    """Return *position* after the first *stop* records of *page*, which has more: the next one has its time."""
+    """Return *position* after the first *stop* records of *page*, which has more."""
     if not stop:
         return replace(position, at=page[0].at)
     return Position(page[stop].at, page[stop - 1].number)

@@ -25,6 +25,7 @@ from lambda_once.stores.row import Entry, Item, listed, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from lambda_once.core.lifecycle import Record
@@ -179,9 +180,17 @@ class Recent(NamedTuple):
     """Released longer ago than `LEFT_OVER`, and not run since."""
 
 
-def count_stuck(table: TokenTable, now: datetime, before: datetime, deadline: Deadline) -> Counts:
+def count_stuck(
+    table: TokenTable,
+    now: datetime,
+    before: datetime,
+    deadline: Deadline,
+    besides: AbstractSet[str] = frozenset(),
+) -> Counts:
     """
     Count leases that ended before *before* or are alive, and held tokens, in every partition.
+
+    Of leases that are alive, tokens in *besides* aren't counted.
 
     Exact as the index is, which usually follows the table in less than a second; of leases that are alive
     `MOST_PAGES` are read. An empty partition takes one query. Raises as `TokenTransport.asked`.
@@ -191,7 +200,7 @@ def count_stuck(table: TokenTable, now: datetime, before: datetime, deadline: De
     overdue, oldest = _overdue(table, running, before, deadline)
     held = table.index.count(partitions(State.HELD), deadline)
     most = max(1, MOST_PAGES // max(1, len(running)))
-    alive, beyond = count(running, deadline, since=now, most=most)
+    alive, beyond = count(running, deadline, since=now, most=most, besides=besides)
     return Counts(overdue, held, oldest, alive, in_progress_beyond=beyond)
 
 

@@ -1,10 +1,10 @@
 """
 Reads the table's stream, and lists what a first acquisition left open: the list of stream mode.
 
-    StreamReader(table, streams_client(table)).read(deadline)
+    StreamReader(table).read(deadline)
 
-Page by page: read the records, list what is lost (`unlisted`), write the checkpoint. What is killed on the way
-is done again by the next run. `checkpoint` has the rules, pure.
+Page by page: read the records, list what is lost (`unlisted`), write the checkpoint. What is killed on the
+way is done again by the next run. `checkpoint` has the rules, pure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from botocore.exceptions import BotoCoreError
+
 from lambda_once.dynamodb.client import endpoint_given, new_streams_client
 from lambda_once.dynamodb.errors import DENIED, Caught, code_of, is_transient, message_of, named_operation
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.operations.checkpoint import (
+    PART,
     Checkpoint,
     Scan,
     Stream,
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
     from lambda_once.operations.checkpoint import Position
     from lambda_once.operations.table import TokenTable
 
+PAGE_SECONDS: Final = 3.0
+"""Seconds before the end of a reading, or the last quarter of one, in which no page is begun."""
 TIP_PAGES: Final = 10
 """Empty pages in a row that are taken for the end of what there is: no answer tells it."""
 PATIENT_PAGES: Final = 2_000
@@ -65,6 +70,7 @@ class Reading(NamedTuple):
     """What one reading of the stream did, and how far the list is right."""
 
     records: int = 0
+    """Of tokens."""
     listed: int = 0
     kept: frozenset[str] = frozenset()
     """Tokens that are alive and not listed, as far as the stream is read."""
@@ -76,13 +82,27 @@ class Reading(NamedTuple):
     failed: OnceError | None = None
     """Why the reading ended early, or what was not answered."""
 
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What a run of the watchdog returns of it."""
+        return {
+            "listed": self.listed,
+            "streamRecords": self.records,
+            "streamLagSeconds": self.lag_seconds,
+            "streamGap": self.in_gap,
+        }
+
+
+NO_READING: Final = Reading()
+"""There is no stream, and no checkpoint."""
+
 
 def streams_client(table: TokenTable) -> Any:
     """
     Make the client that reads the stream of *table*. Raises botocore's NoRegionError without a region.
 
-    Region and endpoint are those of the DynamoDB client where they were given. AWS_ENDPOINT_URL_DYNAMODB_STREAMS
-    comes before.
+    Region and endpoint are those of the DynamoDB client where they were given; before that comes
+    AWS_ENDPOINT_URL_DYNAMODB_STREAMS.
     """
     table.transport.prepare()
     region, endpoint = table.transport.given_place
@@ -99,25 +119,33 @@ class StreamReader:
     def __init__(
         self,
         table: TokenTable,
-        client: Any,
+        client: Any = None,
         *,
         gap: Callable[[str], object] = str,
         malformed: Callable[[Misconfigured], object] = str,
     ) -> None:
         """
-        *client* is boto3's for DynamoDB Streams.
+        *client* is boto3's for DynamoDB Streams; None: `streams_client` makes it, at the first reading.
 
         *gap* is called with a sentence where records may be missing, and when nothing is missing any more;
         *malformed* with each row that can't be read.
         """
         self._table = table
-        self._streams = Transport(client)
-        self._streams.is_patient = True
+        self._client = client
+        self._streams: Transport | None = None
         self._gap = gap
         self._malformed = malformed
 
     def read(self, deadline: Deadline) -> Reading:
-        """Read until *deadline*, or to the tip. What fails is in the reading: today's duties are still to do."""
+        """Read until *deadline*, or to the tip. Raises nothing: what failed is in the reading."""
+        if self._streams is None:
+            try:
+                client = streams_client(self._table) if self._client is None else self._client
+            except BotoCoreError as error:
+                reason = f"no client for the stream of table {self._table.name!r} can be made: {error}"
+                return Reading(failed=Misconfigured(reason))
+            self._streams = Transport(client)
+            self._streams.is_patient = True
         return _Turn(self._table, deadline, self._gap, self._malformed, self._streams).read()
 
 
@@ -149,6 +177,7 @@ class _Turn:
     ) -> None:
         self._table = table
         self._deadline = deadline
+        self._until = deadline.earlier(min(PAGE_SECONDS, deadline.remaining() / 4))
         self._gap = gap
         self._lister = Lister(table, malformed)
         self._row = CheckpointRow(table)
@@ -173,8 +202,8 @@ class _Turn:
             work()
         except Overtaken:
             overtaken = True
-        except OnceError as failed:
-            self._failed = failed
+        except OnceError as error:
+            self._failed = error
         known = self._checkpoint
         failed = self._failed or self._lister.failed
         if known is None:
@@ -193,19 +222,21 @@ class _Turn:
         self._stream, made = self._described(description)
         found = self._row.load(self._deadline)
         reason = gap_in(found, self._stream, now)
+        # The first reading of a new table: nothing is missing, and its scan ends with the first page.
+        is_news = found is not None or not is_fresh(description, made, now)
         if found is None or reason is not None:
             self._checkpoint = begun_anew(self._stream, now)
             self._save()
-            if found is not None or not is_fresh(description, made, now):
-                self._gap(_estimate(reason or "", description))
+            if is_news:
+                self._gap(_estimate(str(reason), description))
         else:
             self._checkpoint = replace(found, shards=with_children(found.shards, self._stream))
             self._settle_kept()
         in_gap = self._checkpoint.scan is not None
-        self._shards(self._deadline.within(self._deadline.remaining() / 2) if in_gap else self._deadline)
+        self._shards(self._deadline.within(self._deadline.remaining() / 2) if in_gap else self._until)
         if in_gap:
             self._scan()
-            if self._now.scan is None:
+            if self._now.scan is None and is_news:
                 self._gap("the table was scanned: the list has all lost work again")
         elif self._changed or not self._row.was_written:
             self._save()
@@ -249,7 +280,7 @@ class _Turn:
         while (scan := self._now.scan) is not None:
             self._checkpoint = replace(self._now, scan=self._lister.scan(scan, self._deadline))
             self._save()
-            if self._deadline.passed():
+            if self._until.passed():
                 return
 
     # ---------------------------------------------------------------- shards
@@ -304,7 +335,7 @@ class _Turn:
         kept = kept_with(self._now.kept, alive, settled.unanswered, places)
         self._checkpoint = replace(self._now, kept=kept.tokens)
         stop = len(old) if kept.stop is None else kept.stop
-        self._records += stop
+        self._records += sum(PART not in record.token for record in page[:stop])
         position = self._now.shards[shard]
         if stop < len(page):
             self._move(shard, read_to(position, page, stop))
@@ -331,7 +362,7 @@ class _Turn:
         A position may be read again from the shard's oldest record: its own time says that none is missing.
         """
         after = self._now.shards[shard].after
-        kinds: list[Mapping[str, str]] = [{"ShardIteratorType": "TRIM_HORIZON"}]
+        kinds: list[Mapping[str, str]] = [{"ShardIteratorType": "TRIM_HORIZON"}] * 2
         if after is not None:
             kinds = [{"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": after}, *kinds]
         while True:
@@ -350,9 +381,8 @@ class _Turn:
 
     def _described(self, description: Mapping[str, Any]) -> tuple[Stream, datetime]:
         """Return the stream, and when it was made. Raises `Misconfigured` where there is none."""
-        arn, shards, last = stream_of(description), dict[str, str | None](), None
+        arn, shards, start = stream_of(description), dict[str, str | None](), dict[str, str]()
         while arn is not None:
-            start = {} if last is None else {"ExclusiveStartShardId": last}
             try:
                 answer = self._ask("describe_stream", {"StreamArn": arn, **start})["StreamDescription"]
             except Caught as error:
@@ -362,9 +392,9 @@ class _Turn:
             if answer["StreamStatus"] not in WRITTEN:
                 break
             shards |= {shard["ShardId"]: shard.get("ParentShardId") for shard in answer["Shards"]}
-            last = answer.get("LastEvaluatedShardId")
-            if last is None:
+            if "LastEvaluatedShardId" not in answer:
                 return Stream(arn, shards), _utc(answer["CreationRequestDateTime"])
+            start = {"ExclusiveStartShardId": answer["LastEvaluatedShardId"]}
         raise Misconfigured(
             f"table {self._table.name!r} has no stream, so nobody lists lost work in stream mode: switch the"
             " stream on (KEYS_ONLY), or set LAMBDA_ONCE_LISTING=at_once for functions and watchdog"
@@ -385,7 +415,7 @@ class _Turn:
             return StoreUnavailable(f"{said} got no answer; a later run reads on: {reason}", reason=reason)
         advice = ""
         if code_of(error) in DENIED:
-            advice = ": give the watchdog's role DescribeStream, GetShardIterator and GetRecords on the table's stream/*"
+            advice = ": give the watchdog's role this permission on the table's stream/*"
         return Misconfigured(f"{said} failed: {reason}{advice}")
 
 
@@ -393,8 +423,8 @@ def _estimate(reason: str, table: Mapping[str, Any]) -> str:
     size = table.get("TableSizeBytes", 0)
     pages = size // _MEGABYTE + 1
     return (
-        f"{reason}: lost work may be missing from the list until the table is scanned, some {pages} pages of 1 MB,"
-        f" {size // 4096 + 1} read units; until then, list --scan shows it"
+        f"{reason}: lost work may be missing from the list until the table is scanned, some {pages} pages of"
+        f" 1 MB, {size // 4096 + 1} read units; until then, list --scan shows it"
     )
 
 

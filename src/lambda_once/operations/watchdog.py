@@ -14,11 +14,11 @@ from collections import Counter
 from datetime import timedelta
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.lifecycle import Record
-from lambda_once.core.variables import OF_WATCHDOG, given
+from lambda_once.core.variables import OF_WATCHDOG, Listing, given, sound_listing
 from lambda_once.core.writes import Complete, Hold, Release, Write
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.observability.events import Event
@@ -37,6 +37,7 @@ from lambda_once.operations.listing import (
     readable,
     walk,
 )
+from lambda_once.operations.stream import NO_READING, Reading, StreamReader, leave_stream
 from lambda_once.operations.sweep import has_ttl, sweep_expired
 from lambda_once.operations.table import WATCHDOG_ROW, Cursor, TokenTable
 from lambda_once.operations.times import CorrectedClock
@@ -98,6 +99,7 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     service: str | None = None,
     grace: timedelta = GRACE,
     sweep: bool | None = None,
+    listing: Literal["stream", "at_once"] | None = None,
 ) -> Handler:
     """
     Return a Lambda handler; each call is one run. Connects on the first.
@@ -108,13 +110,18 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     or held. If it raises, the token stays unchanged. After *times* releases by the watchdog the token is
     held. A token that matches no pattern is only reported. *rows*: how many a run checks; the next run
     continues after them. *sweep*: delete rows past their ttl; None: if the table has no TTL, which is queried
-    once per environment.
+    once per environment. *listing*: "stream" if functions leave lost work to be listed by the watchdog, which
+    then reads the table's stream first, in half of its time; by default LAMBDA_ONCE_LISTING, else "at_once".
+    Then a checkpoint that a watchdog of the other mode has left ends in one scan, from an hour after it on.
 
     A run returns ``{"overdue", "newlyOverdue", "oldestSeconds", "held", "inProgress", "newlyReleased",
     "releasedTokens", "checked", "released", "completed", "newlyHeld", "refused", "swept", "truncated"}``:
-    numbers of tokens, seconds, and whether overdue tokens were left unchecked. It raises `StoreUnavailable`
-    and `Misconfigured`, which Lambda's Errors metric counts; the next run continues. Raises `Misconfigured`
-    for invalid options.
+    numbers of tokens, seconds, and whether overdue tokens were left unchecked. If it reads a stream, also
+    ``{"listed", "streamRecords", "streamLagSeconds", "streamGap"}``: tokens that it listed, records that it
+    read, how far it is behind, and whether the list has a gap. What it lists, it counts and acts on as soon as
+    the index has it, at the latest one run later. It raises `StoreUnavailable` and `Misconfigured`, which
+    Lambda's Errors metric counts, those of the stream when all else is done; the next run continues. Raises
+    `Misconfigured` for invalid options.
     """
     allowed = Actions(actions or {}, times)
     if rows < 1:
@@ -124,10 +131,12 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     if isinstance(judging, CorrectedClock):
         judging.warn = partial(reporter.warn, Event.CLOCK_SKEW)
 
+    mode = None if listing is None else sound_listing("listing", listing)
+
     @cache
     def connected() -> Watchdog:
         bounds = Bounds(rows, grace)
-        return Watchdog(TokenTable(table, client, judging), allowed, reporter, bounds, sweeps=sweep)
+        return Watchdog(TokenTable(table, client, judging, mode), allowed, reporter, bounds, sweeps=sweep)
 
     def handler(event: Any, context: Any = None) -> dict[str, Any]:
         del event
@@ -184,19 +193,28 @@ class Watchdog:
         self.reporter = reporter
         self.bounds = bounds
         self._sweeps = sweeps
+        self._gap = partial(reporter.warn, Event.STREAM_GAP)
+        self._reader = StreamReader(table, gap=self._gap, malformed=self.log_malformed)
+        self._has_left = False
+        """Whether nobody reads the stream, and no checkpoint is left."""
 
     def run(self, context: Any) -> dict[str, Any]:
         """
         Make one run; return what it found and did. Without a *context* of Lambda it has one minute.
 
+        The stream comes first, in half of the time; what fails there is raised when all else is done.
         Metrics are written before anything is resolved. Raises `StoreUnavailable` and `Misconfigured`; for
         rows that cannot be read, only after the others have been checked, and each has been logged.
         """
         deadline = self.table.deadline(_remaining(context))
+        reading = self._read_stream(deadline.within(deadline.remaining() / 2))
         now = self.table.now()
         before = now - self.bounds.grace
-        found = count_stuck(self.table, now, before, deadline)
+        found = count_stuck(self.table, now, before, deadline, reading.kept)
         gauges = _gauges(found, count_recent(self.table, found, now, before, deadline), now)
+        gauges["tokensInProgress"] += len(reading.kept)
+        if reading.lag_seconds is not None:
+            gauges["streamLagSeconds"] = reading.lag_seconds
         self._measure(gauges, found)
         check = _Check(self, before, deadline)
         try:
@@ -205,13 +223,31 @@ class Watchdog:
             swept = self._swept(deadline)
         finally:
             self.reporter.flush(check.tally)
-        check.raise_malformed()
+        try:
+            check.raise_malformed()
+        finally:
+            if reading.failed is not None:
+                raise reading.failed
         return {
             **{_RETURNED.get(name, name): value for name, value in gauges.items()},
+            **({} if reading is NO_READING else reading.counts),
             **{name: check.counts[name] for name in _COUNTED},
             "swept": swept,
             "truncated": truncated,
         }
+
+    def _read_stream(self, deadline: Deadline) -> Reading:
+        """Read the stream, in stream mode; else end what another mode has left, if it has."""
+        if self.table.listing is Listing.STREAM:
+            return self._reader.read(deadline)
+        if self._has_left:
+            return NO_READING
+        reading = leave_stream(self.table, deadline, self._gap, self.log_malformed)
+        self._has_left = reading is None
+        return NO_READING if reading is None else reading
+
+    def log_malformed(self, row: Misconfigured) -> None:
+        self.reporter.log(Details(Event.MALFORMED_ROW, row.token, reason=str(row)))
 
     def _measure(self, gauges: Mapping[str, float], found: Counts) -> None:
         """Write the metrics, zeros too: an alarm on a watchdog that does not run needs them."""
@@ -256,6 +292,7 @@ class _Check:
         self.counts: Counter[str] = Counter()
         self.tally = Tally()
         self._malformed: list[Misconfigured] = []
+        self._log_malformed = watchdog.log_malformed
         self._cursor = Cursor(self._table.transport, WATCHDOG_ROW)
         self._place: Place = {}
 
@@ -332,7 +369,7 @@ class _Check:
         if not self._malformed:
             return
         for each in self._malformed[:MOST_NAMED]:
-            self._reporter.log(Details(Event.MALFORMED_ROW, each.token, reason=str(each)))
+            self._log_malformed(each)
         first, count = self._malformed[0], len(self._malformed)
         others = "" if count == 1 else f"; and {count - 1} more: see the log events {Event.MALFORMED_ROW}"
         raise Misconfigured(f"{first}{others}", token=first.token)

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.dynamodb.retry import pages
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.row import INDEX, PARTITIONS, Entry, Item, indexed
+from lambda_once.stores.row import INDEX, PARTITIONS, TOKEN, Entry, Item, indexed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from lambda_once.core.lifecycle import State
@@ -92,14 +93,23 @@ class StatusIndex:
         since: datetime | None = None,
         most: int | None = None,
         limit: int | None = None,
+        besides: AbstractSet[str] = frozenset(),
     ) -> tuple[dict[str, int], bool]:
-        """Count as `count`, in *most* pages of *limit* tokens a partition; return whether more may follow."""
+        """
+        Count as `count`, in *most* pages of *limit* tokens a partition; return whether more may follow.
+
+        Tokens in *besides* aren't counted.
+        """
+        what = {"ProjectionExpression": TOKEN} if besides else {"Select": "COUNT"}
 
         def of(partition: str) -> tuple[int, bool]:
-            request = _query(self._transport.table, partition, before, since) | {"Select": "COUNT"}
+            request = _query(self._transport.table, partition, before, since) | what
             request |= {} if limit is None else {"Limit": limit}
-            read = tuple(islice(pages(ask, "query", request), most))
-            return sum(page["Count"] for page in read), "LastEvaluatedKey" in read[-1]
+            number = more = 0
+            for page in islice(pages(ask, "query", request), most):
+                also = sum(item[TOKEN]["S"] in besides for item in page["Items"]) if besides else 0
+                number, more = number + page["Count"] - also, "LastEvaluatedKey" in page
+            return number, bool(more)
 
         ask = partial(self._transport.asked, deadline=deadline, token=None)
         counts = list(zip(wanted, self._transport.each(wanted, of), strict=True))

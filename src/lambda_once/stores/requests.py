@@ -166,7 +166,7 @@ def acquired_attributes(acquisition: Acquire, listing: Listing) -> Item:
         "status": _IN_PROGRESS,
     }
     if listing is Listing.AT_ONCE:
-        attributes |= _listed(State.IN_PROGRESS, acquisition.token)
+        attributes["listed"] = {"S": listed(State.IN_PROGRESS, acquisition.token)}
     for name, field, letter, write in GIVEN:
         value = getattr(acquisition, field)
         if value is not None:

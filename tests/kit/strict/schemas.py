@@ -15,7 +15,7 @@ Description = dict[str, Any]
 def token_table(name: str) -> Table:
     """Return the token table, empty."""
     projected = frozenset({"lockedBy", "created", "attempt"})
-    return Table(name, "lockToken", indexes=(Index("byStatus", "status", "expectedCompletion", projected),))
+    return Table(name, "lockToken", indexes=(Index("byStatus", "listed", "expectedCompletion", projected),))
 
 
 def table_of(request: Mapping[str, Any]) -> Table:

@@ -31,6 +31,7 @@ from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
@@ -423,10 +424,14 @@ class ScannedIndex(StatusIndex):
         since: datetime | None = None,
         most: int | None = None,
         limit: int | None = None,
+        besides: AbstractSet[str] = frozenset(),
     ) -> tuple[dict[str, int], bool]:
         """Count all, whatever *most* and *limit* are: they have been read."""
         del deadline, most, limit
-        counts = {partition: len(self._of(partition, before, since)) for partition in wanted}
+        counts = {
+            partition: sum(row[TOKEN]["S"] not in besides for row in self._of(partition, before, since))
+            for partition in wanted
+        }
         return {partition: count for partition, count in counts.items() if count}, False
 
     def _of(self, partition: str, before: datetime | None, since: datetime | None) -> list[Item]:
