@@ -129,11 +129,11 @@ class Night:
         self.client.update_item(
             TableName=table or self.table,
             Key={"lockToken": {"S": f"orders/charge/{order}"}},
-            UpdateExpression="SET #status = :status, listed = :listed REMOVE actualCompletion, #error, #write",
+            UpdateExpression="SET #status = :status, listed = :of REMOVE actualCompletion, #error, #write",
             ExpressionAttributeNames={"#status": "status", "#error": "error", "#write": "write"},
             ExpressionAttributeValues={
                 ":status": {"S": "inProgress"},
-                ":listed": {"S": listed(State.IN_PROGRESS, f"orders/charge/{order}")},
+                ":of": {"S": listed(State.IN_PROGRESS, f"orders/charge/{order}")},
             },
         )
 

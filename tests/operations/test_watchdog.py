@@ -624,7 +624,7 @@ def test_malformed_entries_of_the_index_hide_no_other(post: Post, capsys: pytest
         }
         post.client.put_item(TableName=post.name, Item={name: {"S": text} for name, text in entry.items()})
     post.lapse("a", "b")
-    message = rf"token legacy-\d+: attempt is missing.* and {MOST_NAMED} more: see the log events once.malformed_row"
+    message = rf"token legacy-\d+: attempt is missing.* and {MOST_NAMED} more: see the log events once.malf"
     with pytest.raises(Misconfigured, match=message):
         post.run(actions=RELEASE)
     assert post.states("a", "b") == [State.RELEASED] * 2

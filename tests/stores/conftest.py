@@ -10,8 +10,8 @@ import pytest
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.errors import Misconfigured
 from lambda_once.core.variables import Listing
+from lambda_once.errors import Misconfigured
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore

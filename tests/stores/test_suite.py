@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.stores.conftest import ON_ENGINE, UNINDEXED, world_of
+from tests.stores.conftest import ON_ENGINE, STREAMING, world_of
 from tests.stores.suite import StoreSuite
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TestStores(StoreSuite):
-    @pytest.fixture(params=["memory", "strict", "another_accounts", UNINDEXED, *ON_ENGINE])
+    @pytest.fixture(params=["memory", "strict", "another_accounts", STREAMING, *ON_ENGINE])
     def world(self, request: pytest.FixtureRequest) -> World:
         """Each store in turn."""
         return world_of(request)

@@ -112,7 +112,7 @@ def _acquisitions(ground: Ground) -> Iterator[tuple[str, dict[str, Any]]]:
     attempt = row.get("attempt", {"S": "none"})["S"]
     lease = row.get("expectedCompletion", {"S": "2026-11-20T10:12:30.000Z"})["S"]
     again = FIRST._replace(attempt_id="a2")
-    takes = {
+    takes: dict[str, Unclaimed | AsSeen] = {
         "take over": Unclaimed(take_over=True),
         "hold": Unclaimed(take_over=False),
         "seen released": AsSeen(attempt, None),
