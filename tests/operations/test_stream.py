@@ -18,6 +18,7 @@ from lambda_once.operations.stream import NO_READING, TIP_PAGES, StreamReader, s
 from lambda_once.operations.table import TokenTable
 from tests.kit.streams import FIRST_NUMBER, Written
 from tests.kit.strict.engine import client_error
+from tests.kit.strict.trees import Item
 
 from .streamed import LEASE, Streamed
 
@@ -42,7 +43,7 @@ def test_lost_work_is_listed_when_its_lease_is_over(world: Streamed) -> None:
     """Until then it's kept, in the same write as the position."""
     world.acquire("lost")
     reading = world.read(minutes=2)
-    assert (reading.records, reading.listed, reading.kept) == (1, 0, {"s/n/lost"})
+    assert (reading.records, reading.listed, reading.kept) == (1, 0, frozenset({"s/n/lost"}))
     assert (world.kept, world.listed) == (["lost"], [])
     reading = world.read(minutes=4)
     assert (reading.records, reading.listed, reading.kept) == (0, 1, frozenset())
@@ -694,7 +695,7 @@ def test_a_backlog_is_read_in_bounded_pages() -> None:
     at, number = world.clock.now(), FIRST_NUMBER * 2
     for place, shard in enumerate(shards):
         for n in range(15_000):
-            keys = {"lockToken": {"S": f"s/n/{place}-{n}"}}
+            keys: Item = {"lockToken": {"S": f"s/n/{place}-{n}"}}
             shard.records += [
                 Written(number := number + 1, at, "INSERT", keys),
                 Written(number := number + 1, at, "MODIFY", keys),
@@ -780,7 +781,7 @@ def test_the_streams_client_validates_nothing() -> None:
     from lambda_once.dynamodb.client import new_streams_client
 
     client = new_streams_client("eu-central-1", "http://localhost:1")
-    answer = (type("Answer", (), {"status_code": 200})(), {"Records": []})
+    answer: Any = (type("Answer", (), {"status_code": 200})(), {"Records": []})
     client.meta.events.register("before-call", lambda **_: answer)
     assert client.get_records(ShardIterator="") == {"Records": []}
     assert client.meta.endpoint_url == "http://localhost:1"
