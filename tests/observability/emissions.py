@@ -23,8 +23,10 @@ from botocore.exceptions import ClientError
 
 from lambda_once import HOLD, STORE, Once, OnceError
 from lambda_once.observability.reporter import standard_logger
+from lambda_once.operations import stream
 from lambda_once.operations.listing import MOST_PAGES
 from lambda_once.operations.times import CorrectedClock
+from lambda_once.operations.watchdog import watchdog as watchdog_of
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique
 from lambda_once.testing import (
     FakeClock,
@@ -38,6 +40,7 @@ from lambda_once.testing import (
 from tests.decorators.rig import Rig, elsewhere
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
+from tests.operations.streamed import Streamed
 from tests.operations.watch import CHARGE, Post
 from tests.patterns.conftest import Ground
 from tests.patterns.fifo.queues import TOPIC, Fate, Fifo
@@ -384,6 +387,17 @@ def crowd() -> None:
         post.run(lambda_context(), **seen)
 
 
+def gaps() -> None:
+    """A watchdog that has not read the table's stream for a day."""
+    with _ground() as (_, seen), pytest.MonkeyPatch.context() as patch:
+        world = Streamed()
+        patch.setattr(stream, "streams_client", lambda _table: world.streams)
+        handler = watchdog_of("tokens", world.client, world.clock, listing="stream", sweep=False, **seen)
+        for _ in range(2):
+            handler({}, lambda_context())
+            world.clock.advance(24 * 3600)
+
+
 SCENARIOS: Final = (
     outcomes,
     failures,
@@ -398,4 +412,5 @@ SCENARIOS: Final = (
     watchdog,
     clocks,
     crowd,
+    gaps,
 )

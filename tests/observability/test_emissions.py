@@ -83,7 +83,7 @@ def test_a_field_that_one_event_lost_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
 def test_another_unit_and_another_dimension_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alarms select a metric by its name and all of its dimensions."""
-    before = _found(emissions.watchdog)
+    before = _found(emissions.watchdog, emissions.gaps)
     embedded = reporter.embedded
 
     def by_table(*given: Any) -> str:
@@ -93,10 +93,11 @@ def test_another_unit_and_another_dimension_are_noticed(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(reporter, "_frame", reporter._frame.__wrapped__)  # it remembers the units
     monkeypatch.setattr(reporter, "UNITS", {})
-    breaking, _ = changes(before, _found(emissions.watchdog))
-    assert breaking == ["metric oldestOverdueSeconds in Seconds by service, function"]
+    breaking, _ = changes(before, _found(emissions.watchdog, emissions.gaps))
+    ages = ("oldestOverdueSeconds", "streamLagSeconds")
+    assert breaking == [f"metric {name} in Seconds by service, function" for name in ages]
     monkeypatch.setattr(reporter, "embedded", by_table)
-    breaking, _ = changes(before, _found(emissions.watchdog))
+    breaking, _ = changes(before, _found(emissions.watchdog, emissions.gaps))
     assert {line.split()[1] for line in breaking} == MEASURED.keys() | {"probeFailed"}
 
 

@@ -40,7 +40,7 @@ OF_PATTERNS: Final = {
     *(Event.NO_ID, Event.TOO_FAR_AHEAD, Event.FELL_BACK, Event.UNSENT),
 }
 OF_WATCHDOG: Final = {
-    *(Event.OVERDUE, Event.COUNT_TRUNCATED, Event.MALFORMED_ROW),
+    *(Event.OVERDUE, Event.COUNT_TRUNCATED, Event.MALFORMED_ROW, Event.STREAM_GAP),
     Event.CLOCK_SKEW,
 }
 EVENTS: Final = {event.value: event for event in Event}

@@ -189,7 +189,7 @@ FRESH = {"CreationDateTime": NOW - HOUR, "ItemCount": 0}
 )
 def test_a_stream_made_with_its_table_is_no_news(
     table: dict[str, object], made: datetime, expected: bool
-) -> None:  # noqa: FBT001
+) -> None:
     """The first run of a deployment warns of nothing."""
     assert is_fresh(table, made, NOW) is expected
 

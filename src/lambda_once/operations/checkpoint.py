@@ -127,7 +127,7 @@ class Checkpoint:
         return item if self.covered is None else item | {"covered": {"S": stamp(self.covered)}}
 
     @classmethod
-    def from_item(cls, item: Item) -> Checkpoint:
+    def from_item(cls, item: Mapping[str, Any]) -> Checkpoint:
         """Read what `to_item` wrote. Raises `Malformed`."""
         try:
             began = item["began"]["S"] if "scan" in item else None
@@ -144,7 +144,7 @@ class Checkpoint:
             raise Malformed from None
 
 
-def version_of(item: Item) -> int | None:
+def version_of(item: Mapping[str, Any]) -> int | None:
     """Return the version of a checkpoint's row, also of one that can't be read; None: there is no number."""
     try:
         return int(item["version"]["N"])

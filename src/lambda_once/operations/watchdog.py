@@ -118,8 +118,8 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     "releasedTokens", "checked", "released", "completed", "newlyHeld", "refused", "swept", "truncated"}``:
     numbers of tokens, seconds, and whether overdue tokens were left unchecked. If it reads a stream, also
     ``{"listed", "streamRecords", "streamLagSeconds", "streamGap"}``: tokens that it listed, records that it
-    read, how far it is behind, and whether the list has a gap. What it lists, it counts and acts on as soon as
-    the index has it, at the latest one run later. It raises `StoreUnavailable` and `Misconfigured`, which
+    read, how far it is behind, and whether the list has a gap. What it lists, it counts and acts on as soon
+    as the index has it, at the latest one run later. It raises `StoreUnavailable` and `Misconfigured`, which
     Lambda's Errors metric counts, those of the stream when all else is done; the next run continues. Raises
     `Misconfigured` for invalid options.
     """
