@@ -67,7 +67,7 @@ class Position:
     ended: bool = False
     """Whether the shard is closed, and was read to its end."""
     doubted: bool = False
-    """Whether records came behind empty pages that had been taken for the tip, and the tip wasn't met since."""
+    """Whether empty pages were taken for the tip, and records came behind them; until the tip is met."""
 
     def iterator_at(self, now: datetime) -> str | None:
         """Return the iterator that can be used still."""

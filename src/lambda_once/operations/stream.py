@@ -30,6 +30,7 @@ from lambda_once.operations.checkpoint import (
     at_end,
     begun_anew,
     by_age,
+    disproved,
     gap_in,
     inserted,
     is_fresh,
