@@ -301,8 +301,8 @@ class _Turn:
             except StoreUnavailable as failed:  # the others may be read
                 self._failed = failed
         for shard, pages in self._patient.items():
-            position = self._now.shards[shard]
-            if position.doubted and pages >= QUIET_PAGES:
+            position = self._now.shards.get(shard)
+            if position is not None and position.doubted and pages >= QUIET_PAGES:
                 self._move(shard, replace(position, at=now, doubted=False))
 
     def _shard(self, shard: str, until: Deadline) -> Sequence[str]:
