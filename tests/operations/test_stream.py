@@ -423,12 +423,12 @@ def test_an_answer_without_records_is_no_end(world: Streamed, monkeypatch: pytes
 
 
 def test_ten_empty_pages_are_the_tip() -> None:
-    """An open shard has no end. Where the checkpoint is, its own record is the tip: it's young."""
+    """An open shard has no end. One of the two has the records of the last run's checkpoint."""
     world = Streamed(shards=2)
     world.read()
     world.streams.sent.clear()
     reading = world.read(minutes=5)
-    assert world.streams.sent["get_records"] == TIP_PAGES + 2
+    assert world.streams.sent["get_records"] == 2 * TIP_PAGES + 1
     assert reading.lag_seconds == 0
 
 
@@ -456,6 +456,49 @@ def test_twin_an_iterator_that_is_not_kept(world: Streamed, monkeypatch: pytest.
     world.streams.stretch(300)
     world.acquire("lost")
     assert runs_until(world, "lost", 5) == 60
+
+
+def test_a_tip_that_was_none_is_doubted(world: Streamed) -> None:
+    """A shard with stretch after stretch falls behind by ten pages a run, and would be trimmed unread."""
+    world.streams.before = lambda _operation, _request: world.clock.advance(0.02)
+    names = [f"{number:02}" for number in range(40)]
+    for name in names:
+        world.streams.stretch(30)
+        world.acquire(name, lease=30)
+        world.read(minutes=5)
+    assert max(position.at for position in world.checkpoint.shards.values()) > world.clock.now() - 60 * MINUTE
+    for _ in range(4):
+        world.read(minutes=5)
+    assert world.listed == names
+
+
+def test_twin_a_tip_that_is_never_doubted(world: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs in three are not enough for what was written in the time of one."""
+    monkeypatch.setattr(module, "disproved", lambda *_: False)
+    world.streams.before = lambda _operation, _request: world.clock.advance(0.02)
+    names = [f"{number:02}" for number in range(40)]
+    for name in names:
+        world.streams.stretch(30)
+        world.acquire(name, lease=30)
+        world.read(minutes=5)
+    for _ in range(4):
+        world.read(minutes=5)
+    assert world.listed != names
+
+
+def test_a_doubted_tip_is_met_again(world: Streamed) -> None:
+    """By a young record, or by a hundred empty pages in a row: else every run would poll for half of its time."""
+    world.streams.before = lambda _operation, _request: world.clock.advance(0.02)
+    world.streams.stretch(30)
+    world.acquire("lost")
+    for _ in range(4):
+        world.read(minutes=5)
+    assert world.listed == ["lost"]
+    (position,) = world.checkpoint.shards.values()
+    assert not position.doubted
+    world.streams.sent.clear()
+    world.read(minutes=5)
+    assert world.streams.sent["get_records"] <= 2 * TIP_PAGES
 
 
 def test_a_lost_iterator_costs_one_run_more(world: Streamed) -> None:

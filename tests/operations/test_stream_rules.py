@@ -26,6 +26,7 @@ from lambda_once.operations.checkpoint import (
     at_end,
     begun_anew,
     by_age,
+    disproved,
     fate_of,
     gap_in,
     inserted,
@@ -65,6 +66,7 @@ ROWS = {
     "in a gap": replace(WHOLE, scan=Scan(NOW - HOUR, "s/n/77"), covered=NOW - HOUR, kept=("s/n/1", "s/n/2")),
     "at the scan's beginning": replace(WHOLE, scan=Scan(NOW)),
     "ended": replace(WHOLE, shards={"a": Position(NOW, "1", ended=True)}),
+    "in doubt": replace(WHOLE, shards={"a": Position(NOW, "1", doubted=True)}),
     "with an iterator": replace(WHOLE, shards={"a": Position(NOW, None, "AAAA", NOW - SECOND)}),
 }
 
@@ -337,6 +339,16 @@ def test_a_position_has_the_time_of_what_is_not_read() -> None:
     assert read_past(before, [], "next", NOW) == Position(NOW - 5 * HOUR, "0", "next", NOW)
     assert at_end(before, records) == Position(NOW - 2 * HOUR, "2", ended=True)
     assert at_end(before, []) == Position(NOW - 5 * HOUR, "0", ended=True)
+
+
+def test_records_from_before_the_tip_put_it_in_doubt() -> None:
+    """But for what a scan has covered, whose positions have the scan's time, and for times that are rounded."""
+    late = [written("a", ago=HOUR)]
+    assert disproved(WHOLE, Position(NOW), late)
+    assert not disproved(WHOLE, Position(NOW), [])
+    assert not disproved(WHOLE, Position(NOW - HOUR + YOUNG), late)
+    assert not disproved(replace(WHOLE, covered=NOW), Position(NOW), late)
+    assert disproved(replace(WHOLE, covered=NOW - SECOND), Position(NOW), late)
 
 
 def test_what_a_scan_covers_makes_no_position_old() -> None:

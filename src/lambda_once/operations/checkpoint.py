@@ -66,6 +66,8 @@ class Position:
     """When an iterator was kept behind `after`; it may have been dropped since, for lack of room."""
     ended: bool = False
     """Whether the shard is closed, and was read to its end."""
+    doubted: bool = False
+    """Whether empty pages were taken for the tip, and records came behind them; until the tip is met."""
 
     def iterator_at(self, now: datetime) -> str | None:
         """Return the iterator that can be used still."""
@@ -161,7 +163,8 @@ def _written(position: Position, *, with_iterator: bool) -> Item:
     if position.iterator is not None and with_iterator:
         texts["iterator"] = position.iterator
     written: Item = {name: {"S": text} for name, text in texts.items()}
-    return written | ({"ended": {"BOOL": True}} if position.ended else {})
+    marks = {"ended": position.ended, "doubted": position.doubted}
+    return written | {name: {"BOOL": True} for name, is_so in marks.items() if is_so}
 
 
 def _position(item: Item) -> Position:
@@ -171,6 +174,7 @@ def _position(item: Item) -> Position:
         iterator=item["iterator"]["S"] if "iterator" in item else None,
         since=parse_stamp(item["since"]["S"]) if "since" in item else None,
         ended="ended" in item,
+        doubted="doubted" in item,
     )
 
 
@@ -372,6 +376,12 @@ def read_past(position: Position, page: Sequence[Written], iterator: str, now: d
     if not page:
         return replace(position, iterator=iterator, since=now)
     return Position(page[-1].at, page[-1].number, iterator, now)
+
+
+def disproved(checkpoint: Checkpoint, position: Position, page: Sequence[Written]) -> bool:
+    """Return whether *page*, which follows *position*, is from before: empty pages were taken for the tip."""
+    covered = checkpoint.covered
+    return bool(page) and position.at - page[0].at > YOUNG and (covered is None or position.at > covered)
 
 
 def at_end(position: Position, page: Sequence[Written]) -> Position:

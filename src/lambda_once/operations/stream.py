@@ -30,6 +30,7 @@ from lambda_once.operations.checkpoint import (
     at_end,
     begun_anew,
     by_age,
+    disproved,
     gap_in,
     inserted,
     is_fresh,
@@ -56,6 +57,8 @@ PAGE_SECONDS: Final = 3.0
 """Seconds before the end of a reading, or the last quarter of one, in which no page is begun."""
 TIP_PAGES: Final = 10
 """Empty pages in a row that are taken for the end of what there is: no answer tells it."""
+QUIET_PAGES: Final = 100
+"""Empty pages in a row of one reading that are taken for the tip where ten have been wrong."""
 PATIENT_PAGES: Final = 2_000
 """Empty pages of one shard in one reading, at most: some 20 seconds' worth."""
 WRITTEN: Final = ("ENABLED", "ENABLING")
@@ -288,12 +291,19 @@ class _Turn:
     def _shards(self, until: Deadline) -> None:
         queue = deque(by_age(self._now.shards))
         now = self._table.clock.now()
-        self._patient = {shard: 0 for shard in queue if self._now.shards[shard].lost_iterator(now)}
+        positions = self._now.shards
+        self._patient = {
+            shard: 0 for shard in queue if positions[shard].doubted or positions[shard].lost_iterator(now)
+        }
         while queue and not until.passed():
             try:
                 queue.extend(self._shard(queue.popleft(), until))
             except StoreUnavailable as failed:  # the others may be read
                 self._failed = failed
+        for shard, pages in self._patient.items():
+            position = self._now.shards.get(shard)
+            if position is not None and position.doubted and pages >= QUIET_PAGES:
+                self._move(shard, replace(position, at=now, doubted=False))
 
     def _shard(self, shard: str, until: Deadline) -> Sequence[str]:
         """Read *shard* to its tip or end, or until it must wait; return what is to be read after it."""
@@ -313,6 +323,8 @@ class _Turn:
             if page:
                 empty = 0
                 self._patient.pop(shard, None)
+                if self._now.shards[shard].doubted:
+                    self._patient[shard] = 0
                 continue
             quiet_since = quiet_since if empty else now
             empty += 1
@@ -335,17 +347,20 @@ class _Turn:
         kept = kept_with(self._now.kept, alive, settled.unanswered, places)
         self._checkpoint = replace(self._now, kept=kept.tokens)
         stop = len(old) if kept.stop is None else kept.stop
-        self._records += sum(PART not in record.token for record in page[:stop])
+        tokens = sum(PART not in record.token for record in page[:stop])
+        self._records += tokens
         position = self._now.shards[shard]
+        doubted = position.doubted or disproved(self._now, position, page)
         if stop < len(page):
-            self._move(shard, read_to(position, page, stop))
+            doubted = doubted and stop < len(old)
+            self._move(shard, replace(read_to(position, page, stop), doubted=doubted))
         elif iterator is None:
             self._move(shard, at_end(position, page))
             shards = with_children(self._now.shards, self._stream)
             self._checkpoint = replace(self._now, shards=shards)
         else:
-            self._move(shard, read_past(position, page, iterator, now))
-        if stop or iterator is None:
+            self._move(shard, replace(read_past(position, page, iterator, now), doubted=doubted))
+        if tokens or iterator is None:  # a page of checkpoints is written with the next one
             self._save()
         return stop == len(page)
 
