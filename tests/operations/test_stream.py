@@ -487,7 +487,7 @@ def test_twin_a_tip_that_is_never_doubted(world: Streamed, monkeypatch: pytest.M
 
 
 def test_a_doubted_tip_is_met_again(world: Streamed) -> None:
-    """By a young record, or by a hundred empty pages in a row: else every run would poll for half of its time."""
+    """By a young record, or a hundred empty pages in a row: no run polls for half of its time for ever."""
     world.streams.before = lambda _operation, _request: world.clock.advance(0.02)
     world.streams.stretch(30)
     world.acquire("lost")

@@ -342,7 +342,7 @@ def test_a_position_has_the_time_of_what_is_not_read() -> None:
 
 
 def test_records_from_before_the_tip_put_it_in_doubt() -> None:
-    """But for what a scan has covered, whose positions have the scan's time, and for times that are rounded."""
+    """But for what a scan has covered: such positions have its time; and times are rounded."""
     late = [written("a", ago=HOUR)]
     assert disproved(WHOLE, Position(NOW), late)
     assert not disproved(WHOLE, Position(NOW), [])
