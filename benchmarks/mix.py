@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -117,7 +118,7 @@ def theirs(client: Any) -> Callable[[str, str], None]:
     raises: set[str] = set()
 
     @idempotent_function(  # type: ignore[untyped-decorator]
-        data_keyword_argument="order", persistence_store=THEIRS._layer(client), config=config
+        data_keyword_argument="order", persistence_store=THEIRS.layer(client), config=config
     )
     def work(order: str) -> str:
         if order in raises:
@@ -194,12 +195,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mix", description=__doc__)
     parser.add_argument("--docs", action="store_true", help="write the table")
     arguments = parser.parse_args()
-    with engine() as endpoint:
-        with function_environment(), reaching(endpoint):
-            found = []
-            for make in (lambda c: ours(c, "stream"), lambda c: ours(c, "at_once"), theirs):
-                client = boto3.client("dynamodb")
-                found.append(measured(client, make(client)))
+    makers = (partial(ours, listing="stream"), partial(ours, listing="at_once"), theirs)
+    found = []
+    with engine() as endpoint, function_environment(), reaching(endpoint):
+        for make in makers:
+            client = boto3.client("dynamodb")
+            found.append(measured(client, make(client)))
     text = table(*found)
     print(text)
     if arguments.docs:

@@ -119,7 +119,7 @@ class Powertools:
         config = IdempotencyConfig()
 
         @idempotent_function(  # type: ignore[untyped-decorator]
-            data_keyword_argument="order", persistence_store=self._layer(client), config=config
+            data_keyword_argument="order", persistence_store=self.layer(client), config=config
         )
         def charge(order: Any) -> None:
             pass
@@ -138,7 +138,7 @@ class Powertools:
     def api(self, client: Any) -> Handler:
         config = IdempotencyConfig(event_key_jmespath='headers."idempotency-key"')
 
-        @idempotent(persistence_store=self._layer(client), config=config)
+        @idempotent(persistence_store=self.layer(client), config=config)
         def create(event: dict[str, Any], context: Any) -> dict[str, Any]:
             return events.answer()
 
@@ -148,7 +148,7 @@ class Powertools:
         config = IdempotencyConfig(event_key_jmespath="orderId")
 
         @idempotent_function(  # type: ignore[untyped-decorator]
-            data_keyword_argument="order", persistence_store=self._layer(client), config=config
+            data_keyword_argument="order", persistence_store=self.layer(client), config=config
         )
         def work(order: dict[str, Any]) -> str:
             return events.result(order["result"])
@@ -159,7 +159,7 @@ class Powertools:
 
         return handler
 
-    def _layer(self, client: Any) -> DynamoDBPersistenceLayer:
+    def layer(self, client: Any) -> DynamoDBPersistenceLayer:
         return DynamoDBPersistenceLayer(table_name=self.table, boto3_client=client)
 
 

@@ -104,7 +104,7 @@ class Charged(NamedTuple):
         return self.output_bytes * MILLION / GIGABYTE * prices.logs
 
     def unindexed(self) -> Charged:
-        """Return what the same is charged where the watchdog lists: work that ends has no entry in the index."""
+        """Return what the same is charged by the stream: work that ends has no entry in the index."""
         return self._replace(write_units=self.write_units - self.index_units, index_units=0)
 
 

@@ -43,7 +43,7 @@ class Mistake(NamedTuple):
     resource: str
     line: str
     into: str | None = None
-    """Where the line belongs, as `at`; "policy", "index", "stream": among the statements; None: a person decides."""
+    """Where the line belongs, as `at`; "policy", "index", "stream": a statement; None: a person decides."""
     also: tuple[str, ...] = ()
     """Codes that the mistake brings with it."""
 
@@ -737,7 +737,8 @@ def test_permissions_are_those_of_the_page() -> None:
     assert rows["every function"] == {*faults.TOKENS}
     assert rows["SQS batches"] == {*faults.BATCHES}
     assert rows["results of more than 4 KB, compressed"] == {*faults.PARTS, *faults.READING_PARTS}
-    assert rows["the watchdog"] == {"Query", *faults.WATCHING, *faults.SWEEPING}
+    listing = {*faults.READING, *faults.STREAMING}
+    assert rows["the watchdog"] == {"Query", *faults.WATCHING, *listing, *faults.SWEEPING}
 
 
 def test_what_the_index_projects_is_what_is_needed() -> None:

@@ -95,7 +95,7 @@ def test_an_unknown_option_is_answered_with_all_there_are() -> None:
     """The options of `Once` are its parts and its policies."""
     wrong: dict[str, Any] = {"tabel": "tokens"}
     refused(
-        "cache, client, history, hooks, keep, lease, logger, metrics, on_error, on_in_progress, "
+        "cache, client, history, hooks, keep, lease, listing, logger, metrics, on_error, on_in_progress, "
         "on_lapse, require_key, seal, seal_required, service, store, table, tracer",
         lambda: Once(**wrong),
     )

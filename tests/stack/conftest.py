@@ -16,8 +16,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from lambda_once.operations import stream
 from lambda_once.stores.store import DynamoDBStore
 from tests.kit.recorded import SHOP
+from tests.kit.streams import PlayedStreams
 from tests.kit.strict.mounted import mounted
 
 from . import nested
@@ -85,8 +87,8 @@ class Deployed:
     resources: dict[str, str]
     """Resource type by logical id."""
 
-    def client(self, service: str) -> Any:
-        return self.session.client(service)  # type: ignore[call-overload,unused-ignore]
+    def client(self, service: str, endpoint: str | None = None) -> Any:
+        return self.session.client(service, endpoint_url=endpoint)  # type: ignore[call-overload,unused-ignore]
 
 
 @pytest.fixture(scope="session")
@@ -121,12 +123,17 @@ def aws(session: boto3.Session) -> Iterator[boto3.Session]:
 
 
 @pytest.fixture
-def token_table(translated: Template, session: boto3.Session) -> Iterator[DynamoDBStore]:
-    """A store on a table with the keys and the index of the template, and nothing else of the stack."""
+def token_table(
+    translated: Template, session: boto3.Session, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[DynamoDBStore]:
+    """A store on a table with the keys, the index and the stream of the template, and nothing else of it."""
     properties = translated["Resources"]["TokenTable"]["Properties"]
-    with mounted():
+    with mounted() as engine:
         client: Any = session.client("dynamodb")
         client.create_table(TableName="tokens", **{name: properties[name] for name in ACROSS})
+        streams = PlayedStreams(engine, StoppedClock())
+        streams.switch_on("tokens", with_table=True)
+        monkeypatch.setattr(stream, "streams_client", lambda _table: streams)
         yield DynamoDBStore("tokens", client)
 
 

@@ -14,6 +14,7 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import Resolve, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write
+from lambda_once.operations import stream
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog
@@ -25,7 +26,7 @@ from tests.kit import tables
 from tests.kit.iam import filled, permits
 from tests.kit.judge import listed
 
-from .conftest import NOW, Deployed, StoppedClock, Template
+from .conftest import NOW, REGION, Deployed, StoppedClock, Template
 from .named import target
 from .test_alarms import PROTECTED
 
@@ -88,11 +89,11 @@ def may_write(condition: dict[str, Any], keys: list[str]) -> bool:
     return permits([{"Action": "write", "Condition": filled(condition, {})}], "write", keys)
 
 
-def noted(client: Any) -> set[str]:
+def noted(client: Any, service: str = "dynamodb") -> set[str]:
     """Return the IAM actions of what *client* calls from now on."""
     calls: set[str] = set()
     client.meta.events.register(
-        "before-call.dynamodb", lambda model, params, **_: calls.update(_actions(model.name, params))
+        f"before-call.{service}", lambda model, params, **_: calls.update(_actions(model.name, params))
     )
     return calls
 
@@ -155,9 +156,12 @@ def actions_of_a_search(deployed: Deployed) -> set[str]:
     return calls
 
 
-def actions_of_a_run(deployed: Deployed, *, sweep: bool) -> set[str]:
+def actions_of_a_run(deployed: Deployed, monkeypatch: pytest.MonkeyPatch, *, sweep: bool) -> set[str]:
     """Let the watchdog make two runs in which it does all that it can, and return their IAM actions."""
     client = deployed.client("dynamodb")
+    # moto 5.2.5 knows none of the addresses with an account, which botocore takes by itself.
+    streams = deployed.client("dynamodbstreams", f"https://streams.dynamodb.{REGION}.amazonaws.com")
+    monkeypatch.setattr(stream, "streams_client", lambda _table: streams)
     table = deployed.outputs["TokenTableName"]
     store = DynamoDBStore(table, client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
@@ -165,13 +169,14 @@ def actions_of_a_run(deployed: Deployed, *, sweep: bool) -> set[str]:
         assert isinstance(store.acquire([acquisition(f"charge/{n}", "a1")], deadline)[0], Won)
     over = {"lockToken": {"S": "orders/charge/over"}, "ttl": {"N": "1"}}
     client.put_item(TableName=table, Item=over)
-    calls = noted(client)
+    calls, reads = noted(client), noted(streams, "dynamodb-streams")
     clock = FakeClock(LEASE + timedelta(minutes=5))
-    handler = watchdog(table, client, clock, actions={"charge": "release"}, rows=2, sweep=sweep)
+    options: dict[str, Any] = {"rows": 2, "sweep": sweep, "listing": "stream"}
+    handler = watchdog(table, client, clock, actions={"charge": "release"}, **options)
     answers = [handler({}, None) for _ in range(2)]
     assert [answer["released"] for answer in answers] == [2, 1]
     assert sum(answer["swept"] for answer in answers) == sweep
-    return calls
+    return calls | reads
 
 
 def _actions(operation: str, params: Any) -> set[str]:
@@ -267,15 +272,19 @@ def test_who_erases_may_delete_a_token(deployed: Deployed, translated: Template)
     assert table.read("orders/erased") is None
 
 
-def test_the_watchdog_may_do_what_it_does(deployed: Deployed, translated: Template) -> None:
+def test_the_watchdog_may_do_what_it_does(
+    deployed: Deployed, translated: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The actions allowed to it are those of its calls, as the sample stack sets it up."""
-    assert allowed(translated, "WatchdogFunctionRole") == actions_of_a_run(deployed, sweep=False)
+    assert allowed(translated, "WatchdogFunctionRole") == actions_of_a_run(deployed, monkeypatch, sweep=False)
 
 
-def test_what_sweeps_has_permissions_of_its_own(deployed: Deployed, translated: Template) -> None:
+def test_what_sweeps_has_permissions_of_its_own(
+    deployed: Deployed, translated: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To scan and to delete is allowed under a condition only, and only where it is done."""
     assert translated["Resources"]["WatchdogSweeping"]["Condition"] == "Sweeps"
-    swept = actions_of_a_run(deployed, sweep=True)
+    swept = actions_of_a_run(deployed, monkeypatch, sweep=True)
     assert swept == allowed(translated, "WatchdogFunctionRole") | allowed(translated, "WatchdogSweeping")
 
 

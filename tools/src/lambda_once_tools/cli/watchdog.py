@@ -38,7 +38,7 @@ def watchdog_command(access: Access) -> None:
 
     Exit code: 0 nothing is overdue or held; 1 something is; 2 it failed, or read the stream in part.
     """
-    lines = logging.Logger("lambda_once.watchdog")  # of its own: no other handler gets its lines
+    lines = logging.Logger("lambda_once.watchdog")  # noqa: LOG001  (no other handler gets its lines)
     lines.addHandler(_Said(access))
     run = watchdog(access.table.name, access.client, access.table.clock, sweep=False, logger=lines)
     before = os.environ.get(_UNMETERED)
