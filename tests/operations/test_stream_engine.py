@@ -10,6 +10,7 @@ from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.core.results import Inline
 from lambda_once.core.variables import Listing
 from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write, new_write_id
+from lambda_once.operations import stream
 from lambda_once.operations.list_state import CHECKPOINT_ROW
 from lambda_once.operations.stream import StreamReader, leave_stream
 from lambda_once.operations.table import TokenTable
@@ -22,13 +23,15 @@ from .watch import Post
 pytestmark = pytest.mark.engine
 
 
-def test_lost_work_is_listed(engine: Post) -> None:
+def test_lost_work_is_listed(engine: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """By each request that the reader sends: of the table, of its stream, of the checkpoint."""
     engine.client.update_table(
         TableName=engine.name,
         StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"},
     )
     clock = FakeClock(SystemClock().now())
+    # The engine's records have the machine's time, which doesn't advance as the test's does.
+    monkeypatch.setattr(stream, "_utc", lambda _at: clock.now() - timedelta(minutes=2))
     store = DynamoDBStore(engine.name, engine.client, listing=Listing.STREAM)
 
     def deadline() -> Deadline:

@@ -346,6 +346,7 @@ def test_records_from_before_the_tip_put_it_in_doubt() -> None:
     late = [written("a", ago=HOUR)]
     assert disproved(WHOLE, Position(NOW), late)
     assert not disproved(WHOLE, Position(NOW), [])
+    assert not disproved(WHOLE, Position(NOW), [written("watchdog#stream", ago=HOUR)])
     assert not disproved(WHOLE, Position(NOW - HOUR + YOUNG), late)
     assert not disproved(replace(WHOLE, covered=NOW), Position(NOW), late)
     assert disproved(replace(WHOLE, covered=NOW - SECOND), Position(NOW), late)

@@ -381,7 +381,9 @@ def read_past(position: Position, page: Sequence[Written], iterator: str, now: d
 def disproved(checkpoint: Checkpoint, position: Position, page: Sequence[Written]) -> bool:
     """Return whether *page*, which follows *position*, is from before: empty pages were taken for the tip."""
     covered = checkpoint.covered
-    return bool(page) and position.at - page[0].at > YOUNG and (covered is None or position.at > covered)
+    if covered is not None and position.at <= covered:
+        return False
+    return any(position.at - record.at > YOUNG for record in page if PART not in record.token)
 
 
 def at_end(position: Position, page: Sequence[Written]) -> Position:
