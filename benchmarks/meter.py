@@ -76,5 +76,6 @@ def _is_refused(answer: dict[str, Any]) -> bool:
     return answer.get("Error", {}).get("Code") in REFUSALS
 
 
-def _ask_for_capacity(params: dict[str, Any], **_: object) -> None:
-    params["ReturnConsumedCapacity"] = "INDEXES"
+def _ask_for_capacity(params: dict[str, Any], model: Any, **_: object) -> None:
+    if "ReturnConsumedCapacity" in model.input_shape.members:
+        params["ReturnConsumedCapacity"] = "INDEXES"

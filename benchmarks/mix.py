@@ -1,8 +1,8 @@
 """
 `python -m benchmarks.mix`: write units of 2,000 works with the usual failures, by the engine's own count.
 
-In stream mode, listed at once, and Powertools' in the same run. --docs writes the table of docs/costs.md.
-What the watchdog's own writes add is counted in tests/operations.
+By the stream, listed at once, and Powertools' in the same run. --docs writes the table of docs/costs.md.
+What a watchdog lists of lapsed work is counted with that.
 """
 
 from __future__ import annotations
@@ -26,23 +26,28 @@ from benchmarks.meter import Meter
 from benchmarks.sides import THEIRS
 from benchmarks.world import engine, function_environment, reaching
 from lambda_once import HOLD, Once
+from lambda_once.operations.watchdog import watchdog
 from lambda_once.testing import create_table, lambda_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 WORKS: Final = 2_000
+LAPSED: Final = "lapsed, listed, and taken over"
 SHARES: Final[Mapping[str, float]] = {
-    "done": 0.938,
-    "sent twice": 0.03,
-    "retried": 0.01,
-    "extended": 0.005,
-    "held": 0.002,
-    "lapsed, and taken over": 0.005,
-    "`transact`": 0.01,
+    "done": 0.979,
+    "sent twice": 0.01,
+    "retried": 0.003,
+    "extended": 0.003,
+    "held": 0.001,
+    LAPSED: 0.002,
+    "`transact`": 0.002,
 }
-"""What becomes of a work, and how often: the usual failures of a queue, a few times as often."""
+"""What becomes of a work, and how often."""
 MARK: Final = "mix"
+STREAM: Final = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+GRACE: Final = timedelta(seconds=2.5)
+"""How long after a lease it is over by every clock."""
 LEASE: Final = timedelta(seconds=3)
 
 
@@ -53,6 +58,14 @@ class Units(NamedTuple):
     all: float
 
 
+class Played(NamedTuple):
+    """A side: what lets a work of a kind happen, under a key, and what follows once leases are over."""
+
+    happen: Callable[[str, str], None]
+    after: Callable[[Sequence[str]], None] | None = None
+    """Given the keys of what lapsed."""
+
+
 class Declined(Exception):
     """The work raises; it runs again."""
 
@@ -61,9 +74,11 @@ class Unclear(Exception):
     """The work raises; a person decides."""
 
 
-def kinds(seed: int = 23) -> list[str]:
+def kinds() -> list[str]:
     """Return what becomes of each work."""
-    return Random(seed).choices(list(SHARES), list(SHARES.values()), k=WORKS)  # noqa: S311  (no secret)
+    found = [kind for kind, share in SHARES.items() for _ in range(round(share * WORKS))]
+    Random(23).shuffle(found)  # noqa: S311  (no secret)
+    return found
 
 
 @contextmanager
@@ -72,11 +87,14 @@ def _failing() -> Iterator[None]:
         yield
 
 
-def ours(client: Any, listing: Literal["stream", "at_once"]) -> Callable[[str, str], None]:  # noqa: C901  (one branch a kind)
-    """Return what lets a work of a kind happen, under a key."""
-    create_table(client, f"tokens-{listing}")
+def ours(client: Any, listing: Literal["stream", "at_once"]) -> Played:  # noqa: C901  (one branch a kind)
+    """Return what lambda-once does, listing as *listing* says."""
+    name = f"tokens-{listing}"
+    create_table(client, name)
+    client.update_table(TableName=name, StreamSpecification=STREAM)
     _create_orders(client)
-    once = Once(table=f"tokens-{listing}", client=client, service="orders", listing=listing)
+    once = Once(table=name, client=client, service="orders", listing=listing)
+    watch = watchdog(name, client, sweep=False, listing=listing)
     raises: dict[str, Exception] = {}
 
     @once.function(name="hold", key="order", on_error={Unclear: HOLD})
@@ -94,7 +112,7 @@ def ours(client: Any, listing: Literal["stream", "at_once"]) -> Callable[[str, s
         return order
 
     def happen(order: str, kind: str) -> None:
-        if kind.startswith("lapsed"):
+        if kind == LAPSED:
             once.begin(order, name="crash", lease=LEASE).__enter__()
             return
         if kind == "retried":
@@ -103,16 +121,17 @@ def ours(client: Any, listing: Literal["stream", "at_once"]) -> Callable[[str, s
             with _failing(), once.invocation(lambda_context()):
                 hold(order) if kind == "held" else work(order, kind)
 
-    def again(order: str) -> None:
-        with once.begin(order, name="crash", lease=LEASE) as attempt:
-            attempt.complete(order)
+    def after(lapsed: Sequence[str]) -> None:
+        watch({}, lambda_context())
+        for order in lapsed:
+            with once.begin(order, name="crash", lease=LEASE) as attempt:
+                attempt.complete(order)
 
-    happen.again = again  # type: ignore[attr-defined]
-    return happen
+    return Played(happen, after)
 
 
-def theirs(client: Any) -> Callable[[str, str], None]:
-    """Return the same of Powertools, which has no hold, no extension and no transaction: there it is done."""
+def theirs(client: Any) -> Played:
+    """Return what Powertools does, which has no hold, no extension and no transaction: there work is done."""
     THEIRS.create_table(client)
     config = IdempotencyConfig()
     raises: set[str] = set()
@@ -134,7 +153,7 @@ def theirs(client: Any) -> Callable[[str, str], None]:
             with _failing():
                 work(order=order)
 
-    return happen
+    return Played(happen)
 
 
 def _put(order: str) -> dict[str, Any]:
@@ -151,25 +170,19 @@ def _create_orders(client: Any) -> None:
         )
 
 
-def measured(client: Any, happen: Callable[[str, str], None]) -> Units:
+def measured(client: Any, side: Played) -> Units:
     """Let 2,000 works happen, and return their units."""
     meter = Meter(client)
-    meter.spent()
     units: Counter[str] = Counter()
-    all_kinds = kinds()
-    run = os.urandom(4).hex()
-    lapsed: list[tuple[str, str]] = []
-    for number, kind in enumerate(all_kinds):
-        order = f"{run}-{number}"
-        happen(order, kind)
-        units[kind] += meter.spent().write_units  # type: ignore[assignment]  # halves are whole here
-        if kind.startswith("lapsed") and hasattr(happen, "again"):
-            lapsed.append((order, kind))
-    if lapsed:
-        time.sleep(LEASE.total_seconds() + 2.5)
-    for order, kind in lapsed:
-        happen.again(order)  # type: ignore[attr-defined]
-        units[kind] += meter.spent().write_units  # type: ignore[assignment]
+    all_kinds, run = kinds(), os.urandom(4).hex()
+    orders = [(f"{run}-{number}", kind) for number, kind in enumerate(all_kinds)]
+    for order, kind in orders:
+        side.happen(order, kind)
+        units[kind] += round(meter.spent().write_units)
+    if side.after is not None:
+        time.sleep((LEASE + GRACE).total_seconds())
+        side.after([order for order, kind in orders if kind == LAPSED])
+        units[LAPSED] += round(meter.spent().write_units)
     counts = Counter(all_kinds)
     return Units({kind: units[kind] / counts[kind] for kind in SHARES}, sum(units.values()) / WORKS)
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
-from benchmarks import cold_start, counts, invocations, report
+from benchmarks import cold_start, counts, invocations, mix, report
 from benchmarks.cases import API_DUPLICATE, API_NEW, DUPLICATES, NEW
 
 README = report.README.read_text(encoding="utf-8")
@@ -71,3 +72,16 @@ def test_every_amount_of_the_costs_page_was_computed() -> None:
         text = text.replace(report.section(COSTS, mark), "")
     amounts = set(re.findall(r"\$[\d.]+\d", text))
     assert amounts == {"$0.750", "$5.53", "$0.900", "$2.71", "$0.300", "$30.30"}
+
+
+def test_the_mix_adds_up() -> None:
+    """The works of each kind are those that were played, and all of them the sum."""
+    _, _, *rows, whole = report.section(COSTS, mix.MARK).strip().splitlines()
+    cells = [[cell.strip("| *") for cell in row.strip("|").split("|")] for row in (*rows, whole)]
+    kinds = {
+        name.rpartition(", ")[0]: int(name.rpartition(", ")[2].replace(",", "")) for name, *_ in cells[:-1]
+    }
+    assert kinds == Counter(mix.kinds())
+    for column in (1, 2, 3):
+        units = sum(float(row[column]) * number for row, number in zip(cells, kinds.values(), strict=False))
+        assert float(cells[-1][column]) == pytest.approx(units / mix.WORKS, abs=0.001)
