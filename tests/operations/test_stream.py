@@ -699,7 +699,7 @@ def test_who_leaves_stream_mode_scans_once(world: Streamed, monkeypatch: pytest.
         runs += 1
     assert runs == 2
     assert world.listed == list("abcd")
-    assert CHECKPOINT_ROW not in world.items
+    assert set(world.items[CHECKPOINT_ROW]) == {"lockToken", "version"}
     assert len(world.gaps) == 2
     world.client.sent.clear()
     assert world.leave(minutes=5) is None
@@ -715,6 +715,42 @@ def test_who_comes_back_to_stream_mode_has_a_gap(world: Streamed, monkeypatch: p
     world.read(minutes=5)
     assert world.listed == ["a", "b"]
     assert "another stream" in world.gaps[1]
+
+
+def test_who_comes_back_after_all_begins_anew(world: Streamed) -> None:
+    """What is left of the row is no checkpoint: its version counts on."""
+    world.acquire("a", lease=86_400)
+    world.leave(minutes=61)
+    assert world.leave(minutes=5) is None
+    version = int(world.items[CHECKPOINT_ROW]["version"]["N"])
+    world.acquire("b")
+    assert world.read(minutes=5).failed is None
+    assert world.listed == ["a", "b"]
+    assert world.checkpoint.version > version
+
+
+def test_a_child_of_a_shard_that_ended_a_day_ago_is_a_gap(world: Streamed) -> None:
+    """It was known by nobody when the watchdog stopped, and its first records may be gone."""
+    world.acquire("a")
+    world.streams.roll_over()
+    described = world.streams.describe_stream
+    world.clock.advance(120)
+
+    def parents(**request: Any) -> Any:
+        answer = described(**request)
+        shards = answer["StreamDescription"]["Shards"]
+        answer["StreamDescription"]["Shards"] = [each for each in shards if "ParentShardId" not in each]
+        return answer
+
+    world.streams.describe_stream = parents  # type: ignore[method-assign]
+    world.read()
+    world.streams.describe_stream = described  # type: ignore[method-assign]
+    world.acquire("lost")
+    world.clock.advance(24 * 3600 + 60)
+    gaps = len(world.gaps)
+    world.read()
+    assert len(world.gaps) > gaps
+    assert "lost" in world.listed
 
 
 def test_leaving_that_fails_is_told(world: Streamed) -> None:

@@ -121,6 +121,7 @@ class Checkpoint:
             "version": {"N": str(self.version)},
             "stream": {"S": self.stream},
             "read": {"S": stamp(self.read)},
+            "upTo": {"S": stamp(self.read_up_to)},
             "shards": {"M": shards},
             "kept": {"L": [{"S": token} for token in self.kept]},
         }

@@ -25,11 +25,16 @@ if TYPE_CHECKING:
 
 STALE: Final = timedelta(minutes=15)
 """Three runs of the watchdog."""
+BEHIND: Final = timedelta(hours=1)
+"""As the alarm WatchdogLagging has it. A position waits for a lease of 15 minutes, where many are kept."""
 VARIABLE: Final = "LAMBDA_ONCE_LISTING"
 CHECKPOINT_ROW: Final = "watchdog#stream"
-READ: Final = (TOKEN, "stream", "read", "scan")
+READ: Final = (TOKEN, "stream", "read", "upTo", "scan")
 """What of a checkpoint says how good the list is: TokenListing in tokens.yaml allows no more."""
 _SCAN: Final = "--scan reads the table"
+_LEFT: Final = (
+    f"the table was in stream mode, and the watchdog has not scanned it since for lost work: {_SCAN}"
+)
 _OR: Final = f"{_SCAN}; if your functions list at once, set {VARIABLE}=at_once"
 
 
@@ -47,6 +52,8 @@ class Reading(NamedTuple):
     stream: str
     """Its ARN."""
     at: datetime
+    up_to: datetime
+    """The time up to which all of the stream is read."""
     in_gap: bool
     """Whether records are missing, and the table is being scanned for them."""
 
@@ -55,12 +62,14 @@ def list_state(table: TokenTable) -> ListState:
     """
     Return the state of *table*'s list, by DescribeTable and the watchdog's checkpoint.
 
-    No request if LAMBDA_ONCE_LISTING is at_once: then the stream is another program's. Raises
-    `StoreUnavailable` and `Misconfigured`.
+    Under LAMBDA_ONCE_LISTING=at_once the stream is another program's, and a checkpoint is one that the
+    watchdog has not ended yet. Raises `StoreUnavailable` and `Misconfigured`.
     """
-    if table.listing is Listing.AT_ONCE:
-        return ListState(by_stream=False)
-    reading, now = _reading(table), table.now()
+    word = given(VARIABLE)
+    reading = _reading(table)
+    if word and listing_word(VARIABLE, word) is Listing.AT_ONCE:
+        return ListState(by_stream=False, doubt=None if reading is None else _LEFT)
+    now = table.now()
     try:
         described = table.transport.asked("describe_table", {"TableName": table.name}, table.deadline(), None)
     except Misconfigured as error:
@@ -92,6 +101,10 @@ def judged(stream: str | None, reading: Reading | None, now: datetime, *, told: 
         doubt = f"the watchdog has missed a part of this table's stream, and scans the table for it: {_SCAN}"
     elif now - reading.at > STALE:
         doubt = f"no watchdog has read this table's stream since {time_text(reading.at, now)}: {_SCAN}"
+    elif now - reading.up_to > BEHIND:
+        doubt = (
+            f"the watchdog has read this table's stream up to {time_text(reading.up_to, now)} only: {_SCAN}"
+        )
     else:
         return ListState(by_stream=True)
     return ListState(by_stream=True, doubt=doubt)
@@ -115,6 +128,7 @@ def _reading(table: TokenTable) -> Reading | None:
 def reading_of(row: Item) -> Reading | None:
     """Return what a checkpoint row says of the last reading; None if it can't be read."""
     try:
-        return Reading(row["stream"]["S"], parse_stamp(row["read"]["S"]), in_gap="scan" in row)
+        at, up_to = parse_stamp(row["read"]["S"]), parse_stamp(row["upTo"]["S"])
+        return Reading(row["stream"]["S"], at, up_to, in_gap="scan" in row)
     except (KeyError, TypeError, ValueError):
         return None

@@ -159,7 +159,7 @@ def leave_stream(
     malformed: Callable[[Misconfigured], object] = str,
 ) -> Reading | None:
     """
-    Take *table* out of stream mode: scan it once for work that nobody listed, then delete the checkpoint.
+    Take *table* out of stream mode: scan it once for work that nobody listed, then empty the checkpoint.
 
     The scan begins an hour after the last reading, and takes as many runs as it takes. None: the table has
     no checkpoint. Until there is none the list is not whole.
@@ -224,16 +224,17 @@ class _Turn:
         description = asked("describe_table", {"TableName": self._table.name}, self._deadline, None)["Table"]
         self._stream, made = self._described(description)
         found = self._row.load(self._deadline)
-        reason = gap_in(found, self._stream, now)
+        known = found and replace(found, shards=with_children(found.shards, self._stream))
+        reason = gap_in(known, self._stream, now)
         # The first reading of a new table: nothing is missing, and its scan ends with the first page.
         is_news = found is not None or not is_fresh(description, made, now)
-        if found is None or reason is not None:
+        if known is None or reason is not None:
             self._checkpoint = begun_anew(self._stream, now)
             self._save()
             if is_news:
                 self._gap(_estimate(str(reason), description))
         else:
-            self._checkpoint = replace(found, shards=with_children(found.shards, self._stream))
+            self._checkpoint = known
             self._settle_kept()
         in_gap = self._checkpoint.scan is not None
         self._shards(self._deadline.within(self._deadline.remaining() / 2) if in_gap else self._until)
@@ -257,7 +258,7 @@ class _Turn:
             self._gap("the table's stream is read no more: the table is scanned once for lost work")
         self._scan()
         if self._now.scan is None:
-            self._row.delete(self._deadline)
+            self._row.end(self._deadline)
             self._gap("the table was scanned: the list has all lost work, and functions list it at once")
 
     @property

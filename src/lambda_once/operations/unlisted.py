@@ -44,6 +44,8 @@ _READ: Final = (TOKEN, *ALWAYS, "actualCompletion", "status", "listed")
 """What decides about a row."""
 _OPTIONAL: Final = ("scan", "began", "covered")
 """Attributes of the checkpoint's row that may be absent."""
+_CONTENT: Final = ("stream", "read", "upTo", "shards", "kept", *_OPTIONAL)
+"""What its row has beside the version, while the stream is read."""
 _BAD_VALUE: Final = "ValidationException"
 
 
@@ -197,12 +199,21 @@ class CheckpointRow:
         self._exists, self._version, self.was_written = True, version, True
         return written
 
-    def delete(self, deadline: Deadline) -> None:
-        """Delete the row. Raises as `save`."""
+    def end(self, deadline: Deadline) -> None:
+        """Leave nothing but the version, which needs no right to delete rows. Raises as `save`."""
         condition, values = self._condition()
-        more = {"ExpressionAttributeValues": values} if values else {}
-        names = {"ExpressionAttributeNames": {"#version": "version"}} if "#version" in condition else {}
-        self._send("delete_item", {"ConditionExpression": condition, **names, **more}, deadline)
+        version = {":version": {"N": str((self._version or 0) + 1)}}
+        self._send(
+            "update_item",
+            {
+                "UpdateExpression": "SET #version = :version REMOVE "
+                + ", ".join(f"#{name}" for name in _CONTENT),
+                "ConditionExpression": condition,
+                "ExpressionAttributeNames": {f"#{name}": name for name in ("version", *_CONTENT)},
+                "ExpressionAttributeValues": values | version,
+            },
+            deadline,
+        )
 
     @property
     def _key(self) -> Item:
