@@ -65,9 +65,8 @@ def list_state(table: TokenTable) -> ListState:
     Under LAMBDA_ONCE_LISTING=at_once the stream is another program's, and a checkpoint is one that the
     watchdog has not ended yet. Raises `StoreUnavailable` and `Misconfigured`.
     """
-    word = given(VARIABLE)
     reading = _reading(table)
-    if word and listing_word(VARIABLE, word) is Listing.AT_ONCE:
+    if table.listing is Listing.AT_ONCE:
         return ListState(by_stream=False, doubt=None if reading is None else _LEFT)
     now = table.now()
     try:
