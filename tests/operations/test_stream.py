@@ -527,6 +527,24 @@ def test_a_day_without_a_run_is_a_gap(world: Streamed) -> None:
     assert len(world.gaps) == 2
 
 
+def test_a_day_behind_a_shard_that_ended_is_a_gap(world: Streamed) -> None:
+    """It was closed while it was read, and no checkpoint has its child, whose records are gone."""
+    closed: list[str] = []
+
+    def close(operation: str, _request: object) -> None:
+        if operation == "get_records" and not closed:
+            closed.append(operation)
+            world.streams.roll_over()
+
+    world.streams.before = close
+    world.read(minutes=5)
+    assert [each.ended for each in world.checkpoint.shards.values()] == [True]
+    world.acquire("lost")
+    world.read(minutes=25 * 60)
+    assert world.listed == ["lost"]
+    assert "is new" in world.gaps[0]
+
+
 def test_less_than_a_day_is_none(world: Streamed) -> None:
     """The stream has it all."""
     world.acquire("lost")
@@ -883,6 +901,16 @@ def test_a_client_that_cannot_be_made_fails_the_reading(
     assert "no client" in str(failed)
     monkeypatch.setattr(module, "streams_client", lambda _table: world.streams)
     assert reader.read(world.table.deadline()).failed is None
+
+
+def test_an_endpoint_that_is_no_url_fails_the_reading(
+    world: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a client that can't be made for any other reason."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB_STREAMS", "nowhere")
+    failed = StreamReader(world.table).read(world.table.deadline()).failed
+    assert isinstance(failed, Misconfigured)
+    assert "nowhere" in str(failed)
 
 
 def test_no_reading_has_nothing() -> None:

@@ -133,6 +133,11 @@ GAPS: dict[str, tuple[Checkpoint | None, Stream, str]] = {
         "shard b was read up to",
     ),
     "a shard from nowhere": (WHOLE, Stream("arn:1", {"a": None, "b": None, "c": None}), "shard c is new"),
+    "a child of one that was read to its end too long ago": (
+        replace(WHOLE, shards={"a": Position(NOW - OLDEST - SECOND, ended=True), "b": Position(NOW)}),
+        Stream("arn:1", {"a": None, "b": None, "c": "a"}),
+        "shard c is new",
+    ),
     "one whose parent is unknown": (WHOLE, Stream("arn:1", {"a": None, "b": None, "c": "x"}), "shard c"),
 }
 

@@ -219,18 +219,19 @@ def gap_in(checkpoint: Checkpoint | None, stream: Stream, now: datetime) -> str 
         return "the checkpoint is of another stream"
     known = checkpoint.shards
     done = {ancestor for shard in known for ancestor in ancestors(shard, stream.shards)}
-    for shard, position in known.items():
-        if position.ended:
-            continue
+    for shard in by_age(known):
         if shard not in stream.shards:
             return f"shard {shard} is gone, and was not read to its end"
-        if now - position.at > OLDEST:
-            return f"shard {shard} was read up to {stamp(position.at)} only"
+        if now - known[shard].at > OLDEST:
+            return f"shard {shard} was read up to {stamp(known[shard].at)} only"
     for shard in stream.shards:
         if shard in known or shard in done:
             continue
-        if not any(ancestor in known for ancestor in ancestors(shard, stream.shards)):
+        read = next((known[each] for each in ancestors(shard, stream.shards) if each in known), None)
+        if read is None:
             return f"shard {shard} is new, and has no parent that was read"
+        if now - read.at > OLDEST:
+            return f"shard {shard} is new, and its parent was read up to {stamp(read.at)} only"
     return None
 
 

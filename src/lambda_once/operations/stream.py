@@ -144,7 +144,7 @@ class StreamReader:
         if self._streams is None:
             try:
                 client = streams_client(self._table) if self._client is None else self._client
-            except BotoCoreError as error:
+            except (BotoCoreError, ValueError) as error:  # ValueError: the endpoint is no URL
                 reason = f"no client for the stream of table {self._table.name!r} can be made: {error}"
                 return Reading(failed=Misconfigured(reason))
             self._streams = Transport(client)
