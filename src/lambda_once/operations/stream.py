@@ -224,17 +224,16 @@ class _Turn:
         description = asked("describe_table", {"TableName": self._table.name}, self._deadline, None)["Table"]
         self._stream, made = self._described(description)
         found = self._row.load(self._deadline)
-        known = found and replace(found, shards=with_children(found.shards, self._stream))
-        reason = gap_in(known, self._stream, now)
+        reason = gap_in(found, self._stream, now)
         # The first reading of a new table: nothing is missing, and its scan ends with the first page.
         is_news = found is not None or not is_fresh(description, made, now)
-        if known is None or reason is not None:
+        if found is None or reason is not None:
             self._checkpoint = begun_anew(self._stream, now)
             self._save()
             if is_news:
                 self._gap(_estimate(str(reason), description))
         else:
-            self._checkpoint = known
+            self._checkpoint = replace(found, shards=with_children(found.shards, self._stream))
             self._settle_kept()
         in_gap = self._checkpoint.scan is not None
         self._shards(self._deadline.within(self._deadline.remaining() / 2) if in_gap else self._until)
