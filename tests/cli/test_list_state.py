@@ -153,6 +153,15 @@ def test_stream_mode_without_a_stream_is_no_answer(streamed: Streamed, command: 
     assert "the table's stream is off" in complaint(streamed.shop.run(*command))
 
 
+def test_a_checkpoint_that_cannot_be_read_is_no_reading(streamed: Streamed) -> None:
+    """Nor is one absent: some program has begun to list."""
+    streamed.shop.put({"lockToken": {"S": CHECKPOINT_ROW}, "stream": {"S": "?"}, "read": {"N": "1"}})
+    for mode in ({}, {"LAMBDA_ONCE_LISTING": "at_once"}):
+        assert "--scan" in complaint(streamed.shop.run("list", **mode))
+    streamed.shop.put({"lockToken": {"S": CHECKPOINT_ROW}, "version": {"N": "8"}})
+    assert streamed.shop.run("list", LAMBDA_ONCE_LISTING="at_once").exit_code == 0
+
+
 def test_an_unknown_mode_is_refused(streamed: Streamed) -> None:
     """It is named, and what it may be."""
     told = complaint(streamed.shop.run("list", LAMBDA_ONCE_LISTING="streams"))

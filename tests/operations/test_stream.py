@@ -735,6 +735,40 @@ def test_who_comes_back_to_stream_mode_has_a_gap(world: Streamed, monkeypatch: p
     assert "another stream" in world.gaps[1]
 
 
+def test_a_checkpoint_that_cannot_be_read_is_left_by_a_scan(world: Streamed) -> None:
+    """It may be anybody's: no token is taken for listed because of it."""
+    world.acquire("a", lease=86_400)
+    world.engine.put_item(
+        TableName="tokens",
+        Item={"lockToken": {"S": CHECKPOINT_ROW}, "stream": {"S": "?"}, "read": {"N": "1"}},
+    )
+    assert world.leave(minutes=5) is not None
+    assert world.listed == ["a"]
+    assert world.leave(minutes=5) is None
+
+
+def test_a_list_that_may_not_be_written_holds_the_position(world: Streamed) -> None:
+    """A denial is of every row: nothing is passed."""
+    world.read(minutes=5)
+    world.acquire("lost", lease=30)
+    world.clock.advance(120)
+    before = world.checkpoint.shards
+
+    def denied(operation: str, request: Any) -> None:
+        if operation == "update_item" and request["Key"]["lockToken"]["S"] == "s/n/lost":
+            raise client_error("AccessDeniedException", "no", "UpdateItem")
+
+    world.client.before = denied
+    failed = world.read().failed
+    assert isinstance(failed, Misconfigured)
+    world.client.before = lambda _operation, _request: None
+    assert {shard: position.after for shard, position in world.checkpoint.shards.items()} == {
+        shard: position.after for shard, position in before.items()
+    }
+    world.read(minutes=5)
+    assert world.listed == ["lost"]
+
+
 def test_who_comes_back_after_all_begins_anew(world: Streamed) -> None:
     """What is left of the row is no checkpoint: its version counts on."""
     world.acquire("a", lease=86_400)

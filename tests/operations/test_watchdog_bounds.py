@@ -72,7 +72,9 @@ class StuckTable:
 
     def get_item(self, **request: Any) -> dict[str, Any]:
         self._answering("get_item")
-        return {} if self.place is None else {"Item": {**request["Key"], "place": {"S": self.place}}}
+        is_cursor = request["Key"]["lockToken"]["S"] == WATCHDOG_ROW
+        there = is_cursor and self.place is not None
+        return {"Item": {**request["Key"], "place": {"S": self.place}}} if there else {}
 
     def update_item(self, **request: Any) -> dict[str, Any]:
         self._answering("update_item")

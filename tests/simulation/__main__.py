@@ -15,12 +15,15 @@ MOST_BROKEN = 5
 """Stories that are printed before it gives up."""
 CHUNK = 25
 """Schedules that a process takes at a time."""
+STREAMED = 20
+"""Of so many seeds one has a schedule of stream mode, too: it takes a second."""
 
 
 def played(seed: int) -> tuple[str, bool]:
-    """Play both schedules of *seed*; return the story of the first, and whether one broke a promise."""
+    """Play the schedules of *seed*; return the story of the first, and whether one broke a promise."""
     try:
-        streamed.play(streamed.scenario(seed))
+        if seed % STREAMED == 0:
+            streamed.play(streamed.scenario(seed))
         return play(seed).text(), False
     except (Counterexample, streamed.NeverListed) as found:
         return str(found), True

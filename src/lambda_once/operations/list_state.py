@@ -8,7 +8,7 @@ nobody wrote is no answer.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.variables import Listing
@@ -27,6 +27,7 @@ STALE: Final = timedelta(minutes=15)
 """Three runs of the watchdog."""
 BEHIND: Final = timedelta(hours=1)
 """As the alarm WatchdogLagging has it. A position waits for a lease of 15 minutes, where many are kept."""
+NEVER: Final = datetime.min.replace(tzinfo=UTC)
 VARIABLE: Final = "LAMBDA_ONCE_LISTING"
 CHECKPOINT_ROW: Final = "watchdog#stream"
 READ: Final = (TOKEN, "stream", "read", "upTo", "scan")
@@ -125,9 +126,11 @@ def _reading(table: TokenTable) -> Reading | None:
 
 
 def reading_of(row: Item) -> Reading | None:
-    """Return what a checkpoint row says of the last reading; None if it can't be read."""
+    """Return what a checkpoint row says of the last reading; None if nothing is left in it."""
+    if not {*row} & {*READ[1:]}:
+        return None
     try:
         at, up_to = parse_stamp(row["read"]["S"]), parse_stamp(row["upTo"]["S"])
         return Reading(row["stream"]["S"], at, up_to, in_gap="scan" in row)
     except (KeyError, TypeError, ValueError):
-        return None
+        return Reading("", NEVER, NEVER, in_gap=True)

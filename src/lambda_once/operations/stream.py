@@ -246,11 +246,11 @@ class _Turn:
 
     def _leave(self) -> None:
         found = self._row.load(self._deadline)
-        if found is None:
+        if found is None and not self._row.is_unreadable:
             return
         self._checkpoint, now = found, self._table.now()
-        if found.stream:
-            if now - found.read < SETTLED:
+        if found is None or found.stream:
+            if found is not None and now - found.read < SETTLED:
                 return
             self._checkpoint = Checkpoint("", now, scan=Scan(now))
             self._save()

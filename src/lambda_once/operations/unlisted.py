@@ -163,6 +163,8 @@ class CheckpointRow:
         self._exists = False
         self._version: int | None = None
         self.was_written = False
+        self.is_unreadable = False
+        """Whether there is a checkpoint that is none of this package's."""
 
     def load(self, deadline: Deadline) -> Checkpoint | None:
         """Return the checkpoint; None if there is none that can be read. Raises as `asked`."""
@@ -174,6 +176,7 @@ class CheckpointRow:
         try:
             return Checkpoint.from_item(item)
         except Malformed:
+            self.is_unreadable = not {*item} <= {TOKEN, "version"}  # these are left of one that has ended
             return None
 
     def save(self, checkpoint: Checkpoint, deadline: Deadline) -> Checkpoint:
