@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -59,6 +60,10 @@ def asked(client: Any, operation: str, arguments: dict[str, Any]) -> object:
     return answer
 
 
+def _code(answer: object) -> object:
+    return answer[0] if isinstance(answer, tuple) else None
+
+
 def without_new_key(arguments: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     """
     Return *answer* without old attributes where there were none, or only a key.
@@ -82,8 +87,10 @@ class Both:
     def ask(self, request: Request) -> None:
         operation, arguments = request
         arguments = _named(arguments, self.name)
-        expected = asked(self._real, operation, arguments)
-        assert asked(self._strict, operation, arguments) == expected, (operation, arguments)
+        expected, found = asked(self._real, operation, arguments), asked(self._strict, operation, arguments)
+        # dynoxide 3.2.0 judges the condition before it looks at what else is wrong.
+        if (_code(found), _code(expected)) != ("ValidationException", "ConditionalCheckFailedException"):
+            assert found == expected, (operation, arguments)
 
     def compare(self) -> None:
         """Insist on equal items."""
@@ -228,7 +235,7 @@ ours: st.SearchStrategy[Request] = st.one_of(
 # -- requests that are wrong, too
 
 attributes = st.sampled_from(
-    ["attempt", "#s", "#t", "fence", "ghost", "status", "expectedCompletion", "lockToken"]
+    ["attempt", "#s", "#t", "fence", "ghost", "listed", "expectedCompletion", "lockToken"]
 )
 values = st.sampled_from([":a", ":n", ":b", ":x"])
 operands = attributes | values
@@ -287,17 +294,24 @@ def _update(update: str, condition: str | None, token: str, surplus: str, return
     return "update_item", arguments
 
 
+_LAX = (
+    re.compile(r":b [<>]=? |(?<!<)[<>]=? :b"),
+    re.compile(r"begins_with\((:[nb],|[^)]*, :[nb]\))"),
+    re.compile(r"([\w#:]+) (?:[<>=]|<=|>=|<>) \1(?!\w)"),
+)
+
+
 def _engine_is_lax(request: Request) -> bool:
     """
-    Tell of what dynoxide takes and DynamoDB does not: an index key that is no text.
+    Tell of what dynoxide 3.2.0 takes and DynamoDB does not.
 
-    And of a key that is written where the condition does not hold, which it refuses for its condition.
+    An index key that is no text, an order of booleans, the beginning of what is no text, and what is compared
+    with itself.
     """
     update, condition = request[1]["UpdateExpression"], request[1].get("ConditionExpression")
     sets = update.partition("REMOVE")[0]
-    writes_key = "lockToken = " in sets or "lockToken" in update.partition("REMOVE")[2]
-    return any(f"{key} = " in sets for key in ("#s", "expectedCompletion")) or (
-        condition is not None and writes_key
+    return any(f"{key} = " in sets for key in ("listed", "expectedCompletion")) or any(
+        each.search(condition or "") for each in _LAX
     )
 
 
