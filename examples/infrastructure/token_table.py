@@ -57,7 +57,7 @@ class TokenTable(NestedStack):
         )
         self.variables = {
             "LAMBDA_ONCE_TABLE": self._template.get_resource("TokenTable").ref,
-            "LAMBDA_ONCE_LISTING": "stream",
+            "LAMBDA_ONCE_LISTING": "stream" if layer else "at_once",  # without the layer there is no watchdog
             "POWERTOOLS_SERVICE_NAME": service,
             "POWERTOOLS_METRICS_NAMESPACE": namespace,
         }

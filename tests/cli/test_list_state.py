@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lambda_once.operations import stream
 from lambda_once.operations.checkpoint import Checkpoint, Position, Scan
 from lambda_once.operations.list_state import (
     CHECKPOINT_ROW,
@@ -160,6 +161,21 @@ def test_a_checkpoint_that_cannot_be_read_is_no_reading(streamed: Streamed) -> N
         assert "--scan" in complaint(streamed.shop.run("list", **mode))
     streamed.shop.put({"lockToken": {"S": CHECKPOINT_ROW}, "version": {"N": "8"}})
     assert streamed.shop.run("list", LAMBDA_ONCE_LISTING="at_once").exit_code == 0
+
+
+def test_a_run_by_hand_reads_the_stream_that_is_there(
+    streamed: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever says no mode ends none: a run that listed at once would empty the checkpoint."""
+    monkeypatch.setattr(stream, "streams_client", lambda _table: streamed.streams)
+    streamed.read(timedelta(hours=2))
+    ran = streamed.shop.run("watchdog", "--output", "json")
+    assert ran.exit_code == 0, ran.stderr
+    assert "streamRecords" in ran.stdout
+    assert streamed.shop.run("list").exit_code == 0
+    streamed.read(timedelta(hours=2))
+    streamed.shop.run("watchdog", LAMBDA_ONCE_LISTING="at_once")
+    assert "no watchdog has read" in complaint(streamed.shop.run("list"))
 
 
 def test_an_unknown_mode_is_refused(streamed: Streamed) -> None:

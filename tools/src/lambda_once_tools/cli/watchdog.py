@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Final
+from typing import Final, Literal
 
 import click
 
+from lambda_once.operations.list_state import list_state
 from lambda_once.operations.watchdog import watchdog
 from lambda_once_tools.cli.options import Access, with_table
 
@@ -33,14 +34,18 @@ def watchdog_command(access: Access) -> None:
     """
     Run the watchdog once: read the table's stream, list what was lost, and count.
 
-    For when the scheduled one can't. It releases and sweeps nothing, and writes no metrics. Set
-    LAMBDA_ONCE_LISTING as for the functions. It needs the watchdog's permissions.
+    For when the scheduled one can't. It releases and sweeps nothing, and writes no metrics. It needs the
+    watchdog's permissions. Without LAMBDA_ONCE_LISTING it reads the stream if the table has one.
 
     Exit code: 0 nothing is overdue or held; 1 something is; 2 it failed, or read the stream in part.
     """
     lines = logging.Logger("lambda_once.watchdog")  # noqa: LOG001  (no other handler gets its lines)
     lines.addHandler(_Said(access))
-    run = watchdog(access.table.name, access.client, access.table.clock, sweep=False, logger=lines)
+    table = access.table
+    mode: Literal["stream"] | None = None
+    if table.listing is None and list_state(table).by_stream:
+        mode = "stream"  # a run of the other mode would end this one
+    run = watchdog(table.name, access.client, table.clock, sweep=False, logger=lines, listing=mode)
     before = os.environ.get(_UNMETERED)
     os.environ[_UNMETERED] = "true"
     try:
