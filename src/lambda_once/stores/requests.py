@@ -242,7 +242,7 @@ def changed_attributes(write: Write) -> tuple[Item, list[str]]:
     if write.fields is not None:
         sets["fields"] = {"S": write.fields.hex()}
     if clears(write):
-        cleared = dict.fromkeys((*OUTCOME, *OPEN, *removed))
+        cleared = dict.fromkeys((*OUTCOME, *removed))
         removed = [name for name in cleared if name not in sets]
     if write.decisions:
         sets["decisions"] = decision_list(write.decisions)
