@@ -37,7 +37,7 @@ from lambda_once.core.writes import (
 )
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.operations.decisions import Author, decided
-from lambda_once.operations.stream import StreamReader
+from lambda_once.operations.stream import StreamReader, leave_stream
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import batches
 from lambda_once.stores.contract import Won, Written
@@ -63,6 +63,8 @@ READING = 15.0
 KEPT = timedelta(minutes=40)
 """How long outcomes are kept: expired rows are met often."""
 FOREVER = timedelta(days=28)
+OLD_ENVIRONMENTS = timedelta(minutes=15)
+"""How long functions of before a deployment may run: one invocation's longest."""
 
 
 # ------------------------------------------------------------------ what is known of the package
@@ -77,6 +79,12 @@ def read_once(world: World) -> object:
     """Let a new environment of the watchdog read the stream."""
     table = TokenTable(TABLE, world.client, world.clock)
     return StreamReader(table, world.streams).read(table.deadline(READING))
+
+
+def leave_once(world: World) -> object:
+    """Let a new environment of a watchdog that reads no stream end what is left of stream mode."""
+    table = TokenTable(TABLE, world.client, world.clock)
+    return leave_stream(table, table.deadline(READING))
 
 
 READER: Callable[[World], object] = read_once
@@ -122,6 +130,8 @@ class Scenario:
     """Of deliveries, which a function makes that lists at once."""
     width: int = 0
     """Characters of a token's key, at least."""
+    back: int | None = None
+    """The minute at which functions and watchdog go back to listing at once; old environments take longer."""
 
 
 def scenario(seed: int) -> Scenario:
@@ -134,6 +144,7 @@ def scenario(seed: int) -> Scenario:
         {"long": 400, "rate": (2, 3, 6)},
         {"asleep": 30, "off": 30, "minutes": 100},
         {"at_once": 500, "second": 200, "throttled": 200},
+        {"back": 90},
     ]
     return Scenario(seed, shards=rng.choice((1, 2, 3)), **rng.choice(kinds))
 
@@ -157,6 +168,8 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     told: Counter[str] = field(default_factory=Counter)
     """How often each thing happened."""
+    leaver: Callable[[World], object] = leave_once
+    """What a watchdog does that reads no stream any more."""
     drops: Callable[[Item | None, Item], bool] = lambda _before, _after: False
     """A twin: whether a write leaves out `listed`."""
 
@@ -175,6 +188,7 @@ class World:
         self.streams.before = self._meanwhile
         self.streams.pages_before = lambda: self.rng.randrange(1, 30) if self._happens("empties") else 0
         self.running = 0
+        self.back_at = None if self.scenario.back is None else self.clock.now() + MINUTE * self.scenario.back
 
     # ---------------------------------------------------------------- the run of it
 
@@ -219,7 +233,7 @@ class World:
         self.told["runs"] += 1
         self.running += 1
         try:
-            READER(self)
+            READER(self) if self._since_back() is None else self.leaver(self)
         except Crash:
             self.told["crashes"] += 1
         finally:
@@ -280,7 +294,7 @@ class World:
         return Acquire(token, f"{self.rng.getrandbits(64):x}", "orders/r1", now, lease, take, ttl)
 
     def _acquire(self, acquisitions: Sequence[Acquire]) -> None:
-        listing = Listing.AT_ONCE if self._happens("at_once") else Listing.STREAM
+        listing = self._listing()
         answers = self.stores[listing].acquire(acquisitions, self.deadline)
         for acquisition, answer in zip(acquisitions, answers, strict=True):
             if isinstance(answer, Won):
@@ -330,7 +344,7 @@ class World:
 
     def _write(self, work: Work, change: Change, ttl: int | None) -> bool:
         write = Write(work.token, Holder(work.attempt), change, self.clock.now(), ttl, new_write_id(change))
-        listing = Listing.AT_ONCE if self._happens("at_once") else Listing.STREAM
+        listing = self._listing()
         (answer,) = self.stores[listing].write([write], self.deadline)
         return answer is Written.WRITTEN
 
@@ -392,6 +406,17 @@ class World:
     def _switch_on(self) -> None:
         self.streams.switch_on(TABLE, shards=self.scenario.shards)
         self.on_at = None
+
+    def _since_back(self) -> timedelta | None:
+        """How long ago everything went back to listing at once; None: it has not."""
+        now = self.clock.now()
+        return None if self.back_at is None or now < self.back_at else now - self.back_at
+
+    def _listing(self) -> Listing:
+        """How the function lists that makes the next request."""
+        since = self._since_back()
+        old = since is None or (since < OLD_ENVIRONMENTS and self.rng.random() < 0.3)
+        return Listing.STREAM if old and not self._happens("at_once") else Listing.AT_ONCE
 
     def _happens(self, name: str) -> bool:
         probability: int = getattr(self.scenario, name)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from lambda_once.operations import checkpoint, stream
 from tests.kit.strict.trees import Item
 from tests.simulation.streamed import NeverListed, Scenario, play, scenario
 
@@ -76,6 +79,35 @@ def test_a_second_gap_begins_the_scan_anew() -> None:
     assert play(found)["off"] > 1
 
 
+def test_who_goes_back_to_listing_at_once_leaves_nothing() -> None:
+    """Old environments go on for a while, and works that nobody listed are alive."""
+    assert play(Scenario(11, back=60))["lost"]
+
+
+def test_twin_whose_watchdog_forgets_the_stream() -> None:
+    """Functions and watchdog go back together, and nobody reads on."""
+    with pytest.raises(NeverListed):
+        play(Scenario(11, back=60), leaver=lambda _world: None)
+
+
+def test_twin_that_keeps_no_iterator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run walks the same empty pages, and takes them for the tip."""
+    monkeypatch.setattr(checkpoint, "ITERATOR_AGE", timedelta(0))
+    monkeypatch.setattr(stream, "PATIENT_PAGES", 0)
+    assert any(
+        loses(Scenario(seed, minutes=60, stretch=60, empties=0, skipped=0)) for seed in range(7, 7 + PLAYED)
+    )
+
+
+def loses(found: Scenario, **more: Any) -> bool:
+    """Whether work is lost and never listed in the schedule *found*."""
+    try:
+        play(found, **more)
+    except NeverListed:
+        return True
+    return False
+
+
 def is_open(item: Item | None) -> bool:
     """Whether the row is of a token that isn't finished."""
     return item is not None and "status" in item
@@ -104,10 +136,5 @@ def released_and_taken(before: Item | None, after: Item) -> bool:
 @pytest.mark.parametrize("drops", [extended_only, expired_and_taken, released_and_taken])
 def test_twin_that_leaves_listed_out(drops: Callable[[Item | None, Item], bool]) -> None:
     """No record is an INSERT then, so nobody but a scan would find it."""
-    for seed in range(PLAYED):
-        found = replace(scenario(seed), asleep=0, off=0, lost=400)
-        try:
-            play(found, drops=drops)
-        except NeverListed:
-            return
-    pytest.fail("the schedules don't notice")
+    schedules = (replace(scenario(seed), asleep=0, off=0, lost=400) for seed in range(PLAYED))
+    assert any(loses(found, drops=drops) for found in schedules)
