@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from lambda_once.core.lifecycle import State
+from lambda_once_tools.cli import watchdog as module
 
 from .shop import Shop, open_shop
 
@@ -24,3 +28,17 @@ def test_it_counts_and_releases_nothing(shop: Shop) -> None:
     row = shop.store.read("orders/charge/late", shop._deadline())
     assert row is not None
     assert row.state is State.IN_PROGRESS
+
+
+@pytest.mark.parametrize("found", [{"streamGap": True}, {"streamLagSeconds": 3_601.0}])
+def test_a_list_that_is_not_whole_is_no_answer(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any]
+) -> None:
+    """As for list: nothing overdue is known, and nobody knows."""
+    counts = {"overdue": 0, "held": 0, "inProgress": 0, "streamGap": False, "streamLagSeconds": 3_600.0}
+    monkeypatch.setattr(module, "watchdog", lambda *_args, **_options: lambda *_: counts)
+    assert shop.run("watchdog").exit_code == 0
+    counts |= found
+    ran = shop.run("watchdog")
+    assert ran.exit_code == 2
+    assert "isn't whole" in ran.stderr

@@ -185,3 +185,17 @@ def test_who_reads_no_stream_ends_what_another_has_left(world: Streamed) -> None
     world.client.sent.clear()
     run(5)
     assert world.client.sent["get_item"] == 1  # the cursor of what is overdue
+
+
+def test_a_reading_that_fails_has_no_lag(world: Streamed, capsys: pytest.CaptureFixture[str]) -> None:
+    """The alarm on a silent watchdog counts its samples, although the checkpoint says how far it was."""
+    run = run_of(world)
+    run()
+    world.acquire("a")
+    world.streams.fail("get_records", "AccessDeniedException")
+    capsys.readouterr()
+    with pytest.raises(Misconfigured):
+        run(5)
+    assert "streamLagSeconds" not in measured(capsys.readouterr().out)[0]
+    run(5)
+    assert "streamLagSeconds" in measured(capsys.readouterr().out)[0]

@@ -27,7 +27,7 @@ variable "kms_key_arn" {
 
 # An object, for Terraform must know whether there is one before its layer has an ARN.
 variable "watchdog" {
-  description = "The watchdog; null: none, and nothing reports overdue and held tokens."
+  description = "The watchdog; null: none, and nothing reports overdue and held tokens; list at once then."
   type = object({
     layer_arn         = string                         # a layer version with lambda-once
     runtime           = optional(string, "python3.14") # Python of that layer

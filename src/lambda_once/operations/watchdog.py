@@ -213,7 +213,7 @@ class Watchdog:
         found = count_stuck(self.table, now, before, deadline, reading.kept)
         gauges = _gauges(found, count_recent(self.table, found, now, before, deadline), now)
         gauges["tokensInProgress"] += len(reading.kept)
-        if reading.lag_seconds is not None:
+        if reading.lag_seconds is not None and reading.failed is None:
             gauges["streamLagSeconds"] = reading.lag_seconds
         self._measure(gauges, found)
         check = _Check(self, before, deadline)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import click
 
-from lambda_once.operations.list_state import list_state
+from lambda_once.operations.list_state import BEHIND, list_state
 from lambda_once.operations.watchdog import watchdog
 from lambda_once_tools.cli.options import Access, with_table
 
@@ -37,7 +37,7 @@ def watchdog_command(access: Access) -> None:
     For when the scheduled one can't. It releases and sweeps nothing, and writes no metrics. It needs the
     watchdog's permissions. Without LAMBDA_ONCE_LISTING it reads the stream if the table has one.
 
-    Exit code: 0 nothing is overdue or held; 1 something is; 2 it failed, or read the stream in part.
+    Exit code: 0 nothing is overdue or held; 1 something is; 2 it failed, is far behind, or is closing a gap.
     """
     lines = logging.Logger("lambda_once.watchdog")  # noqa: LOG001  (no other handler gets its lines)
     lines.addHandler(_Said(access))
@@ -57,5 +57,7 @@ def watchdog_command(access: Access) -> None:
             os.environ[_UNMETERED] = before
     text = ", ".join(f"{counts[name]:,} {words}" for name, words in _SHOWN.items())
     access.output.one(counts, text)
+    if counts.get("streamGap") or counts.get("streamLagSeconds", 0) > BEHIND.total_seconds():
+        raise click.ClickException("the list isn't whole yet: run it again, or see list --scan")
     if counts["overdue"] or counts["held"]:
         raise click.exceptions.Exit(1)
