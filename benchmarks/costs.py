@@ -102,7 +102,7 @@ def requests_table(bills: Bills, prices: Prices = LIST) -> str:
 
 def _requests(case: str, libraries: Mapping[str, Charged], prices: Prices) -> list[str]:
     ours, theirs = libraries[LIBRARY], libraries[THEIRS.name]
-    columns = (ours.unindexed(), ours, theirs)
+    columns = (ours.by_stream(), ours, theirs)
     units = ", ".join(f"{each.write_units:g}" for each in columns)
     return [case, *(dollars(each.requests(prices)) for each in columns), units]
 

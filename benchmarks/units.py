@@ -103,7 +103,7 @@ class Charged(NamedTuple):
         """Return the dollars of taking in the log lines and metric documents of a million invocations."""
         return self.output_bytes * MILLION / GIGABYTE * prices.logs
 
-    def unindexed(self) -> Charged:
+    def by_stream(self) -> Charged:
         """Return what the same is charged by the stream: work that ends has no entry in the index."""
         return self._replace(write_units=self.write_units - self.index_units, index_units=0)
 

@@ -65,7 +65,7 @@ def test_requests_are_units_at_their_prices() -> None:
     """Four write units at $0.625 and two read units at $0.125 a million are $2.75 a million invocations."""
     charged = NOTHING._replace(write_units=4, index_units=2, read_units=2)
     assert charged.requests() == pytest.approx(2.75)
-    assert charged.unindexed().requests() == pytest.approx(1.5)
+    assert charged.by_stream().requests() == pytest.approx(1.5)
     assert charged.requests(Prices(write=1.0, read=0.5)) == pytest.approx(5.0)
 
 

@@ -13,8 +13,8 @@ from lambda_once.operations.checkpoint import Checkpoint, Position, Scan
 from lambda_once.operations.list_state import (
     CHECKPOINT_ROW,
     STALE,
+    LastReading,
     ListState,
-    Reading,
     judged,
     stream_of,
 )
@@ -199,7 +199,7 @@ NOW = FakeClock().now()
 @pytest.mark.parametrize("ago", [timedelta(0), STALE])
 def test_a_reading_counts_for_fifteen_minutes(ago: timedelta) -> None:
     """To the second."""
-    reading = Reading("arn", NOW - ago, NOW - ago, in_gap=False)
+    reading = LastReading("arn", NOW - ago, NOW - ago, in_gap=False)
     assert judged("arn", reading, NOW, told=True) == ListState(by_stream=True)
     older = reading._replace(at=reading.at - timedelta(milliseconds=1))
     assert (judged("arn", older, NOW, told=True).doubt is None) is (ago < STALE)

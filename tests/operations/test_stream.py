@@ -781,30 +781,6 @@ def test_who_comes_back_after_all_begins_anew(world: Streamed) -> None:
     assert world.checkpoint.version > version
 
 
-def test_a_child_of_a_shard_that_ended_a_day_ago_is_a_gap(world: Streamed) -> None:
-    """It was known by nobody when the watchdog stopped, and its first records may be gone."""
-    world.acquire("a")
-    world.streams.roll_over()
-    described = world.streams.describe_stream
-    world.clock.advance(120)
-
-    def parents(**request: Any) -> Any:
-        answer = described(**request)
-        shards = answer["StreamDescription"]["Shards"]
-        answer["StreamDescription"]["Shards"] = [each for each in shards if "ParentShardId" not in each]
-        return answer
-
-    world.streams.describe_stream = parents  # type: ignore[method-assign]
-    world.read()
-    world.streams.describe_stream = described  # type: ignore[method-assign]
-    world.acquire("lost")
-    world.clock.advance(24 * 3600 + 60)
-    gaps = len(world.gaps)
-    world.read()
-    assert len(world.gaps) > gaps
-    assert "lost" in world.listed
-
-
 def test_leaving_that_fails_is_told(world: Streamed) -> None:
     """The next run goes on."""
     world.client.before = lambda operation, _request: (_ for _ in ()).throw(

@@ -22,7 +22,7 @@ from lambda_once.operations.checkpoint import (
     Position,
     Scan,
     Stream,
-    Written,
+    StreamRecord,
     at_end,
     begun_anew,
     by_age,
@@ -33,12 +33,11 @@ from lambda_once.operations.checkpoint import (
     is_fresh,
     kept_with,
     moved,
+    old_enough,
     read_past,
     read_to,
-    readable,
     version_of,
     with_children,
-    without,
 )
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
@@ -48,9 +47,9 @@ STREAM = Stream("arn:1", {"a": None, "b": None})
 WHOLE = Checkpoint("arn:1", NOW, 7, {"a": Position(NOW), "b": Position(NOW, "12")})
 
 
-def written(token: str, event: str = "INSERT", ago: timedelta = HOUR, number: int = 1) -> Written:
+def written(token: str, event: str = "INSERT", ago: timedelta = HOUR, number: int = 1) -> StreamRecord:
     """Return a record of *token*, *ago*."""
-    return Written(token, event, str(number), NOW - ago)
+    return StreamRecord(token, event, str(number), NOW - ago)
 
 
 def in_progress(lease: datetime, state: State = State.IN_PROGRESS) -> Record:
@@ -250,8 +249,8 @@ def test_how_far_the_slowest_shard_is_read() -> None:
 def test_young_records_are_left_to_the_next_run() -> None:
     """From the first on."""
     records = [written("a"), written("b", ago=YOUNG), written("c", ago=YOUNG - SECOND), written("d")]
-    assert [record.token for record in readable(records, NOW)] == ["a", "b"]
-    assert readable(records[:2], NOW) == records[:2]
+    assert [record.token for record in old_enough(records, NOW)] == ["a", "b"]
+    assert old_enough(records[:2], NOW) == records[:2]
 
 
 def test_the_last_event_of_a_key_in_the_page_decides() -> None:
@@ -318,7 +317,6 @@ def test_what_was_not_answered_holds_the_position_back() -> None:
     """And what comes after it is read again, so it isn't kept yet."""
     places = {"a": 0, "b": 2, "c": 5}
     assert kept_with((), {"a": 0, "c": 5}, {"b"}, places) == (("a",), 2)
-    assert without(("a", "b", "c"), frozenset("b")) == ("a", "c")
 
 
 # ------------------------------------------------------------------ positions

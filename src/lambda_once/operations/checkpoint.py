@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import State
+from lambda_once.operations.tokens import is_auxiliary
 from lambda_once.stores.row import TOKEN, Item, parse_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from lambda_once.core.lifecycle import Record
 
@@ -45,8 +45,6 @@ MOST_KEPT: Final = 2_000
 MOST_KEPT_BYTES: Final = 200_000
 MOST_ITERATOR_BYTES: Final = 100_000
 """Half and a quarter of an item; the positions of 500 shards take the rest. An iterator may have 2 KB."""
-PART: Final = "#"
-"""In the keys of rows that are no tokens': parts, cursors, and the checkpoint itself."""
 
 
 class Malformed(ValueError):
@@ -268,7 +266,7 @@ def by_age(shards: Mapping[str, Position]) -> list[str]:
 # ---------------------------------------------------------------- records
 
 
-class Written(NamedTuple):
+class StreamRecord(NamedTuple):
     """One record of a stream: a row was written."""
 
     token: str
@@ -278,7 +276,7 @@ class Written(NamedTuple):
     at: datetime
 
 
-def readable(page: Sequence[Written], now: datetime) -> Sequence[Written]:
+def old_enough(page: Sequence[StreamRecord], now: datetime) -> Sequence[StreamRecord]:
     """Return the records of *page* before the first that is too young to be read."""
     for place, record in enumerate(page):
         if now - record.at < YOUNG:
@@ -286,7 +284,7 @@ def readable(page: Sequence[Written], now: datetime) -> Sequence[Written]:
     return page
 
 
-def inserted(page: Sequence[Written], covered: datetime | None) -> dict[str, int]:
+def inserted(page: Sequence[StreamRecord], covered: datetime | None) -> dict[str, int]:
     """
     Return the tokens whose last event in *page* is their first acquisition, each with that record's place.
 
@@ -298,7 +296,7 @@ def inserted(page: Sequence[Written], covered: datetime | None) -> dict[str, int
         token: place
         for token, place in last.items()
         if page[place].event == "INSERT"
-        and PART not in token
+        and not is_auxiliary(token)
         and (covered is None or page[place].at >= covered)
     }
 
@@ -358,37 +356,32 @@ def _size(token: str) -> int:
     return len(token.encode()) + 1
 
 
-def without(kept: Sequence[str], gone: AbstractSet[str]) -> tuple[str, ...]:
-    """Return *kept* without what is *gone*."""
-    return tuple(token for token in kept if token not in gone)
-
-
 # ---------------------------------------------------------------- positions
 
 
-def read_to(position: Position, page: Sequence[Written], stop: int) -> Position:
+def read_to(position: Position, page: Sequence[StreamRecord], stop: int) -> Position:
     """Return *position* after the first *stop* records of *page*, which has more."""
     if not stop:
         return replace(position, at=page[0].at)
     return Position(page[stop].at, page[stop - 1].number)
 
 
-def read_past(position: Position, page: Sequence[Written], iterator: str, now: datetime) -> Position:
+def read_past(position: Position, page: Sequence[StreamRecord], iterator: str, now: datetime) -> Position:
     """Return *position* after all of *page*, which an *iterator* follows: more may be there already."""
     if not page:
         return replace(position, iterator=iterator, since=now)
     return Position(page[-1].at, page[-1].number, iterator, now)
 
 
-def disproved(checkpoint: Checkpoint, position: Position, page: Sequence[Written]) -> bool:
+def disproved(checkpoint: Checkpoint, position: Position, page: Sequence[StreamRecord]) -> bool:
     """Return whether *page*, which follows *position*, is from before: empty pages were taken for the tip."""
     covered = checkpoint.covered
     if covered is not None and position.at <= covered:
         return False
-    return any(position.at - record.at > YOUNG for record in page if PART not in record.token)
+    return any(position.at - record.at > YOUNG for record in page if not is_auxiliary(record.token))
 
 
-def at_end(position: Position, page: Sequence[Written]) -> Position:
+def at_end(position: Position, page: Sequence[StreamRecord]) -> Position:
     """Return *position* at the end of its shard, behind *page*."""
     if not page:
         return Position(position.at, position.after, ended=True)

@@ -47,7 +47,7 @@ class ListState(NamedTuple):
     """Why lost work may be missing, and what to do; None: it is not."""
 
 
-class Reading(NamedTuple):
+class LastReading(NamedTuple):
     """The watchdog's last reading of a stream."""
 
     stream: str
@@ -83,7 +83,7 @@ def list_state(table: TokenTable) -> ListState:
     return judged(stream_of(described["Table"]), reading, now, told=table.listing is Listing.STREAM)
 
 
-def judged(stream: str | None, reading: Reading | None, now: datetime, *, told: bool) -> ListState:
+def judged(stream: str | None, reading: LastReading | None, now: datetime, *, told: bool) -> ListState:
     """
     Return the state of a list, of a table with the stream *stream*, None: it has none.
 
@@ -118,19 +118,19 @@ def stream_of(description: Mapping[str, Any]) -> str | None:
     return arn
 
 
-def _reading(table: TokenTable) -> Reading | None:
+def _reading(table: TokenTable) -> LastReading | None:
     key = {TOKEN: {"S": CHECKPOINT_ROW}}
     request = {"TableName": table.name, "Key": key, "ConsistentRead": True, **projection(READ)}
     row: Item | None = table.transport.asked("get_item", request, table.deadline(), None).get("Item")
     return None if row is None else reading_of(row)
 
 
-def reading_of(row: Item) -> Reading | None:
+def reading_of(row: Item) -> LastReading | None:
     """Return what a checkpoint row says of the last reading; None if nothing is left in it."""
     if not {*row} & {*READ[1:]}:
         return None
     try:
         at, up_to = parse_stamp(row["read"]["S"]), parse_stamp(row["upTo"]["S"])
-        return Reading(row["stream"]["S"], at, up_to, in_gap="scan" in row)
+        return LastReading(row["stream"]["S"], at, up_to, in_gap="scan" in row)
     except (KeyError, TypeError, ValueError):
-        return Reading("", NEVER, NEVER, in_gap=True)
+        return LastReading("", NEVER, NEVER, in_gap=True)

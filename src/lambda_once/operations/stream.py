@@ -22,11 +22,10 @@ from lambda_once.dynamodb.errors import DENIED, Caught, code_of, is_transient, m
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.operations.checkpoint import (
-    PART,
     Checkpoint,
     Scan,
     Stream,
-    Written,
+    StreamRecord,
     at_end,
     begun_anew,
     by_age,
@@ -36,13 +35,13 @@ from lambda_once.operations.checkpoint import (
     is_fresh,
     kept_with,
     moved,
+    old_enough,
     read_past,
     read_to,
-    readable,
     with_children,
-    without,
 )
 from lambda_once.operations.list_state import stream_of
+from lambda_once.operations.tokens import is_auxiliary
 from lambda_once.operations.unlisted import SETTLED, CheckpointRow, Lister, Overtaken
 from lambda_once.stores.row import TOKEN
 
@@ -61,7 +60,7 @@ QUIET_PAGES: Final = 100
 """Empty pages in a row of one reading that are taken for the tip where ten have been wrong."""
 PATIENT_PAGES: Final = 2_000
 """Empty pages of one shard in one reading, at most: some 20 seconds' worth."""
-WRITTEN: Final = ("ENABLED", "ENABLING")
+_ON: Final = ("ENABLED", "ENABLING")
 """StreamStatus of a stream that takes records; one that is switched off can be read for a day, and ends."""
 _GONE: Final = "ResourceNotFoundException"
 _NEXT_KIND: Final = ("ExpiredIteratorException", "TrimmedDataAccessException", "ValidationException")
@@ -187,8 +186,10 @@ class _Turn:
         self._streams = streams
         self._stream = Stream("", {})
         self._checkpoint: Checkpoint | None = None
+        self._changed = False
+        """Whether the checkpoint has something that isn't written yet."""
         self._patient: dict[str, int] = {}
-        """Shards whose iterator was lost, with the empty pages that they had in this reading."""
+        """Shards whose tip ten empty pages don't tell, with those that they had in this reading."""
         self._records = 0
         self._failed: OnceError | None = None
 
@@ -239,7 +240,7 @@ class _Turn:
         self._shards(self._deadline.within(self._deadline.remaining() / 2) if in_gap else self._until)
         if in_gap:
             self._scan()
-            if self._now.scan is None and is_news:
+            if self._known.scan is None and is_news:
                 self._gap("the table was scanned: the list has all lost work again")
         elif self._changed or not self._row.was_written:
             self._save()
@@ -256,32 +257,31 @@ class _Turn:
             self._save()
             self._gap("the table's stream is read no more: the table is scanned once for lost work")
         self._scan()
-        if self._now.scan is None:
+        if self._known.scan is None:
             self._row.end(self._deadline)
             self._gap("the table was scanned: the list has all lost work, and functions list it at once")
 
     @property
-    def _now(self) -> Checkpoint:
+    def _known(self) -> Checkpoint:
         assert self._checkpoint is not None  # noqa: S101  (it is loaded, or begun, before anything is read)
         return self._checkpoint
 
     def _save(self) -> None:
-        self._checkpoint = self._row.save(self._now, self._deadline)
+        self._checkpoint = self._row.save(self._known, self._deadline)
         self._changed = False
 
-    _changed = False
-    """Whether the checkpoint has something that isn't written yet."""
-
     def _settle_kept(self) -> None:
-        settled = self._lister.settle(self._now.kept, self._deadline)
-        gone = frozenset(self._now.kept) - settled.alive - settled.unanswered
-        self._checkpoint = replace(self._now, kept=without(self._now.kept, gone))
+        settled = self._lister.settle(self._known.kept, self._deadline)
+        stay = settled.alive | settled.unanswered
+        self._checkpoint = replace(
+            self._known, kept=tuple(token for token in self._known.kept if token in stay)
+        )
         self._changed = True
 
     def _scan(self) -> None:
         """Scan a page at least, and go on until the time is up."""
-        while (scan := self._now.scan) is not None:
-            self._checkpoint = replace(self._now, scan=self._lister.scan(scan, self._deadline))
+        while (scan := self._known.scan) is not None:
+            self._checkpoint = replace(self._known, scan=self._lister.scan(scan, self._deadline))
             self._save()
             if self._until.passed():
                 return
@@ -289,9 +289,9 @@ class _Turn:
     # ---------------------------------------------------------------- shards
 
     def _shards(self, until: Deadline) -> None:
-        queue = deque(by_age(self._now.shards))
+        queue = deque(by_age(self._known.shards))
         now = self._table.clock.now()
-        positions = self._now.shards
+        positions = self._known.shards
         self._patient = {
             shard: 0 for shard in queue if positions[shard].doubted or positions[shard].lost_iterator(now)
         }
@@ -301,13 +301,13 @@ class _Turn:
             except StoreUnavailable as failed:  # the others may be read
                 self._failed = failed
         for shard, pages in self._patient.items():
-            position = self._now.shards.get(shard)
+            position = self._known.shards.get(shard)
             if position is not None and position.doubted and pages >= QUIET_PAGES:
                 self._move(shard, replace(position, at=now, doubted=False))
 
     def _shard(self, shard: str, until: Deadline) -> Sequence[str]:
         """Read *shard* to its tip or end, or until it must wait; return what is to be read after it."""
-        iterator = self._now.shards[shard].iterator_at(self._table.clock.now())
+        iterator = self._known.shards[shard].iterator_at(self._table.clock.now())
         empty, quiet_since = 0, self._table.clock.now()
         while not until.passed():
             now = self._table.clock.now()
@@ -315,15 +315,15 @@ class _Turn:
             if answer is None:
                 return ()
             page, iterator = answer
-            known = frozenset(self._now.shards)
+            known = frozenset(self._known.shards)
             if not self._took(shard, page, iterator, now):
                 return ()
             if iterator is None:
-                return [child for child in self._now.shards if child not in known]
+                return [child for child in self._known.shards if child not in known]
             if page:
                 empty = 0
                 self._patient.pop(shard, None)
-                if self._now.shards[shard].doubted:
+                if self._known.shards[shard].doubted:
                     self._patient[shard] = 0
                 continue
             quiet_since = quiet_since if empty else now
@@ -334,30 +334,30 @@ class _Turn:
                 self._patient[shard] += empty
                 self._save()
                 return (shard,)
-            self._move(shard, replace(self._now.shards[shard], at=quiet_since))
+            self._move(shard, replace(self._known.shards[shard], at=quiet_since))
             return ()
         return ()
 
-    def _took(self, shard: str, page: Sequence[Written], iterator: str | None, now: datetime) -> bool:
+    def _took(self, shard: str, page: Sequence[StreamRecord], iterator: str | None, now: datetime) -> bool:
         """Do what *page* asks for, and move behind it; return whether to go on."""
-        old = readable(page, now)
-        places = inserted(old, self._now.covered)
+        old = old_enough(page, now)
+        places = inserted(old, self._known.covered)
         settled = self._lister.settle(places, self._deadline)
         alive = {token: places[token] for token in settled.alive}
-        kept = kept_with(self._now.kept, alive, settled.unanswered, places)
-        self._checkpoint = replace(self._now, kept=kept.tokens)
+        kept = kept_with(self._known.kept, alive, settled.unanswered, places)
+        self._checkpoint = replace(self._known, kept=kept.tokens)
         stop = len(old) if kept.stop is None else kept.stop
-        tokens = sum(PART not in record.token for record in page[:stop])
+        tokens = sum(not is_auxiliary(record.token) for record in page[:stop])
         self._records += tokens
-        position = self._now.shards[shard]
-        doubted = position.doubted or disproved(self._now, position, page)
+        position = self._known.shards[shard]
+        doubted = position.doubted or disproved(self._known, position, page)
         if stop < len(page):
             doubted = doubted and stop < len(old)
             self._move(shard, replace(read_to(position, page, stop), doubted=doubted))
         elif iterator is None:
             self._move(shard, at_end(position, page))
-            shards = with_children(self._now.shards, self._stream)
-            self._checkpoint = replace(self._now, shards=shards)
+            shards = with_children(self._known.shards, self._stream)
+            self._checkpoint = replace(self._known, shards=shards)
         else:
             self._move(shard, replace(read_past(position, page, iterator, now), doubted=doubted))
         if tokens or iterator is None:  # a page of checkpoints is written with the next one
@@ -365,18 +365,18 @@ class _Turn:
         return stop == len(page)
 
     def _move(self, shard: str, position: Position) -> None:
-        self._checkpoint = moved(self._now, shard, position)
+        self._checkpoint = moved(self._known, shard, position)
         self._changed = True
 
     # ---------------------------------------------------------------- requests to the stream
 
-    def _page(self, shard: str, iterator: str | None) -> tuple[list[Written], str | None] | None:
+    def _page(self, shard: str, iterator: str | None) -> tuple[list[StreamRecord], str | None] | None:
         """
         Return the next records of *shard*, and the iterator after them; None if the shard is gone.
 
         A position may be read again from the shard's oldest record: its own time says that none is missing.
         """
-        after = self._now.shards[shard].after
+        after = self._known.shards[shard].after
         kinds: list[Mapping[str, str]] = [{"ShardIteratorType": "TRIM_HORIZON"}] * 2
         if after is not None:
             kinds = [{"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": after}, *kinds]
@@ -386,7 +386,9 @@ class _Turn:
                     place = {"StreamArn": self._stream.arn, "ShardId": shard, **kinds.pop(0)}
                     iterator = self._ask("get_shard_iterator", place)["ShardIterator"]
                 answer = self._ask("get_records", {"ShardIterator": iterator})
-                return [_written(record) for record in answer["Records"]], answer.get("NextShardIterator")
+                return [_stream_record(record) for record in answer["Records"]], answer.get(
+                    "NextShardIterator"
+                )
             except Caught as error:
                 if code_of(error) == _GONE:  # the next run says what is missing
                     return None
@@ -404,7 +406,7 @@ class _Turn:
                 if code_of(error) == _GONE:
                     break
                 raise self._failure(error, "describe_stream") from error
-            if answer["StreamStatus"] not in WRITTEN:
+            if answer["StreamStatus"] not in _ON:
                 break
             shards |= {shard["ShardId"]: shard.get("ParentShardId") for shard in answer["Shards"]}
             if "LastEvaluatedShardId" not in answer:
@@ -443,10 +445,10 @@ def _estimate(reason: str, table: Mapping[str, Any]) -> str:
     )
 
 
-def _written(record: Mapping[str, Any]) -> Written:
+def _stream_record(record: Mapping[str, Any]) -> StreamRecord:
     change = record["dynamodb"]
     at = _utc(change["ApproximateCreationDateTime"])
-    return Written(change["Keys"][TOKEN]["S"], record["eventName"], change["SequenceNumber"], at)
+    return StreamRecord(change["Keys"][TOKEN]["S"], record["eventName"], change["SequenceNumber"], at)
 
 
 def _utc(at: datetime) -> datetime:

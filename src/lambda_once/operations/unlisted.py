@@ -15,7 +15,6 @@ from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.operations.checkpoint import (
-    PART,
     Checkpoint,
     Fate,
     Malformed,
@@ -24,6 +23,7 @@ from lambda_once.operations.checkpoint import (
     version_of,
 )
 from lambda_once.operations.list_state import CHECKPOINT_ROW
+from lambda_once.operations.tokens import is_auxiliary
 from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.requests import list_open
 from lambda_once.stores.row import ALWAYS, TOKEN, Item, record_of
@@ -109,7 +109,7 @@ class Lister:
         records = [
             record
             for row in page["Items"]
-            if PART not in row[TOKEN]["S"] and (record := self._record(row)) is not None
+            if not is_auxiliary(row[TOKEN]["S"]) and (record := self._record(row)) is not None
         ]
         if self._list(records, deadline) and self.failed is not None:
             raise self.failed

@@ -105,11 +105,11 @@ class StatusIndex:
         def of(partition: str) -> tuple[int, bool]:
             request = _query(self._transport.table, partition, before, since) | what
             request |= {} if limit is None else {"Limit": limit}
-            number = more = 0
+            number, more = 0, False
             for page in islice(pages(ask, "query", request), most):
                 also = sum(item[TOKEN]["S"] in besides for item in page["Items"]) if besides else 0
                 number, more = number + page["Count"] - also, "LastEvaluatedKey" in page
-            return number, bool(more)
+            return number, more
 
         ask = partial(self._transport.asked, deadline=deadline, token=None)
         counts = list(zip(wanted, self._transport.each(wanted, of), strict=True))

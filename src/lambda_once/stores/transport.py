@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
 
 
-"""In what DynamoDB says of a table that lacks the index of a query."""
-
-
 class TokenTransport(Transport):
     """Sends requests to one token table."""
 
