@@ -95,7 +95,7 @@ BESIDES := $(filter-out $(FIRST) tests/e2e tests/site,$(sort $(foreach file,$(wi
 	$(word 1,$(subst /, ,$(file)))/$(word 2,$(subst /, ,$(file))))))
 
 .PHONY: test
-test: lint typecheck ## Lint, type-check, and run the tests of the runtime and of every guarantee, in two minutes
+test: lint typecheck ## Lint, type-check, and run the tests of the runtime and of every guarantee, in some minutes
 	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" $(ON_ALL_CORES) $(FIRST) $(FIRST_SNIPPETS)
 	@echo "make test-all also runs what measures time, the examples' tests, and" $(notdir $(BESIDES))
 
