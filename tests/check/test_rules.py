@@ -17,7 +17,7 @@ import yaml
 from lambda_once.errors import Misconfigured
 from lambda_once.operations import watchdog
 from lambda_once_tools.check import faults
-from lambda_once_tools.check.deployment import UNKNOWN, Deployment, Severity, Unknown
+from lambda_once_tools.check.deployment import NOTHING_KNOWN, UNKNOWN, Deployment, Package, Severity, Unknown
 from lambda_once_tools.check.documents import document, loader
 from lambda_once_tools.check.rules import RULES, findings
 from lambda_once_tools.check.templates import read
@@ -137,6 +137,14 @@ MISTAKES = [
     ),
     Mistake(
         "T6", f"{TABLE}.DeletionProtectionEnabled", False, TABLE, "DeletionProtectionEnabled: true", TABLE
+    ),
+    Mistake(
+        "S5",
+        f"{STREAM}.TumblingWindowInSeconds",
+        60,
+        CHANGES,
+        "TumblingWindowInSeconds: !Ref AWS::NoValue",
+        STREAM,
     ),
     Mistake("Q1", f"{MAPPING}.FunctionResponseTypes", None, PAYMENTS, REPORT, MAPPING),
     Mistake(
@@ -541,7 +549,7 @@ def test_a_table_of_another_program_is_left_as_it_is(shop: dict[str, Any], folde
 def test_every_rule_has_a_mistake() -> None:
     """Others are found below, or in test_templates.py."""
     assert {each.code for each in RULES} - {each.code for each in MISTAKES} == {
-        *("F1", "L1", "P6", "Q10", "Q9", "V2", "W2")
+        *("A1", "A2", "F1", "L1", "L2", "P6", "Q10", "Q9", "V2", "W2")
     }
 
 
@@ -717,7 +725,7 @@ def test_codes_are_unique_and_texts_are_sentences() -> None:
     for rule in RULES:
         assert rule.why.endswith("."), rule.code
         assert not rule.title.endswith("."), rule.code
-        assert rule.code[0] in "TQSPVWLCFI", rule.code
+        assert rule.code[0] in "ATQSPVWLFI", rule.code
 
 
 def test_the_page_has_every_kind_of_rule() -> None:
@@ -1037,7 +1045,8 @@ def test_what_invokes_the_watchdog(
     template = written(shop, f"{WATCHDOG}.Events", None)
     template["Parameters"]["Stage"] = {"Type": "String"}
     template["Resources"] |= {"Rule": rule(kind, target, **more), "Alias": ALIAS}
-    assert {each[0] for each in codes(template, folder)} == found
+    also = {"A1"} if kind == "AWS::Scheduler::Schedule" and found and target != DOG else set()
+    assert {each[0] for each in codes(template, folder)} == found | also
     assert (faults.is_watchdog(deployment(template, folder).functions[-1])) is True
 
 
@@ -1083,26 +1092,33 @@ def test_no_watchdog_is_advice_where_nothing_delivers_again(shop: dict[str, Any]
 
 
 def unknown_fields(value: Any) -> list[str]:
-    """Return the fields of a table, function, source, queue or layer that may be `UNKNOWN`."""
+    """Return the fields of a table, function, source, queue or package that may be `UNKNOWN`."""
     hints = get_type_hints(type(value))
     return [name for name, hint in hints.items() if Unknown in get_args(hint)]
 
 
-@pytest.mark.parametrize("kind", ["tables", "functions", "sources", "queues", "layers"])
+@pytest.mark.parametrize("kind", ["tables", "functions", "sources", "queues"])
 def test_what_is_unknown_is_not_judged(kind: str, shop: dict[str, Any], folder: Path) -> None:
     """With any one thing unknown the sound template is still clean."""
     sound = deployment(shop, folder)
     assert getattr(sound, kind)
     for place_of, each in enumerate(getattr(sound, kind)):
         for field in unknown_fields(each):
-            changed = (
-                each._replace(**{field: UNKNOWN}) if kind == "layers" else replace(each, **{field: UNKNOWN})
-            )
+            changed = replace(each, **{field: UNKNOWN})
             others = list(getattr(sound, kind))
             others[place_of] = changed
             changes: dict[str, Any] = {kind: tuple(others)}
             found = findings(replace(sound, **changes))
             assert found == (), (each.resource, field)
+
+
+def test_a_package_of_which_nothing_is_known_is_not_judged(shop: dict[str, Any], folder: Path) -> None:
+    """Neither that of a layer nor that of a function; its twin, a layer without lambda_once, is."""
+    sound = deployment(shop, folder)
+    (layer,) = sound.layers
+    for package, found in ((NOTHING_KNOWN, set()), (Package(has_once=False), {"L1"})):
+        changed = replace(sound, layers=(layer._replace(package=package),))
+        assert {each.code for each in findings(changed)} == found
 
 
 @pytest.mark.parametrize(
@@ -1139,6 +1155,7 @@ def test_a_watchdog_of_ones_own_is_no_protected_function(shop: dict[str, Any], f
     assert codes(own, folder) == set()
     policies = allowing("GetItem", "UpdateItem", "BatchGetItem")
     assert {each[0] for each in codes(written(own, f"{WATCHDOG}.Policies", policies), folder)} == {
+        "A1",
         "P3",
         "W2",
     }  # it has a schedule
@@ -1151,7 +1168,7 @@ def test_errors_come_first(shop: dict[str, Any], folder: Path) -> None:
     broken = written(broken, f"{INDEX}.Projection", {"ProjectionType": "KEYS_ONLY"})
     broken = written(broken, f"{VARIABLES}.LAMBDA_ONCE_DISABLED", "1")
     found = findings(deployment(broken, folder))
-    assert [each.code for each in found] == ["V6", "Q1", "T3", "T6"]
+    assert [each.code for each in found] == ["Q1", "V6", "T3", "T6"]
     assert [each.severity for each in found] == sorted(
         (each.severity for each in found), key=list(Severity).index
     )

@@ -19,7 +19,7 @@ from moto import mock_aws
 
 from lambda_once_tools.check.deployment import UNKNOWN, CannotCheck, Deployment, Severity
 from lambda_once_tools.check.documents import LARGEST, MOST_NODES, document, expanded
-from lambda_once_tools.check.packages import has_package
+from lambda_once_tools.check.packages import ONCE, PYDANTIC, has
 from lambda_once_tools.check.rules import findings
 from lambda_once_tools.check.templates import read
 
@@ -103,7 +103,7 @@ def test_what_the_shop_has_is_seen() -> None:
         ("ContractsAnnouncer", "dynamodb"),
     ]
     assert len(seen.queues) == 4
-    assert [each.has_package for each in seen.layers] == [True]
+    assert [each.package.has_once for each in seen.layers] == [True]
 
 
 def test_functions_without_tokens_are_named(tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ def test_a_layer_without_the_package_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "built", "has"),
+    ("files", "built", "brought"),
     [
         (["python/lambda_once/__init__.py"], False, True),
         (["python/lib/python3.14/site-packages/lambda_once/__init__.py"], False, True),
@@ -496,28 +496,48 @@ def test_a_layer_without_the_package_is_an_error(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_a_layer_has(tmp_path: Path, files: list[str], built: bool, has: object) -> None:
+def test_what_a_layer_has(tmp_path: Path, files: list[str], built: bool, brought: object) -> None:
     """A copy of the package where Lambda looks for it, or what `sam build` will put there."""
     for each in files:
         name, _, text = each.partition("=")
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert has_package(tmp_path, layer=True, built=built) is has
+    assert has(tmp_path, ONCE, layer=True, built=built) is brought
 
 
 @pytest.mark.parametrize(
-    ("name", "layer", "has"),
+    ("name", "layer", "brought"),
     [
         ("python/lambda_once/__init__.py", True, True),
         ("lambda_once/__init__.py", True, False),
         ("lambda_once/__init__.py", False, True),
     ],
 )
-def test_what_an_archive_has(tmp_path: Path, name: str, layer: bool, has: bool) -> None:
+def test_what_an_archive_has(tmp_path: Path, name: str, layer: bool, brought: bool) -> None:
     """Lambda unpacks layers into /opt, and looks under python."""
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr(name, "")
-    assert has_package(tmp_path / "a.zip", layer=layer, built=False) is has
+    assert has(tmp_path / "a.zip", ONCE, layer=layer, built=False) is brought
+
+
+@pytest.mark.parametrize(
+    ("requirements", "brought"),
+    [
+        ("lambda-once\nboto3>=1.40", False),
+        ("lambda-once[pydantic]==0.1.0", True),
+        ("lambda_once[aws, pydantic]", True),
+        ("aws-lambda-powertools[parser]", True),
+        ("lambda-once\npydantic-settings", True),
+        ("lambda-once[aws]\nboto3-stubs", UNKNOWN),
+        ("lambda-once\nfastapi", UNKNOWN),
+        ("# pydantic\nlambda-once  # no pydantic", False),
+        ("-r more.txt", UNKNOWN),
+    ],
+)
+def test_what_brings_pydantic(tmp_path: Path, requirements: str, brought: object) -> None:
+    """A requirement that may bring it along is not judged."""
+    (tmp_path / "requirements.txt").write_text(requirements)
+    assert has(tmp_path, PYDANTIC, layer=False, built=True) is brought
 
 
 # -- what cannot be read
@@ -604,10 +624,10 @@ def test_a_parameter_without_a_value_is_unknown(tmp_path: Path) -> None:
 
 
 def test_macros_and_loops_are_listed(tmp_path: Path) -> None:
-    """What only CloudFormation expands is not checked."""
+    """What only CloudFormation knows, such as its zones, is not checked."""
     text = PLAIN.replace(
         "Resources:\n",
-        "Transform: [AWS::LanguageExtensions, Ours]\nResources:\n  Fn::ForEach::Q: [a, [b], {}]\n",
+        "Transform: [AWS::LanguageExtensions, Ours]\nResources:\n  Fn::ForEach::Q: [a, !GetAZs '', {}]\n",
     )
     for name, value in GRANT.items():
         text = text.replace(name, value)
@@ -619,7 +639,7 @@ def test_macros_and_loops_are_listed(tmp_path: Path) -> None:
 
 LOOP = """Transform: [AWS::LanguageExtensions, AWS::Serverless-2016-10-31]
 Resources:
-  Fn::ForEach::Topics: [Name, [A, B], {"Topic${Name}": {Type: AWS::SNS::Topic}}]
+  Fn::ForEach::Topics: [Name, !GetAZs "", {"Topic&{Name}": {Type: AWS::SNS::Topic}}]
 """
 
 
@@ -638,7 +658,8 @@ def test_a_loop_beside_sam_hides_nothing_else(tmp_path: Path) -> None:
 def test_a_template_of_loops_alone_is_a_finding(tmp_path: Path) -> None:
     """What they make may use lambda-once; in a condition, too, but not in outputs."""
     assert found(read(written(tmp_path, LOOP), {})) == {("F1", "Fn::ForEach::Topics")}
-    text = "Conditions: {'Fn::ForEach::C': [A, [B], {}]}\nOutputs: {'Fn::ForEach::O': [A, [B], {}]}\n"
+    over = "[A, {'Fn::GetAZs': ''}, {}]"
+    text = f"Conditions: {{'Fn::ForEach::C': {over}}}\nOutputs: {{'Fn::ForEach::O': {over}}}\n"
     assert found(read(written(tmp_path, f"{text}Resources: {{}}"), {})) == {("F1", "Fn::ForEach::C")}
 
 

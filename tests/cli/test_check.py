@@ -22,6 +22,7 @@ from lambda_once_tools.check.deployment import (
     Deployment,
     Finding,
     Function,
+    Loop,
     NotChecked,
     Severity,
 )
@@ -128,8 +129,10 @@ def test_nothing_at_all_is_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_command_of_a_finding_is_marked_as_one() -> None:
     """Of the rule that gives a command, and not a line of a template."""
-    (finding,) = rules.findings(Deployment(loops=("Fn::ForEach::Topics",)))
-    assert finding.fix.startswith(check.COMMAND)
+    loops = (Loop("Fn::ForEach::Topics"), Loop("Fn::ForEach::Names", ("Names",)))
+    found = rules.findings(Deployment(loops=loops))
+    assert len(found) == len(loops)
+    assert all(each.fix.startswith(check.COMMANDS) for each in found)
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])

@@ -150,8 +150,10 @@ def translate(template: Template) -> Template:
     from samtranslator.translator.translator import Translator
 
     packaged = copy.deepcopy(template)
-    packaged["Globals"]["Function"]["CodeUri"] = CODE
-    packaged["Resources"]["LambdaOnceLayer"]["Properties"]["ContentUri"] = CODE
+    packaged.setdefault("Globals", {}).setdefault("Function", {})["CodeUri"] = CODE
+    for each in packaged["Resources"].values():
+        for name in {"CodeUri", "ContentUri"} & each["Properties"].keys():
+            each["Properties"][name] = CODE
     session = boto3.Session(region_name=REGION)
     translated: Template = Translator({}, Parser(), boto_session=session).translate(packaged, {})
     return translated

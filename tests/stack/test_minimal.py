@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from tests.docs.pages import blocks, files
 from tests.kit.judge import listed
 
-from .conftest import ROOT, Template
+from .conftest import ROOT, Template, translate
 from .named import of_type
 from .nested import parsed
 from .test_events import RECEIVED_AGAIN, differences
@@ -76,11 +77,19 @@ def test_twin_without_the_layer_its_own_test_fails() -> None:
     assert "assert ['o-1', 'o-1'] == ['o-1']" in done.stdout
 
 
-def test_its_template_is_clean_and_short() -> None:
-    """cfn-lint finds nothing, and the file fits on a screen or two."""
+def test_its_template_is_clean_and_short(minimal: Template) -> None:
+    """cfn-lint finds nothing, in what SAM makes of it either, and the file fits on a screen or two."""
     text = (FOLDER / "template.yaml").read_text(encoding="utf-8")
-    assert complaints(text) == []
+    assert complaints(text) == complaints(json.dumps(translate(minimal))) == []
     assert len(text.splitlines()) < 90
+
+
+def test_twin_what_only_the_translated_template_shows(minimal: Template) -> None:
+    """cfn-lint 1.58 sees no mapping in SAM's text: a queue that Lambda refuses is found in what it becomes."""
+    broken = copy.deepcopy(minimal)
+    broken["Resources"]["PaymentsQueue"]["Properties"]["VisibilityTimeout"] = 1
+    assert complaints(json.dumps(broken)) == []
+    assert any("VisibilityTimeout" in each for each in complaints(json.dumps(translate(broken))))
 
 
 def test_it_requires_the_version_of_this_tree() -> None:

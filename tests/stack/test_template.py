@@ -17,7 +17,6 @@ from . import nested
 from .conftest import REGION, ROOT, Template, translate
 from .named import of_type
 
-ASYNCHRONOUS = {"sns.amazonaws.com", "events.amazonaws.com", "s3.amazonaws.com"}
 """Services that invoke functions asynchronously (Lambda developer guide, invoking with other services)."""
 
 
@@ -39,25 +38,6 @@ def complaints(text: str) -> list[str]:
 
     found = (str(match) for match in lint(text, regions=[REGION], config=ManualArgs(regions=[REGION])))
     return [match for match in found if "was deprecated on" not in match]
-
-
-def functions_without_destination(translated: Template) -> set[str]:
-    """
-    Return the functions that a service invokes asynchronously and whose lost events are not kept.
-
-    The watchdog is none of them: its tick says nothing, and the next one comes in five minutes.
-    """
-    permissions = of_type(translated, "AWS::Lambda::Permission").values()
-    invoked = {p["FunctionName"]["Ref"] for p in permissions if p["Principal"] in ASYNCHRONOUS}
-    schedules = of_type(translated, "AWS::Scheduler::Schedule").values()  # by a role, without a permission
-    invoked |= {schedule["Target"]["Arn"]["Fn::GetAtt"][0] for schedule in schedules}
-    configs = of_type(translated, "AWS::Lambda::EventInvokeConfig").values()
-    kept = {
-        config["FunctionName"]["Ref"]
-        for config in configs
-        if config.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
-    }
-    return invoked - kept - {"WatchdogFunction"}
 
 
 @pytest.fixture(scope="module", params=[ROOT, SHOP], ids=["sample", "shop"])
@@ -228,20 +208,6 @@ def test_the_api_of_the_shop_is_logged() -> None:
     line = json.loads(settings["Format"])
     assert {"requestId", "sourceIp", "route", "status"} <= line.keys()
     assert not [value for value in line.values() if "header" in value or "body" in value]
-
-
-def test_asynchronous_functions_keep_what_failed(translated: Template) -> None:
-    """Each function that a service invokes asynchronously has a destination for what failed for good."""
-    assert functions_without_destination(translated) == set()
-
-
-def test_a_missing_destination_is_seen(translated: Template) -> None:
-    """Without their destinations the asynchronous functions are named: the check above can fail."""
-    bare = copy.deepcopy(translated)
-    for config in of_type(bare, "AWS::Lambda::EventInvokeConfig").values():
-        config.pop("DestinationConfig", None)
-    named = {"NotificationsFunction", "InvoicesFunction", "CatalogueFunction", "PricesFunction"}
-    assert functions_without_destination(bare) == named & bare["Resources"].keys()
 
 
 def test_every_handler_exists(translated: Template) -> None:

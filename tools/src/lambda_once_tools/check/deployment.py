@@ -56,6 +56,19 @@ class Table:
     """It has replicas that follow asynchronously (MREC)."""
 
 
+class Package(NamedTuple):
+    """What the code of a function or a layer brings, as far as it is on this machine."""
+
+    has_once: bool | Unknown = UNKNOWN
+    """``lambda_once``."""
+    has_pydantic: bool | Unknown = UNKNOWN
+    models: tuple[str, ...] = ()
+    """The files in which a decorator is given ``model=``."""
+
+
+NOTHING_KNOWN: Final = Package()
+
+
 class Statement(NamedTuple):
     """One statement of an IAM policy; a value that could not be resolved is `UNKNOWN`."""
 
@@ -88,13 +101,15 @@ class Function:
     """Of its role: inline and managed policies. UNKNOWN if the role is not in the template."""
     layers: tuple[str | Unknown, ...] = ()
     """Resources of the template, or ARNs."""
-    has_package: bool | Unknown = UNKNOWN
-    """Whether ``lambda_once`` is in its own code."""
+    package: Package = NOTHING_KNOWN
+    """What its own code brings."""
     handler: str | Unknown = UNKNOWN
     callers: tuple[str, ...] = ()
     """What invokes it without a mapping: services of HTTP and of asynchronous events."""
     is_isolated: bool | Unknown = False
     """Whether Lambda isolates its tenants (TenancyConfig)."""
+    keeps_failures: bool | Unknown = False
+    """Whether an asynchronous event that failed on all its tries goes to a destination or a queue."""
     nameless: tuple[str, ...] = ()
     """The Function URLs and HTTP APIs that invoke it, which can name no tenant."""
     idle: Idle | Unknown | None = None
@@ -124,6 +139,21 @@ class EventSource:
     """MaximumRecordAgeInSeconds of a stream; None: until the record expires."""
     on_failure: str | Unknown | None = None
     """The destination of records that a stream gives up."""
+    tumbling: int | Unknown = 0
+    """Seconds of a stream's tumbling window; 0: it has none."""
+    subscription: str | None = None
+    """The event of type SNS whose SqsSubscription SAM made it of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """An EventBridge pipe whose target is a function."""
+
+    resource: str
+    function: str
+    """`Function.resource`."""
+    transforms: bool | Unknown
+    """Whether its InputTemplate makes something else of the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +174,25 @@ class Queue:
     """maxReceiveCount; None without a dead-letter queue."""
     is_dead_letter: bool = False
     """Whether another queue moves messages here."""
+    is_generated: bool = False
+    """Whether SAM makes it, for an SqsSubscription: it stands in no file, and nothing of it can be set."""
 
 
 class Layer(NamedTuple):
     """A layer of a template, by its folder."""
 
     resource: str
-    has_package: bool | Unknown
-    """Whether functions can import ``lambda_once`` from it."""
+    package: Package
+    """What functions can import from it."""
+
+
+class Loop(NamedTuple):
+    """An ``Fn::ForEach``."""
+
+    resource: str
+    """Its key."""
+    parameters: tuple[str, ...] = ()
+    """The parameters that it goes over and that have no value."""
 
 
 class NotChecked(NamedTuple):
@@ -174,8 +215,9 @@ class Deployment:
     sources: tuple[EventSource, ...] = ()
     queues: tuple[Queue, ...] = ()
     layers: tuple[Layer, ...] = ()
-    loops: tuple[str, ...] = ()
-    """The keys ``Fn::ForEach::…`` of a template, which only CloudFormation expands."""
+    pipes: tuple[Pipe, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    """Those of which it is not known what they go over."""
     not_checked: tuple[NotChecked, ...] = ()
 
 

@@ -17,6 +17,7 @@ from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRU
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, TOKEN
 from lambda_once_tools.check.deployment import (
+    NOTHING_KNOWN,
     UNKNOWN,
     Deployment,
     EventSource,
@@ -24,6 +25,7 @@ from lambda_once_tools.check.deployment import (
     Idle,
     Index,
     NotChecked,
+    Package,
     Queue,
     Statement,
     Table,
@@ -139,7 +141,8 @@ def _fed(deployment: Deployment) -> Iterator[tuple[EventSource, Function, Queue]
 
 
 def _feeding(deployment: Deployment) -> tuple[Queue, ...]:
-    return tuple(dict.fromkeys(queue for _, _, queue in _fed(deployment)))
+    """Return the queues of mappings, but those that SAM makes: `no_report` has the line for them."""
+    return tuple(dict.fromkeys(queue for _, _, queue in _fed(deployment) if not queue.is_generated))
 
 
 def _list(texts: Iterable[str]) -> str:
@@ -256,15 +259,35 @@ def no_protection(deployment: Deployment) -> Iterator[Fault]:
 
 # -- queues
 
+_REPORT: Final = "FunctionResponseTypes: [ReportBatchItemFailures]"
+
 
 def no_report(deployment: Deployment) -> Iterator[Fault]:
     for source, function in _sources(deployment, "sqs"):
         if source.reports_failures is False:
-            yield Fault(
-                function.resource,
-                f"its mapping {source.resource} lacks ReportBatchItemFailures",
-                "FunctionResponseTypes: [ReportBatchItemFailures]",
-            )
+            what = f"its mapping {source.resource} lacks ReportBatchItemFailures"
+            if source.subscription is None:
+                yield Fault(function.resource, what, _REPORT)
+            else:
+                yield Fault(
+                    function.resource,
+                    f"{what}: SAM takes none with SqsSubscription; subscribe a queue of your own",
+                    _own_queue(source.subscription),
+                )
+
+
+def _own_queue(event: str) -> str:
+    """
+    Return what stands in place of a function's *event* with SqsSubscription, and the resource beside it.
+
+    sam-translator 1.115 passes neither FunctionResponseTypes nor ScalingConfig on for such an event, and the
+    queue that it makes for ``true`` stands in no file.
+    """
+    subscribed = f"{{Protocol: sqs, TopicArn: !Ref Topic, Endpoint: !GetAtt {event}Queue.Arn}}"
+    return (
+        f"{event}: {{Type: SQS, Properties: {{Queue: !GetAtt {event}Queue.Arn, {_REPORT}}}}}\n"
+        f"{event}Subscription: {{Type: AWS::SNS::Subscription, Properties: {subscribed}}}"
+    )
 
 
 def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
@@ -436,6 +459,16 @@ def taken_along(deployment: Deployment) -> Iterator[Fault]:
             yield Fault(function, f"{mapping} does not bisect batches", "BisectBatchOnFunctionError: true")
 
 
+def windowed(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if isinstance(source.tumbling, int) and source.tumbling > 0:
+            yield Fault(
+                function,
+                f"{mapping} has a tumbling window of {source.tumbling} s",
+                "TumblingWindowInSeconds: !Ref AWS::NoValue",
+            )
+
+
 def whole_batches(deployment: Deployment) -> Iterator[Fault]:
     for source, function, mapping in _streams(deployment):
         if source.reports_failures is False and source.batch_size != 1:
@@ -444,6 +477,63 @@ def whole_batches(deployment: Deployment) -> Iterator[Fault]:
                 f"{mapping} lacks ReportBatchItemFailures",
                 "FunctionResponseTypes: [ReportBatchItemFailures]  # and report_failures=True",
             )
+
+
+# -- pipes, asynchronous events
+
+
+def transformed(deployment: Deployment) -> Iterator[Fault]:
+    for pipe in deployment.pipes:
+        if pipe.transforms is True:
+            yield Fault(
+                pipe.function,
+                f"its pipe {pipe.resource} passes what an InputTemplate makes of the records",
+                f"InputTemplate: !Ref AWS::NoValue  # of {pipe.resource}",
+            )
+
+
+def dropped(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        by = [each for each in function.callers if is_asynchronous(each)]
+        if by and function.keeps_failures is False and not _may_be_watchdog(function, by, deployment):
+            yield Fault(
+                function.resource,
+                f"is invoked asynchronously ({', '.join(by)}), and nothing keeps what fails on all tries",
+                "EventInvokeConfig: {DestinationConfig: {OnFailure: {Type: SQS, "
+                "Destination: !GetAtt FailedEvents.Arn}}}",
+            )
+
+
+def _may_be_watchdog(function: Function, by: Iterable[str], deployment: Deployment) -> bool:
+    """Whether its next run makes up for one that failed: a watchdog, or what is scheduled and lists."""
+    if is_watchdog(function):
+        return True
+    table = _table_of(function, deployment)
+    lists = table is not None and all(
+        answer is True for _, answer in _answers(Need(function, table, ("Query",), on_index=True))
+    )
+    return lists and {*by} <= _SCHEDULES
+
+
+_SCHEDULES: Final = {"Schedule", "ScheduleV2", "scheduler.amazonaws.com"}
+_ASYNCHRONOUS: Final = {
+    *("cloudformation", "codecommit", "codepipeline", "config", "events", "iot", "lambda.alarms.cloudwatch"),
+    *("logs", "pipes", "s3", "scheduler", "ses", "sns"),
+}
+"""
+The services that do not wait for a function (Lambda developer guide, "Invoking Lambda with events from other
+AWS services"); of pipes those with FIRE_AND_FORGET.
+"""
+_ASYNCHRONOUS_EVENTS: Final = {
+    *("CloudWatchEvent", "CloudWatchLogs", "EventBridgeRule", "IoTRule", "S3", "Schedule", "ScheduleV2")
+}
+"""SAM's events that stand for one of them."""
+
+
+def is_asynchronous(caller: str) -> bool:
+    """Whether *caller*, a service's principal or an event of SAM's, does not wait for a function."""
+    service = caller.partition(".amazonaws.com")[0]
+    return service in _ASYNCHRONOUS or service.startswith("logs.") or caller in _ASYNCHRONOUS_EVENTS
 
 
 # -- tenants
@@ -844,24 +934,52 @@ def no_watchdog(deployment: Deployment) -> Iterator[Fault]:
 
 def loops(deployment: Deployment) -> Iterator[Fault]:
     for each in deployment.loops:
-        yield Fault(
-            each,
-            "is not supported: check the template that CloudFormation made of it",
-            "aws cloudformation get-template --stack-name STACK --template-stage Processed --output json "
-            "> deployed.json",
-        )
+        if each.parameters and "." not in each.resource:
+            names = ", ".join(each.parameters)
+            given = " ".join(f"--parameter {name}=ONE,OTHER" for name in each.parameters)
+            yield Fault(
+                each.resource,
+                f"goes over {names}, which has no default and was not given",
+                f"lambda-once check --template TEMPLATE {given}",
+            )
+        else:
+            yield Fault(
+                each.resource,
+                "goes over what only CloudFormation knows: check the template that it made of it",
+                "aws cloudformation get-template --stack-name STACK --template-stage Processed --output json "
+                "> deployed.json",
+            )
 
 
 def no_package(deployment: Deployment) -> Iterator[Fault]:
-    layers = {each.resource: each.has_package for each in deployment.layers}
     for function in deployment.functions:
-        having = [function.has_package] + [
-            UNKNOWN if isinstance(each, Unknown) else layers.get(each, UNKNOWN) for each in function.layers
-        ]
-        if all(each is False for each in having):
-            places = ["its code", *(str(each) for each in function.layers)]
+        if all(each.has_once is False for each in _packages(function, deployment)):
             yield Fault(
                 function.resource,
-                f"cannot import lambda_once: it is not in {' or '.join(places)}",
+                f"cannot import lambda_once: it is not in {_places(function)}",
                 "Layers: [a layer with python/lambda_once]",
             )
+
+
+def no_pydantic(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if function.package.models and all(
+            each.has_pydantic is False for each in _packages(function, deployment)
+        ):
+            yield Fault(
+                function.resource,
+                f"{function.package.models[0]} has model=, and pydantic is not in {_places(function)}",
+                "lambda-once[pydantic]  # in requirements.txt",
+            )
+
+
+def _packages(function: Function, deployment: Deployment) -> Iterator[Package]:
+    """Yield what the code of *function* and each of its layers brings."""
+    layers = {each.resource: each.package for each in deployment.layers}
+    yield function.package
+    for each in function.layers:
+        yield NOTHING_KNOWN if isinstance(each, Unknown) else layers.get(each, NOTHING_KNOWN)
+
+
+def _places(function: Function) -> str:
+    return " or ".join(["its code", *(str(each) for each in function.layers)])

@@ -91,7 +91,7 @@ RULES: Final = (
     ),
     Rule(
         "Q1",
-        _WARNING,
+        _ERROR,
         "a queue's mapping lacks `ReportBatchItemFailures`",
         "With @once.sqs Lambda takes the response for success, and deletes the failed messages with the "
         "others. A handler that raises, around @once.function, gets the whole batch again.",
@@ -190,6 +190,30 @@ RULES: Final = (
         "a stream's mapping lacks `ReportBatchItemFailures`",
         "The whole batch is delivered again; under report_failures=True failed records are lost.",
         faults.whole_batches,
+    ),
+    Rule(
+        "S5",
+        _ERROR,
+        "a stream's mapping has a tumbling window",
+        "The response of a window is its state, which may not be replayed: under a decorator of records "
+        "each event is Misconfigured, and its shard stands still.",
+        faults.windowed,
+    ),
+    Rule(
+        "A1",
+        _WARNING,
+        "an asynchronous function has neither an on-failure destination nor a dead-letter queue",
+        "After the last retry Lambda drops the event. A dead-letter queue of the rule, schedule or "
+        "subscription only gets what was never delivered. Without SAM it is AWS::Lambda::EventInvokeConfig.",
+        faults.dropped,
+    ),
+    Rule(
+        "A2",
+        _WARNING,
+        "a pipe passes what an `InputTemplate` makes",
+        "A decorator of records finds none, and refuses every event. The pipe must pass them unchanged; "
+        "@once.event takes what it makes.",
+        faults.transformed,
     ),
     Rule(
         "P1",
@@ -341,10 +365,17 @@ RULES: Final = (
         faults.no_package,
     ),
     Rule(
+        "L2",
+        _ERROR,
+        "a decorator has `model=`, and neither a function's code nor its layers have `pydantic`",
+        "Its import is Misconfigured.",
+        faults.no_pydantic,
+    ),
+    Rule(
         "F1",
         _WARNING,
-        "a template has `Fn::ForEach`",
-        "Only CloudFormation expands it, so what it makes was not looked at.",
+        "an `Fn::ForEach` goes over what is not known",
+        "What it makes was not looked at.",
         faults.loops,
     ),
 )

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lambda_once_tools.check import intrinsics
-from lambda_once_tools.check.deployment import UNKNOWN, CannotCheck, NotChecked, Unknown
+from lambda_once_tools.check.deployment import UNKNOWN, CannotCheck, Loop, NotChecked, Unknown
 from lambda_once_tools.check.documents import Template, document, expanded, is_serverless, resources
 from lambda_once_tools.check.intrinsics import Scope, computed, mark_of
+from lambda_once_tools.check.loops import unrolled
 
 ASSET: Final = "aws:asset:path"
 """The CDK's metadata: where what it uploads is, beside the template."""
@@ -29,6 +30,9 @@ class Stack(NamedTuple):
 
     scope: Scope
     raw: Template
+    """As written, its loops unrolled."""
+    loops: tuple[Loop, ...]
+    """Those that are still in it."""
     folder: Path
     assets: Mapping[str, str]
 
@@ -63,15 +67,20 @@ class Opening(NamedTuple):
 def opened(opening: Opening, stacks: list[Stack], notes: list[NotChecked]) -> Scope:
     """Read a template and those nested in it; return its scope."""
     path, given, prefix, _ = opening
-    raw = document(path)
-    _expect(given, raw, path)
-    values = intrinsics.parameter_values(raw, given)
+    written = document(path)
+    _expect(given, written, path)
+    values = intrinsics.parameter_values(written, given)
     if prefix and "AWS::StackName" not in given:
         values["AWS::StackName"] = f"{intrinsics.STACK}-{prefix[:-1]}-{mark_of(prefix[:-1])}"
+    try:
+        raw, loops = unrolled(written, values)
+    except CannotCheck as error:
+        raise CannotCheck(f"{path}: {error}") from None
     template = expanded(raw, values, path) if is_serverless(raw) else raw
     scope = Scope(template, values, prefix)
     notes += _unseen(raw, prefix or str(path))
-    stack = Stack(scope, raw, path.parent, _assets(path.parent))
+    left = tuple(each._replace(resource=f"{prefix}{each.resource}") for each in loops)
+    stack = Stack(scope, raw, left, path.parent, _assets(path.parent))
     stacks.append(stack)
     if len(stacks) > MOST_STACKS:
         raise CannotCheck(f"{path}: more than {MOST_STACKS} nested stacks; check them one by one")
@@ -93,16 +102,6 @@ def _unseen(template: Template, name: str) -> Iterator[NotChecked]:
         macro = each.get("Name") if isinstance(each, Mapping) else each
         if isinstance(macro, str) and macro not in _KNOWN_MACROS:
             yield NotChecked(name, f"what the macro {macro} makes")
-
-
-def loops(stack: Stack) -> Iterator[str]:
-    """Yield the names of what ``Fn::ForEach`` makes in a template, but for its outputs."""
-    waiting = [value for name, value in stack.raw.items() if name != "Outputs"]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Mapping):
-            yield from (f"{stack.scope.path}{key}" for key in value if str(key).startswith("Fn::ForEach"))
-        waiting += value.values() if isinstance(value, Mapping) else items_of(value)
 
 
 def existing(stack: Stack) -> Iterator[Resource]:

@@ -28,6 +28,7 @@ from lambda_once_tools.check.deployment import (
     Index,
     NotChecked,
     NothingToCheck,
+    Pipe,
     Queue,
     Table,
     Unknown,
@@ -43,7 +44,6 @@ from lambda_once_tools.check.stacks import (
     Stack,
     existing,
     items_of,
-    loops,
     mapping,
     opened,
     truth,
@@ -84,11 +84,13 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
     callers, nameless = _callers(everything, functions), _nameless(everything, functions)
+    kept = _kept(everything, functions)
     made = [
         replace(
             _function(each, variables[each.name], roles),
             callers=callers.get(each.name, ()),
             nameless=nameless.get(each.name, ()),
+            keeps_failures=kept[each.name],
         )
         for each in functions
     ]
@@ -106,7 +108,8 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
         sources=tuple(sources),
         queues=tuple(queues),
         layers=tuple(each for each in layers if each.resource in used),
-        loops=tuple(dict.fromkeys(loop for stack in stacks for loop in loops(stack))),
+        pipes=tuple(pipe for pipe in _pipes(everything, functions) if pipe.function in names),
+        loops=tuple(loop for stack in stacks for loop in stack.loops),
     )
     none = () if users else (NO_FUNCTION,)
     seen = (*dict.fromkeys(notes), *none, *faults.undecided(found), policies.UNSEEN, IN_CODE)
@@ -341,7 +344,7 @@ def _function(
         environment=environment,
         statements=UNKNOWN if role is None else role.statements,
         layers=tuple(map(_layer_name, layers)) if isinstance(layers, list) else (UNKNOWN,),
-        has_package=package_of(resource),
+        package=package_of(resource),
         handler=cast("str", handler) if known else UNKNOWN,
         is_isolated=_is_isolated(resource),
     )
@@ -432,13 +435,68 @@ def _callers(everything: Iterable[Resource], functions: Iterable[Resource]) -> d
             target, caller = each.properties.get("FunctionName"), each.properties.get("Principal")
         elif each.kind == "AWS::Scheduler::Schedule":
             target, caller = _inside(each.properties, "Target", "Arn"), "scheduler.amazonaws.com"
+        elif each.kind == "AWS::Pipes::Pipe" and _waits(each) is False:
+            target, caller = each.properties.get("Target"), "pipes.amazonaws.com"
         else:
             continue
-        if isinstance(target, str) and isinstance(caller, str):
-            function = called.get(target) or called.get(target.rpartition(":")[0])
-            if function is not None:
-                found[function].add("an URL" if caller == "*" else caller)
+        function = _function_of(target, called)
+        if function is not None and isinstance(caller, str):
+            found[function].add("an URL" if caller == "*" else caller)
     return {function: tuple(sorted(callers)) for function, callers in found.items()}
+
+
+def _function_of(target: object, called: Mapping[str | Unknown, str]) -> str | None:
+    """Return the function that *target* names, itself or by an alias or a version."""
+    if not isinstance(target, str):
+        return None
+    return called.get(target) or called.get(target.rpartition(":")[0])
+
+
+def _kept(everything: Iterable[Resource], functions: Sequence[Resource]) -> dict[str, bool | Unknown]:
+    """Return of each function whether its failed asynchronous events go anywhere; by an alias counts, too."""
+    called = _called(functions)
+    kept: dict[str, set[bool | Unknown]] = {
+        each.name: {_has(each.properties.get("DeadLetterConfig", {}), "TargetArn")} for each in functions
+    }
+    for each in everything:
+        if each.kind == "AWS::Lambda::EventInvokeConfig":
+            target = each.properties.get("FunctionName")
+            function = _function_of(target, called)
+            config = each.properties.get("DestinationConfig", {})
+            failed = config if isinstance(config, Unknown) else mapping(config).get("OnFailure", {})
+            if function is not None:
+                kept[function].add(_has(failed, "Destination"))
+            elif not isinstance(target, str) or intrinsics.OPEN in target:
+                for answers in kept.values():
+                    answers.add(UNKNOWN)
+    return {
+        name: True if True in answers else UNKNOWN if UNKNOWN in answers else False
+        for name, answers in kept.items()
+    }
+
+
+def _has(given: object, name: str) -> bool | Unknown:
+    if isinstance(given, Unknown):
+        return UNKNOWN
+    found = mapping(given).get(name)
+    return UNKNOWN if isinstance(found, Unknown) else bool(found)
+
+
+def _waits(pipe: Resource) -> bool:
+    """Whether a pipe waits for its target's response (by default it does: EventBridge user guide)."""
+    parameters = mapping(pipe.properties.get("TargetParameters"))
+    kind = mapping(parameters.get("LambdaFunctionParameters")).get("InvocationType", "REQUEST_RESPONSE")
+    return bool(kind != "FIRE_AND_FORGET")
+
+
+def _pipes(everything: Iterable[Resource], functions: Iterable[Resource]) -> Iterator[Pipe]:
+    called = _called(functions)
+    for each in everything:
+        if each.kind == "AWS::Pipes::Pipe":
+            function = _function_of(each.properties.get("Target"), called)
+            if function is not None:
+                parameters = each.properties.get("TargetParameters", {})
+                yield Pipe(each.name, function, _has(parameters, "InputTemplate"))
 
 
 _HTTP_API: Final = "AWS::ApiGatewayV2::Api"
@@ -487,6 +545,17 @@ def _events(function: Resource) -> Iterator[tuple[str, str]]:
             yield name, kind
 
 
+def _subscriptions(function: Resource) -> Iterator[str]:
+    """Yield SAM's events of type SNS that put a queue between, of which it makes a mapping."""
+    raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
+    for name, event in mapping(raw.get("Events")).items():
+        given = intrinsics.computed(
+            mapping(mapping(event).get("Properties")).get("SqsSubscription"), function.stack.scope
+        )
+        if mapping(event).get("Type") == "SNS" and given:
+            yield name
+
+
 def _sources(
     everything: Sequence[Resource],
     users: Iterable[Function],
@@ -500,6 +569,9 @@ def _sources(
         for each in everything
         if each.kind == "AWS::SQS::Queue"
     }
+    made = {
+        f"{each.name}{name}EventSourceMapping": name for each in functions for name in _subscriptions(each)
+    }
     for each in everything:
         if each.kind != "AWS::Lambda::EventSourceMapping":
             continue
@@ -507,9 +579,9 @@ def _sources(
         if not isinstance(target, str):
             notes.append(NotChecked(each.name, "which function it calls is not known"))
             continue
-        function = called.get(target) or called.get(target.rpartition(":")[0])
+        function = _function_of(target, called)
         if function is not None:
-            yield _source(each, function, queues)
+            yield replace(_source(each, function, queues), subscription=made.get(each.name))
 
 
 def _source(resource: Resource, function: str, queues: Mapping[str, str]) -> EventSource:
@@ -531,6 +603,7 @@ def _source(resource: Resource, function: str, queues: Mapping[str, str]) -> Eve
         retries=_limit(properties.get("MaximumRetryAttempts")),
         record_age=_limit(properties.get("MaximumRecordAgeInSeconds")),
         on_failure=UNKNOWN if isinstance(destination, Unknown) else on_failure,
+        tumbling=whole(properties.get("TumblingWindowInSeconds"), 0),
     )
 
 
@@ -607,6 +680,7 @@ def _queue(resource: Resource, arns: Mapping[str, str]) -> Queue:
         fifo=truth(properties.get("FifoQueue"), default=False),
         dead_letter=dead_letter,
         receives=receives,
+        is_generated=resource.id not in resource.stack.raw["Resources"],
     )
 
 

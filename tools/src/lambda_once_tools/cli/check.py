@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _HEADS: Final = {Severity.ERROR: "ERROR ", Severity.WARNING: "WARN  ", Severity.ADVICE: "ADVICE"}
 _COLOURS: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 INDENT: Final = 7
-COMMAND: Final = "aws "
-"""Beginning of a `Finding.fix` that is typed, not written into a template."""
+COMMANDS: Final = ("aws ", "lambda-once ")
+"""How a `Finding.fix` begins that is typed, not written into a template."""
 
 
 def parameter(text: str) -> tuple[str, str]:
@@ -128,7 +128,7 @@ def _parts(finding: Finding) -> Iterator[RenderableType]:
     head = (_HEADS[finding.severity], _COLOURS[finding.severity])
     yield line(head, f" {finding.code} {finding.resource}: {finding.what}")
     yield Paragraph(finding.why, indent=INDENT)
-    sign = "$" if finding.fix.startswith(COMMAND) else "+"
+    sign = "$" if finding.fix.startswith(COMMANDS) else "+"
     for each in finding.fix.splitlines():
         yield line(" " * INDENT, (f"{sign} {each}", "green"))
 
@@ -142,7 +142,7 @@ def summary(found: Sequence[Finding], agreed: Sequence[Finding], deployment: Dep
         "queue": len(deployment.queues),
         "table": len(deployment.tables),
     }
-    of = ", ".join(_counted(number, noun) for noun, number in checked.items() if number)
+    of = ", ".join(_counted(number, noun) for noun, number in checked.items() if number) or "nothing"
     results = [
         _counted(count[Severity.ERROR], "error"),
         _counted(count[Severity.WARNING], "warning"),

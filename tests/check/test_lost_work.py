@@ -1,0 +1,489 @@
+"""
+What ``lambda-once check`` finds where work is lost, stands still, or is taken for other work.
+
+Each test looks for its own finding; a template may have others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lambda_once_tools.cli.app import app
+
+Checked = Callable[..., Any]
+
+BASE = """
+Transform: [AWS::LanguageExtensions, AWS::Serverless-2016-10-31]
+Resources:
+  TokenTable:
+    Type: AWS::DynamoDB::Table
+    Properties:
+      BillingMode: PAY_PER_REQUEST
+      DeletionProtectionEnabled: true
+      AttributeDefinitions:
+        - {AttributeName: lockToken, AttributeType: S}
+        - {AttributeName: listed, AttributeType: S}
+        - {AttributeName: expectedCompletion, AttributeType: S}
+      KeySchema: [{AttributeName: lockToken, KeyType: HASH}]
+      GlobalSecondaryIndexes:
+        - IndexName: byStatus
+          KeySchema:
+            - {AttributeName: listed, KeyType: HASH}
+            - {AttributeName: expectedCompletion, KeyType: RANGE}
+          Projection: {ProjectionType: INCLUDE, NonKeyAttributes: [lockedBy, created, attempt]}
+      TimeToLiveSpecification: {AttributeName: ttl, Enabled: true}
+      PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}
+  Failed: {Type: AWS::SQS::Queue, Properties: {MessageRetentionPeriod: 1209600}}
+"""
+FUNCTION = """
+  Work:
+    Type: AWS::Serverless::Function
+    Properties:
+      Runtime: python3.13
+      Timeout: 30
+      CodeUri: code/
+      Handler: app.handler
+      Environment: {Variables: {LAMBDA_ONCE_TABLE: !Ref TokenTable, POWERTOOLS_SERVICE_NAME: shop}}
+      Policies:
+        - Statement:
+            - Effect: Allow
+              Action:
+                - dynamodb:GetItem
+                - dynamodb:UpdateItem
+                - dynamodb:BatchGetItem
+                - dynamodb:PartiQLInsert
+                - dynamodb:PartiQLUpdate
+              Resource: !GetAtt TokenTable.Arn
+              Condition:
+                ForAllValues:StringLike: {dynamodb:LeadingKeys: [shop/*]}
+                "Null": {dynamodb:LeadingKeys: "false"}
+"""
+STREAM = """
+  Changes: {Type: AWS::Kinesis::Stream, Properties: {ShardCount: 1}}
+"""
+KINESIS = """
+        Changes:
+          Type: Kinesis
+          Properties:
+            Stream: !GetAtt Changes.Arn
+            StartingPosition: TRIM_HORIZON
+            FunctionResponseTypes: [ReportBatchItemFailures]
+            BisectBatchOnFunctionError: true
+            MaximumRetryAttempts: 10
+            DestinationConfig: {OnFailure: {Type: SQS, Destination: !GetAtt Failed.Arn}}
+"""
+
+
+def queue(name: str) -> tuple[str, str]:
+    """Return the queue *name* and its mapping, both as they should be."""
+    resource = f"""
+  {name}:
+    Type: AWS::SQS::Queue
+    Properties:
+      VisibilityTimeout: 180
+      RedrivePolicy: {{deadLetterTargetArn: !GetAtt Failed.Arn, maxReceiveCount: 5}}
+"""
+    mapping = f"""
+        {name}:
+          Type: SQS
+          Properties: {{Queue: !GetAtt {name}.Arn, FunctionResponseTypes: [ReportBatchItemFailures]}}
+"""
+    return resource, mapping
+
+
+def events(*mappings: str) -> str:
+    """Return the events of `FUNCTION`."""
+    return "\n".join(["      Events:", *(mapping.strip("\n") for mapping in mappings)]) + "\n"
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Checked:
+    """Return what `check` prints for a template of these parts: the object of --output json, or its lines."""
+
+    def run(
+        *parts: str, code: str = "", requirements: str = "lambda-once", output: str = "json", given: str = ""
+    ) -> Any:
+        (tmp_path / "code").mkdir(exist_ok=True)
+        (tmp_path / "code" / "requirements.txt").write_text(f"{requirements}\n")
+        (tmp_path / "code" / "app.py").write_text(dedent(code))
+        path = tmp_path / "template.yaml"
+        path.write_text("".join(part.strip("\n") + "\n" for part in parts))
+        command = ["check", "--template", str(path), "--output", output, *given.split()]
+        done = CliRunner().invoke(app, command, env={"NO_COLOR": "1"})
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return json.loads(done.stdout) if output == "json" else done.stdout + done.stderr
+
+    return run
+
+
+def finding(report: Any, *words: str) -> Any:
+    """Return the finding that has all *words*, in any case of letters."""
+    for each in report["findings"]:
+        text = " ".join((each["what"], each["why"], each["fix"])).lower()
+        if all(word.lower() in text for word in words):
+            return each
+    raise AssertionError(f"none of {[each['what'] for each in report['findings']]} has {words}")
+
+
+def codes(report: Any) -> set[str]:
+    """Return the codes of the findings."""
+    return {each["code"] for each in report["findings"]}
+
+
+# -- streams, pipes
+
+
+def test_a_tumbling_window_is_found(checked: Checked) -> None:
+    """Each of its events is Misconfigured (docs/sources.md), so its shard stands still."""
+    window = KINESIS.rstrip("\n") + "\n            TumblingWindowInSeconds: 60\n"
+    assert finding(checked(BASE, STREAM, FUNCTION, events(window)), "tumbling")["severity"] == "error"
+
+
+@pytest.mark.parametrize("more", ["", "\n            TumblingWindowInSeconds: 0\n"], ids=["none", "0"])
+def test_a_mapping_without_a_window_is_fine(checked: Checked, more: str) -> None:
+    """The template that the others change has no finding of that kind."""
+    report = checked(BASE, STREAM, FUNCTION, events(KINESIS.rstrip("\n") + more))
+    assert not codes(report) & {"S5", "A1", "A2"}
+
+
+PIPE = """
+  Pipe:
+    Type: AWS::Pipes::Pipe
+    Properties:
+      RoleArn: arn:aws:iam::123456789012:role/pipe
+      Source: !GetAtt Orders.Arn
+      Target: !GetAtt Work.Arn
+      TargetParameters: %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "found"),
+    [
+        ("{InputTemplate: '{\"orderId\": <$.body.orderId>}'}", {"A2"}),
+        ("{SqsQueueParameters: {}}", set()),
+        ("{InputTemplate: !Ref AWS::NoValue}", set()),
+        ("!If [Unknown, {InputTemplate: x}, {}]", set()),
+        ("{LambdaFunctionParameters: {InvocationType: FIRE_AND_FORGET}}", {"A1"}),
+        ("{LambdaFunctionParameters: {InvocationType: REQUEST_RESPONSE}}", set()),
+    ],
+)
+def test_what_a_pipe_passes(checked: Checked, parameters: str, found: set[str]) -> None:
+    """A decorator of records finds none in what a template makes; one that doesn't wait drops."""
+    resource, _ = queue("Orders")
+    report = checked(BASE, resource, FUNCTION, PIPE % parameters)
+    assert codes(report) & {"A1", "A2"} == found
+    if found == {"A2"}:
+        assert finding(report, "InputTemplate")["severity"] == "warning"
+
+
+# -- asynchronous events
+
+RULE = """
+        Orders:
+          Type: EventBridgeRule
+          Properties:
+            Pattern: {source: [shop]}
+"""
+OWN_DEAD_LETTERS = """
+            DeadLetterConfig: {Arn: !GetAtt Failed.Arn}
+            RetryPolicy: {MaximumRetryAttempts: 5}
+"""
+ASYNCHRONOUS = {
+    "a rule": RULE,
+    "a rule with a dead-letter queue of its own": RULE.rstrip("\n") + OWN_DEAD_LETTERS,
+    "a schedule": "        Daily: {Type: Schedule, Properties: {Schedule: rate(1 day)}}",
+    "a topic": "        Topic: {Type: SNS, Properties: {Topic: arn:aws:sns:eu-west-1:123456789012:t}}",
+    "a topic with a redrive policy": "        Topic: {Type: SNS, Properties: {Topic: "
+    "arn:aws:sns:eu-west-1:123456789012:t, RedrivePolicy: {deadLetterTargetArn: !GetAtt Failed.Arn}}}",
+    "a bucket": "        Upload: {Type: S3, Properties: {Bucket: !Ref Bucket, Events: s3:ObjectCreated:*}}",
+}
+ON_FAILURE = "{DestinationConfig: {OnFailure: {Type: SQS, Destination: !GetAtt Failed.Arn}}}"
+KEPT = {
+    "a destination": f"      EventInvokeConfig: {ON_FAILURE}",
+    "a queue that SAM makes": "      EventInvokeConfig: {DestinationConfig: {OnFailure: {Type: SQS}}}",
+    "a destination of its alias": f"      AutoPublishAlias: live\n      EventInvokeConfig: {ON_FAILURE}",
+    "a dead-letter queue": "      DeadLetterQueue: {Type: SQS, TargetArn: !GetAtt Failed.Arn}",
+    "a destination that is not known": "      EventInvokeConfig: {DestinationConfig: {OnFailure: "
+    "{Type: SQS, Destination: !ImportValue failed}}}",
+}
+
+
+@pytest.mark.parametrize("event", ASYNCHRONOUS.values(), ids=ASYNCHRONOUS)
+def test_an_asynchronous_function_without_a_destination_is_found(checked: Checked, event: str) -> None:
+    """Lambda drops an event after its retries; what EventBridge or SNS couldn't deliver is another thing."""
+    bucket = "  Bucket: {Type: AWS::S3::Bucket}\n"
+    assert finding(checked(BASE, bucket, FUNCTION, events(event)), "OnFailure")["severity"] == "warning"
+    no_retry = "      EventInvokeConfig: {MaximumRetryAttempts: 0}\n"
+    assert "A1" in codes(checked(BASE, bucket, FUNCTION, no_retry, events(event)))
+
+
+@pytest.mark.parametrize("kept", KEPT.values(), ids=KEPT)
+def test_an_asynchronous_function_with_a_destination_is_fine(checked: Checked, kept: str) -> None:
+    """Its event invoke configuration, or its own dead-letter queue, keeps what failed on all its retries."""
+    report = checked(BASE, FUNCTION, kept, events(RULE))
+    assert not any("OnFailure" in each["what"] + each["fix"] for each in report["findings"])
+
+
+PLAIN = """
+  {name}Function:
+    Type: AWS::Lambda::Function
+    Properties:
+      Runtime: python3.13
+      Role: arn:aws:iam::123456789012:role/work
+      Handler: app.handler
+      Code: {{S3Bucket: code, S3Key: code}}
+      Environment: {{Variables: {{LAMBDA_ONCE_TABLE: !Ref TokenTable, POWERTOOLS_SERVICE_NAME: shop}}}}
+  {name}Permission:
+    Type: AWS::Lambda::Permission
+    Properties: {{FunctionName: !Ref {name}Function, Action: "lambda:InvokeFunction", Principal: {principal}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("principal", "found"),
+    [
+        ("events.amazonaws.com", True),
+        ("logs.eu-west-1.amazonaws.com", True),
+        ("!Sub 'logs.${AWS::Region}.amazonaws.com'", True),
+        ("s3.amazonaws.com", True),
+        ("apigateway.amazonaws.com", False),
+        ("elasticloadbalancing.amazonaws.com", False),
+        ("cognito-idp.amazonaws.com", False),
+    ],
+)
+def test_who_waits_for_a_function(checked: Checked, principal: str, found: bool) -> None:
+    """CloudFormation's own permission, as the CDK and Serverless write it."""
+    plain = PLAIN.format(name="Plain", principal=principal)
+    assert ("A1" in codes(checked(BASE, plain))) is found
+    config = "  Kept: {Type: AWS::Lambda::EventInvokeConfig, Properties: {FunctionName: !Ref %s, Qualifier: "
+    kept = config % "PlainFunction" + '"$LATEST", ' + ON_FAILURE[1:-1] + "}}\n"
+    assert "A1" not in codes(checked(BASE, plain, kept.replace("Type: SQS, ", "")))
+
+
+def test_a_destination_of_another_function_covers_nothing(checked: Checked) -> None:
+    """It belongs to the function that it names."""
+    two = [PLAIN.format(name=name, principal="events.amazonaws.com") for name in ("One", "Other")]
+    kept = "  Kept: {Type: AWS::Lambda::EventInvokeConfig, Properties: {FunctionName: !Ref OneFunction, "
+    kept += 'Qualifier: "$LATEST", ' + ON_FAILURE[1:-1].replace("Type: SQS, ", "") + "}}\n"
+    report = checked(BASE, *two, kept)
+    assert [each["resource"] for each in report["findings"] if each["code"] == "A1"] == ["OtherFunction"]
+
+
+# -- queues
+
+TWO_KINDS = """
+    from lambda_once import Once
+
+    once = Once()
+
+
+    @once.sqs(key="orderId")
+    def handler(record):
+        pass
+"""
+
+
+def test_two_queues_of_one_function_under_one_key_are_found(checked: Checked) -> None:
+    """The line depends on what the queues are: ignore= for copies, scope= for two kinds of work."""
+    (first, orders), (second, refunds) = queue("Orders"), queue("Refunds")
+    report = checked(BASE, first, second, FUNCTION, events(orders, refunds), code=TWO_KINDS)
+    assert finding(report, "@origin", "scope=")["severity"] == "warning"
+
+
+def test_a_fifo_queue_with_dead_letters_and_no_key_is_found(checked: Checked) -> None:
+    """A message in a FIFO dead-letter queue gets its message id as deduplication id, the default key."""
+    resource, mapping = queue("Orders")
+    resource = resource.replace("    Properties:\n", "    Properties:\n      FifoQueue: true\n")
+    properties = "{FifoQueue: true, MessageRetentionPeriod: 1209600}"
+    failed = f"  FailedInOrder: {{Type: AWS::SQS::Queue, Properties: {properties}}}\n"
+    resource = resource.replace("!GetAtt Failed.Arn", "!GetAtt FailedInOrder.Arn")
+    finding(checked(BASE, failed, resource, FUNCTION, events(mapping)), "FIFO", "key=")
+
+
+def test_a_queue_without_report_batch_item_failures_is_an_error(checked: Checked) -> None:
+    """Lambda deletes the failed messages of a batch with the others: work is lost."""
+    resource, mapping = queue("Orders")
+    mapping = mapping.replace(", FunctionResponseTypes: [ReportBatchItemFailures]", "")
+    report = checked(BASE, resource, FUNCTION, events(mapping))
+    assert finding(report, "ReportBatchItemFailures")["severity"] == "error"
+
+
+SUBSCRIBED = """
+        Topic:
+          Type: SNS
+          Properties: {Topic: !Ref Topic, SqsSubscription: %s}
+"""
+TOPIC = "  Topic: {Type: AWS::SNS::Topic}\n"
+GIVEN = "{QueueArn: !GetAtt Own.Arn, QueueUrl: !Ref Own, FunctionResponseTypes: [ReportBatchItemFailures]}"
+OWN = "  Own: {Type: AWS::SQS::Queue, Properties: {VisibilityTimeout: 180}}\n"
+
+
+@pytest.mark.parametrize(
+    "subscription", ["true", GIVEN], ids=["a queue that SAM makes", "a queue of your own"]
+)
+def test_the_advice_for_a_subscription_through_a_queue_can_be_followed(
+    checked: Checked, subscription: str
+) -> None:
+    """With SqsSubscription SAM takes no FunctionResponseTypes, and its queue stands in no file."""
+    parts = (BASE, TOPIC, OWN, FUNCTION, events(SUBSCRIBED % subscription))
+    report = checked(*parts)
+    advice = finding(report, "ReportBatchItemFailures", "SqsSubscription", "AWS::SNS::Subscription")["fix"]
+    assert not any("TopicQueue" in each["resource"] for each in report["findings"]), "nobody can write there"
+    assert ("Q2" in codes(report)) is (subscription == GIVEN), "a queue of one's own is looked at"
+    event, resource = advice.splitlines()
+    own = queue("TopicQueue")[0]
+    followed = checked(BASE, TOPIC, f"  {resource}\n", own, FUNCTION, events(f"        {event}"))
+    assert not codes(followed) & {"Q1", "Q2", "Q3", "Q4"}
+
+
+# -- loops
+
+LOOP = """
+  Fn::ForEach::Functions:
+    - Name
+    - %s
+    - Fn${Name}:
+        Type: AWS::Serverless::Function
+        Properties:
+          Runtime: python3.13
+          Handler: app.handler
+          CodeUri: code/
+          Environment: {Variables: {LAMBDA_ONCE_TABLE: !Ref TokenTable}}
+"""
+
+
+def test_a_loop_over_literals_is_expanded(checked: Checked) -> None:
+    """Both functions lack a service name, and each is named."""
+    text = checked(BASE, LOOP % "[A, B]", output="table")
+    assert "FnA" in text
+    assert "FnB" in text
+    assert "Fn::ForEach" not in text
+    assert "checked 2 functions" in text
+
+
+@pytest.mark.parametrize("given", ["", "--parameter Names=C,D"])
+def test_a_loop_over_a_parameter_is_expanded(checked: Checked, given: str) -> None:
+    """By its default, or by what is given."""
+    parameter = "Parameters: {Names: {Type: CommaDelimitedList, Default: 'A, B'}}\n"
+    text = checked(parameter, BASE, LOOP % "!Ref Names", output="table", given=given)
+    assert {*re.findall(r"Fn[A-Z]\b", text)} == ({"FnC", "FnD"} if given else {"FnA", "FnB"})
+
+
+def test_a_loop_over_a_parameter_without_default_is_refused_by_name(checked: Checked) -> None:
+    """Its elements are known at deployment only; the line says which parameter to pass."""
+    parameter = "Parameters: {Names: {Type: CommaDelimitedList}}\n"
+    report = checked(parameter, BASE, LOOP % "!Ref Names")
+    assert finding(report, "Names", "--parameter Names=")["code"] == "F1"
+    given = checked(parameter, BASE, LOOP % "!Ref Names", given="--parameter Names=A,B")
+    assert "F1" not in codes(given)
+
+
+INNER = """
+  Fn::ForEach::Teams:
+    - Team
+    - [a-b, c]
+    - Fn::ForEach::Kinds:
+        - Kind
+        - !FindInMap [Kinds, all, names]
+        - "&{Team}${Kind}Queue":
+            Type: AWS::SQS::Queue
+            Properties: {QueueName: !Sub "${Team}-${!Kind}-${Kind}", VisibilityTimeout: 1}
+          "&{Team}${Kind}Function":
+            Type: AWS::Serverless::Function
+            Properties:
+              Runtime: python3.13
+              Handler: !Ref Kind
+              CodeUri: code/
+              Timeout: 30
+              Environment: {Variables: {LAMBDA_ONCE_TABLE: !Ref TokenTable}}
+              Events:
+                Work: {Type: SQS, Properties: {Queue: !GetAtt ["&{Team}${Kind}Queue", Arn]}}
+"""
+
+
+def test_loops_within_loops(checked: Checked) -> None:
+    """Names by letters and digits alone, a Ref of the name, and properties; each has its findings."""
+    kinds = "Mappings: {Kinds: {all: {names: [X, Y]}}}\n"
+    report = checked(kinds, BASE, INNER)
+    short = {each["resource"] for each in report["findings"] if each["code"] == "Q3"}
+    assert short == {"abXQueue", "abYQueue", "cXQueue", "cYQueue"}
+    assert "F1" not in codes(report)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["[Name, [A]]", "text", "[Name, A, {}]", "[Name, [[A]], {}]", "[[A], [B], {}]"]
+)
+def test_a_loop_that_is_none_is_listed(checked: Checked, wrong: str) -> None:
+    """CloudFormation refuses it; nothing else is hidden by it."""
+    report = checked(BASE, f"  Fn::ForEach::Wrong: {wrong}\n", FUNCTION)
+    assert [each["resource"] for each in report["findings"] if each["code"] == "F1"] == ["Fn::ForEach::Wrong"]
+
+
+@pytest.mark.parametrize("inner", ["{X: {Type: AWS::SNS::Topic}}", "{}"])
+def test_loops_that_make_too_much_are_refused(checked: Checked, inner: str) -> None:
+    """Ten loops of twenty, one in the other, are more than any template."""
+    for number in range(10):
+        inner = f"{{'Fn::ForEach::L{number}': [N{number}, [{', '.join(map(str, range(20)))}], {inner}]}}"
+    text = checked(BASE, f"  Fn::ForEach::All: [N, [A], {inner}]\n", output="table")
+    assert "more than 200000 values" in text
+
+
+def test_the_closing_line_names_what_was_checked(checked: Checked) -> None:
+    """Also where the only functions stand in a loop, or nothing could be looked at."""
+    head = "Transform: [AWS::LanguageExtensions, AWS::Serverless-2016-10-31]\nResources:\n"
+    loop = LOOP.replace("!Ref TokenTable", "tokens")
+    assert "checked 2 functions: " in checked(head, loop % "[A, B]", output="table")
+    assert "checked nothing: 1 warning" in checked(head, loop % "!GetAZs ''", output="table")
+
+
+# -- packages
+
+MODEL = """
+    from dataclasses import dataclass
+
+    from lambda_once import Once
+
+    once = Once()
+
+
+    @dataclass
+    class Order:
+        id: str
+
+
+    @once.sqs(key="id", model=Order)
+    def handler(order):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "requirements", "found"),
+    [
+        (MODEL, "lambda-once", True),
+        (MODEL, "lambda-once[pydantic]", False),
+        (MODEL, "lambda-once\nfastapi", False),
+        (MODEL.replace(", model=Order", ""), "lambda-once", False),
+        (MODEL.replace("once.sqs", "client.chat"), "lambda-once", False),
+        ("def broken(:\n", "lambda-once", False),
+    ],
+    ids=["without", "with the extra", "another may bring it", "no model=", "another's model=", "no Python"],
+)
+def test_a_model_without_pydantic_is_found(
+    checked: Checked, code: str, requirements: str, found: bool
+) -> None:
+    """The import of the function is Misconfigured, after the deployment."""
+    resource, mapping = queue("Orders")
+    report = checked(BASE, resource, FUNCTION, events(mapping), code=code, requirements=requirements)
+    assert ("L2" in codes(report)) is found
+    if found:
+        assert "app.py" in finding(report, "lambda-once[pydantic]")["what"]
