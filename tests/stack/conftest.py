@@ -152,7 +152,7 @@ def translate(template: Template) -> Template:
     packaged = copy.deepcopy(template)
     packaged.setdefault("Globals", {}).setdefault("Function", {})["CodeUri"] = CODE
     for each in packaged["Resources"].values():
-        for name in {"CodeUri", "ContentUri"} & each["Properties"].keys():
+        for name in {"CodeUri", "ContentUri"} & each.get("Properties", {}).keys():
             each["Properties"][name] = CODE
     session = boto3.Session(region_name=REGION)
     translated: Template = Translator({}, Parser(), boto_session=session).translate(packaged, {})

@@ -85,7 +85,7 @@ def test_its_template_is_clean_and_short(minimal: Template) -> None:
 
 
 def test_twin_what_only_the_translated_template_shows(minimal: Template) -> None:
-    """cfn-lint 1.58 sees no mapping in SAM's text: a queue that Lambda refuses is found in what it becomes."""
+    """cfn-lint 1.58 sees no mapping in SAM's text: what Lambda refuses is found in what it becomes."""
     broken = copy.deepcopy(minimal)
     broken["Resources"]["PaymentsQueue"]["Properties"]["VisibilityTimeout"] = 1
     assert complaints(json.dumps(broken)) == []
