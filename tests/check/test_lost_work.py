@@ -185,6 +185,15 @@ def test_what_a_pipe_passes(checked: Checked, parameters: str, found: set[str]) 
         assert finding(report, "InputTemplate")["severity"] == "warning"
 
 
+def test_the_queue_of_a_pipe_is_looked_at(checked: Checked) -> None:
+    """As that of a mapping; a pipe reports its failures by itself."""
+    bare = "  Orders: {Type: AWS::SQS::Queue}\n"
+    assert codes(checked(BASE, bare, FUNCTION, PIPE % "{}")) & {"Q1", "Q2", "Q3", "Q4"} == {"Q2", "Q4"}
+    slow = FUNCTION.replace("Timeout: 30", "Timeout: 60")
+    assert codes(checked(BASE, bare, slow, PIPE % "{}")) & {"Q3", "Q4"} == {"Q4"}, "Lambda refuses no pipe"
+    assert not codes(checked(BASE, queue("Orders")[0], FUNCTION, PIPE % "{}")) & {"Q1", "Q2", "Q4"}
+
+
 # -- asynchronous events
 
 RULE = """
@@ -269,6 +278,52 @@ def test_who_waits_for_a_function(checked: Checked, principal: str, found: bool)
     assert "A1" not in codes(checked(BASE, plain, kept.replace("Type: SQS, ", "")))
 
 
+ARN = {"Fn::GetAtt": ["PlainFunction", "Arn"]}
+ACTIONS = {"Actions": [{"Lambda": {"FunctionArn": ARN}}]}
+INVOKING: dict[str, dict[str, Any]] = {
+    "AWS::Events::Rule": {"Targets": [{"Id": "a", "Arn": ARN}]},
+    "AWS::Scheduler::Schedule": {"Target": {"Arn": ARN}},
+    "AWS::IoT::TopicRule": {"TopicRulePayload": ACTIONS},
+    "AWS::Lambda::EventInvokeConfig": {
+        "FunctionName": "other",
+        "DestinationConfig": {"OnSuccess": {"Destination": ARN}},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", INVOKING)
+def test_what_invokes_by_a_role_or_is_off(checked: Checked, kind: str) -> None:
+    """A rule's target with a role has no permission; what is disabled, or another's, invokes nothing."""
+    plain = PLAIN.format(name="Plain", principal="iot.amazonaws.com")  # that of IoT's authorizers, which wait
+
+    def found(resource: dict[str, Any]) -> bool:
+        return "A1" in codes(checked(BASE, plain, f"  Invoking: {json.dumps(resource)}\n"))
+
+    resource = {"Type": kind, "Properties": INVOKING[kind]}
+    assert found(resource)
+    assert not found(json.loads(json.dumps(resource).replace("PlainFunction", "Other")))
+    off = {**resource, "Properties": {**INVOKING[kind], "State": "DISABLED"}}
+    assert found(off) is (kind in ("AWS::IoT::TopicRule", "AWS::Lambda::EventInvokeConfig"))
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ("", "PlainFunctionFailures: {Type: AWS::Lambda::EventInvokeConfig, "),
+        ("DurableConfig: {ExecutionTimeout: 60}", "DeadLetterConfig: {TargetArn: "),
+    ],
+)
+def test_the_line_for_what_is_dropped_can_be_written(checked: Checked, change: str, line: str) -> None:
+    """A resource beside a function of CloudFormation's, SAM's property otherwise; it cures the finding."""
+    plain = PLAIN.format(name="Plain", principal="events.amazonaws.com")
+    plain = plain.replace("Handler: app.handler", f"Handler: app.handler\n      {change}")
+    fix = finding(checked(BASE, plain), "asynchronously")["fix"]
+    assert fix.startswith(line)
+    fix = fix.replace("FailedEvents", "Failed")
+    cured = (plain, f"  {fix}\n") if not change else (plain.replace(change, f"{change}\n      {fix}"), "")
+    assert "A1" not in codes(checked(BASE, *cured))
+
+
 def test_a_destination_of_another_function_covers_nothing(checked: Checked) -> None:
     """It belongs to the function that it names."""
     two = [PLAIN.format(name=name, principal="events.amazonaws.com") for name in ("One", "Other")]
@@ -339,10 +394,22 @@ def test_the_advice_for_a_subscription_through_a_queue_can_be_followed(
     advice = finding(report, "ReportBatchItemFailures", "SqsSubscription", "AWS::SNS::Subscription")["fix"]
     assert not any("TopicQueue" in each["resource"] for each in report["findings"]), "nobody can write there"
     assert ("Q2" in codes(report)) is (subscription == GIVEN), "a queue of one's own is looked at"
-    event, resource = advice.splitlines()
-    own = queue("TopicQueue")[0]
-    followed = checked(BASE, TOPIC, f"  {resource}\n", own, FUNCTION, events(f"        {event}"))
-    assert not codes(followed) & {"Q1", "Q2", "Q3", "Q4"}
+    event, *resources = advice.replace("DeadLetters.Arn", "Failed.Arn").splitlines()
+    added = [f"  {each}\n" for each in resources]
+    followed = checked(
+        BASE, TOPIC, OWN if subscription == GIVEN else "", *added, FUNCTION, events(f"        {event}")
+    )
+    assert codes(followed) & {"Q1", "Q2", "Q3", "Q4"} == ({"Q2"} if subscription == GIVEN else set())
+    assert "AWS::SQS::QueuePolicy" in advice, "without it SNS may not send"
+
+
+def test_a_subscribed_queue_of_elsewhere_keeps_its_policy(checked: Checked) -> None:
+    """Its owner writes the policy; the lines have its ARN."""
+    arn = "arn:aws:sqs:eu-west-1:123456789012:q"
+    given = f"{{QueueArn: {arn}, QueueUrl: u}}"
+    advice = finding(checked(BASE, TOPIC, FUNCTION, events(SUBSCRIBED % given)), "SqsSubscription")["fix"]
+    assert advice.count(arn) == 2
+    assert "QueuePolicy" not in advice
 
 
 # -- loops
@@ -437,6 +504,22 @@ def test_loops_that_make_too_much_are_refused(checked: Checked, inner: str) -> N
     assert "more than 200000 values" in text
 
 
+def test_a_template_that_only_sam_fills_is_read(checked: Checked) -> None:
+    """Of APIs and connectors to them nothing is left to translate; a parameter that is missing is named."""
+    api = "  Api: {Type: AWS::Serverless::HttpApi}\n"
+    rule = (
+        "  Rule: {Type: AWS::Events::Rule, Properties: {Targets: []}, Connectors: "
+        "{ToApi: {Properties: {Destination: {Id: Api}, Permissions: [Write]}}}}\n"
+    )
+    assert "T1" not in codes(checked(BASE, api, rule))
+    alone = "Transform: AWS::Serverless-2016-10-31\nResources:\n"
+    assert "nothing here uses lambda-once" in checked(alone, api, output="table")
+    parameter = "Parameters: {Stage: {Type: String}}\n"
+    text = checked(parameter, BASE, FUNCTION, "      AutoPublishAlias: !Ref Stage\n", output="table")
+    assert "--parameter Stage=VALUE" in text
+    assert "SAM cannot expand it" in text
+
+
 def test_the_closing_line_names_what_was_checked(checked: Checked) -> None:
     """Also where the only functions stand in a loop, or nothing could be looked at."""
     head = "Transform: [AWS::LanguageExtensions, AWS::Serverless-2016-10-31]\nResources:\n"
@@ -473,7 +556,7 @@ MODEL = """
         (MODEL, "lambda-once[pydantic]", False),
         (MODEL, "lambda-once\nfastapi", False),
         (MODEL.replace(", model=Order", ""), "lambda-once", False),
-        (MODEL.replace("once.sqs", "client.chat"), "lambda-once", False),
+        (MODEL.replace("@once.sqs", "chat = client.chat"), "lambda-once", False),
         ("def broken(:\n", "lambda-once", False),
     ],
     ids=["without", "with the extra", "another may bring it", "no model=", "another's model=", "no Python"],

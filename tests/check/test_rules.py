@@ -1045,7 +1045,7 @@ def test_what_invokes_the_watchdog(
     template = written(shop, f"{WATCHDOG}.Events", None)
     template["Parameters"]["Stage"] = {"Type": "String"}
     template["Resources"] |= {"Rule": rule(kind, target, **more), "Alias": ALIAS}
-    also = {"A1"} if kind == "AWS::Scheduler::Schedule" and found and target != DOG else set()
+    also = {"A1"} if found and target != DOG else set()
     assert {each[0] for each in codes(template, folder)} == found | also
     assert (faults.is_watchdog(deployment(template, folder).functions[-1])) is True
 

@@ -110,6 +110,9 @@ class Function:
     """Whether Lambda isolates its tenants (TenancyConfig)."""
     keeps_failures: bool | Unknown = False
     """Whether an asynchronous event that failed on all its tries goes to a destination or a queue."""
+    is_durable: bool = False
+    is_serverless: bool = False
+    """Whether it is SAM's resource, with SAM's properties."""
     nameless: tuple[str, ...] = ()
     """The Function URLs and HTTP APIs that invoke it, which can name no tenant."""
     idle: Idle | Unknown | None = None
@@ -141,6 +144,8 @@ class EventSource:
     """The destination of records that a stream gives up."""
     tumbling: int | Unknown = 0
     """Seconds of a stream's tumbling window; 0: it has none."""
+    is_piped: bool = False
+    """Whether a pipe of EventBridge's reads it, not a mapping of Lambda's."""
     subscription: str | None = None
     """The event of type SNS whose SqsSubscription SAM made it of."""
 

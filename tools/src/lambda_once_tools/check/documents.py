@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from lambda_once_tools.check.deployment import CannotCheck
+from lambda_once_tools.check.intrinsics import MARK_OF_PARAMETER, unmarked
 
 Template = dict[str, Any]
 
@@ -190,11 +191,14 @@ def expanded(template: Template, values: Mapping[str, Any], path: Path) -> Templ
         # Of a session it reads the region alone; it asks boto3 for one otherwise, which may have none.
         session = SimpleNamespace(region_name=values["AWS::Region"])
         translator = Translator({}, Parser(), boto_session=session, metrics=metrics)
-        result: Template = translator.translate(_reduced(template), dict(values))
+        reduced = _reduced(template)
+        if not reduced["Resources"]:  # APIs alone, or loops; SAM would refuse it
+            return reduced
+        result: Template = translator.translate(reduced, dict(values))
     except InvalidDocumentException as error:
-        raise CannotCheck(f"{path}: SAM cannot expand it: {_causes(error.causes)}; correct it") from None
+        raise _refused(path, error.causes) from None
     except ExceptionWithMessage as error:
-        raise CannotCheck(f"{path}: SAM cannot expand it: {_causes([error])}; correct it") from None
+        raise _refused(path, [error]) from None
     except Exception as error:  # noqa: BLE001 - of malformed templates it raises whatever it stumbles over
         raise CannotCheck(
             f"{path}: SAM cannot expand it: {type(error).__name__}: {_one_line(error)}; run `sam validate`"
@@ -204,8 +208,11 @@ def expanded(template: Template, values: Mapping[str, Any], path: Path) -> Templ
     return result
 
 
-def _causes(errors: Iterable[Any]) -> str:
-    return "; ".join(" ".join(str(each.message).split()) for each in errors)
+def _refused(path: Path, causes: Iterable[Any]) -> CannotCheck:
+    text = "; ".join(_one_line(each.message) for each in causes)
+    missing = dict.fromkeys(MARK_OF_PARAMETER.findall(text))
+    advice = f"pass {' '.join(f'--parameter {name}=VALUE' for name in missing)}" if missing else "correct it"
+    return CannotCheck(f"{path}: SAM cannot expand it: {unmarked(text)}; {advice}")
 
 
 def _reduced(template: Template) -> Template:
@@ -228,8 +235,9 @@ def _reduced(template: Template) -> Template:
     shared.pop("TenancyConfig", None)
     functions = [each for _, each in resources(reduced) if each["Type"] == f"{SERVERLESS}Function"]
     for each in functions:
-        _prepare(each, reduced, is_image="Image" in (shared.get("PackageType"), _package(each)))
+        _prepare(each, is_image="Image" in (shared.get("PackageType"), _package(each)))
     for name, each in list(resources(reduced)):
+        _keep_where(each.get("Connectors"), lambda each: _connects(each.get("Properties"), reduced))
         if each["Type"] == f"{SERVERLESS}Connector" and not _connects(each.get("Properties"), reduced):
             del reduced["Resources"][name]
     return reduced
@@ -240,7 +248,7 @@ def _package(function: dict[str, Any]) -> Any:
     return properties.get("PackageType") if isinstance(properties, dict) else None
 
 
-def _prepare(function: dict[str, Any], template: Template, *, is_image: bool) -> None:
+def _prepare(function: dict[str, Any], *, is_image: bool) -> None:
     """Leave out of a function what needs other resources or forbids others, and let its code be packaged."""
     properties = function.setdefault("Properties", {})
     if not isinstance(properties, dict):
@@ -249,7 +257,6 @@ def _prepare(function: dict[str, Any], template: Template, *, is_image: bool) ->
     if "InlineCode" not in properties:
         properties |= {"ImageUri": "image"} if is_image else {"CodeUri": _CODE}
     _keep_where(properties.get("Events"), lambda each: each.get("Type") in POLLED)
-    _keep_where(function.get("Connectors"), lambda each: _connects(each.get("Properties"), template))
 
 
 def _connects(properties: Any, template: Template) -> bool:

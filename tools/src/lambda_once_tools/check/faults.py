@@ -8,7 +8,7 @@ What we are not happy with: a rule's words are in `rules`, so its reader has two
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from lambda_once.core.fields import closest
@@ -16,6 +16,7 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, TOKEN
+from lambda_once_tools.check.callers import DESTINATION
 from lambda_once_tools.check.deployment import (
     NOTHING_KNOWN,
     UNKNOWN,
@@ -31,7 +32,7 @@ from lambda_once_tools.check.deployment import (
     Table,
     Unknown,
 )
-from lambda_once_tools.check.intrinsics import mark_of
+from lambda_once_tools.check.intrinsics import is_known, mark_of
 from lambda_once_tools.check.policies import LEADING_KEYS, leading_keys, permits
 
 WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
@@ -260,6 +261,9 @@ def no_protection(deployment: Deployment) -> Iterator[Fault]:
 # -- queues
 
 _REPORT: Final = "FunctionResponseTypes: [ReportBatchItemFailures]"
+_DEAD_LETTERS: Final = (
+    f"RedrivePolicy: {{deadLetterTargetArn: !GetAtt DeadLetters.Arn, maxReceiveCount: {RECEIVES}}}"
+)
 
 
 def no_report(deployment: Deployment) -> Iterator[Fault]:
@@ -271,23 +275,40 @@ def no_report(deployment: Deployment) -> Iterator[Fault]:
             else:
                 yield Fault(
                     function.resource,
-                    f"{what}: SAM takes none with SqsSubscription; subscribe a queue of your own",
-                    _own_queue(source.subscription),
+                    f"{what}: SAM takes none with SqsSubscription; subscribe the queue yourself, "
+                    "with the same FilterPolicy",
+                    _subscribed(source, function, {each.resource: each for each in deployment.queues}),
                 )
 
 
-def _own_queue(event: str) -> str:
+def _subscribed(source: EventSource, function: Function, queues: Mapping[object, Queue]) -> str:
     """
-    Return what stands in place of a function's *event* with SqsSubscription, and the resource beside it.
+    Return what stands in place of an event with SqsSubscription, and the resources beside it.
 
     sam-translator 1.115 passes neither FunctionResponseTypes nor ScalingConfig on for such an event, and the
     queue that it makes for ``true`` stands in no file.
     """
-    subscribed = f"{{Protocol: sqs, TopicArn: !Ref Topic, Endpoint: !GetAtt {event}Queue.Arn}}"
-    return (
-        f"{event}: {{Type: SQS, Properties: {{Queue: !GetAtt {event}Queue.Arn, {_REPORT}}}}}\n"
-        f"{event}Subscription: {{Type: AWS::SNS::Subscription, Properties: {subscribed}}}"
-    )
+    event, queue = source.subscription, queues.get(source.source)
+    is_elsewhere = queue is None and isinstance(source.source, str) and is_known(source.source)
+    name = f"{event}Queue" if queue is None or queue.is_generated else queue.resource
+    arn = source.source if is_elsewhere else f"!GetAtt {name}.Arn"
+    endpoint = f"Protocol: sqs, TopicArn: !Ref Topic, Endpoint: {arn}"
+    lines = [
+        f"{event}: {{Type: SQS, Properties: {{Queue: {arn}, {_REPORT}}}}}",
+        f"{event}Subscription: {{Type: AWS::SNS::Subscription, Properties: {{{endpoint}}}}}",
+    ]
+    if not is_elsewhere:
+        allowed = (
+            "Effect: Allow, Principal: {Service: sns.amazonaws.com}, Action: 'sqs:SendMessage', "
+            f"Resource: {arn}, Condition: {{ArnEquals: {{'aws:SourceArn': !Ref Topic}}}}"
+        )
+        policy = f"Queues: [!Ref {name}], PolicyDocument: {{Statement: [{{{allowed}}}]}}"
+        lines.append(f"{event}Policy: {{Type: AWS::SQS::QueuePolicy, Properties: {{{policy}}}}}")
+    if queue is not None and queue.is_generated:
+        seconds = 30 if isinstance(function.timeout, Unknown) else function.timeout
+        properties = f"VisibilityTimeout: {VISIBILITY * seconds}, {_DEAD_LETTERS}"
+        lines.append(f"{name}: {{Type: AWS::SQS::Queue, Properties: {{{properties}}}}}")
+    return "\n".join(lines)
 
 
 def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
@@ -296,8 +317,7 @@ def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
             yield Fault(
                 queue.resource,
                 "no dead-letter queue",
-                "RedrivePolicy: {deadLetterTargetArn: !GetAtt DeadLetters.Arn, "
-                f"maxReceiveCount: {RECEIVES}}}",
+                _DEAD_LETTERS,
             )
 
 
@@ -318,9 +338,15 @@ def _visibilities(deployment: Deployment) -> Iterator[tuple[Queue, int, int, int
             )
 
 
+def _mapped(deployment: Deployment) -> set[str]:
+    """Return the queues that a mapping reads: of a pipe, Lambda refuses nothing."""
+    return {queue.resource for source, _, queue in _fed(deployment) if not source.is_piped}
+
+
 def visible_at_work(deployment: Deployment) -> Iterator[Fault]:
+    mapped = _mapped(deployment)
     for queue, visibility, timeout, wanted in _visibilities(deployment):
-        if visibility < timeout:
+        if visibility < timeout and queue.resource in mapped:
             yield Fault(
                 queue.resource,
                 f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
@@ -329,8 +355,10 @@ def visible_at_work(deployment: Deployment) -> Iterator[Fault]:
 
 
 def visible_soon(deployment: Deployment) -> Iterator[Fault]:
+    mapped = _mapped(deployment)
     for queue, visibility, timeout, wanted in _visibilities(deployment):
-        if timeout <= visibility < wanted and not queue.is_dead_letter:
+        is_refused = visibility < timeout and queue.resource in mapped
+        if visibility < wanted and not is_refused and not queue.is_dead_letter:
             yield Fault(
                 queue.resource,
                 f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
@@ -412,7 +440,7 @@ def fifo_dead_letters(deployment: Deployment) -> Iterator[Fault]:
 
 def no_window(deployment: Deployment) -> Iterator[Fault]:
     for source, function, queue in _fed(deployment):
-        if isinstance(source.batch_size, Unknown) or source.batch_size <= MOST_UNBATCHED:
+        if source.is_piped or isinstance(source.batch_size, Unknown) or source.batch_size <= MOST_UNBATCHED:
             continue
         what = f"its mapping {source.resource} takes batches of {source.batch_size}"
         if queue.fifo is True:
@@ -499,9 +527,27 @@ def dropped(deployment: Deployment) -> Iterator[Fault]:
             yield Fault(
                 function.resource,
                 f"is invoked asynchronously ({', '.join(by)}), and nothing keeps what fails on all tries",
-                "EventInvokeConfig: {DestinationConfig: {OnFailure: {Type: SQS, "
-                "Destination: !GetAtt FailedEvents.Arn}}}",
+                _keeping(function),
             )
+
+
+def _keeping(function: Function) -> str:
+    """Return what keeps the failed events of *function*; that of a durable one takes no destinations."""
+    queue = "!GetAtt FailedEvents.Arn"
+    if function.is_durable:
+        return (
+            f"DeadLetterQueue: {{Type: SQS, TargetArn: {queue}}}"
+            if function.is_serverless
+            else f"DeadLetterConfig: {{TargetArn: {queue}}}"
+        )
+    if function.is_serverless:
+        return f"EventInvokeConfig: {{DestinationConfig: {{OnFailure: {{Type: SQS, Destination: {queue}}}}}}}"
+    name = function.resource.rpartition(".")[2]
+    kept = f"DestinationConfig: {{OnFailure: {{Destination: {queue}}}}}"
+    return (
+        f"{name}Failures: {{Type: AWS::Lambda::EventInvokeConfig, Properties: "
+        f'{{FunctionName: !Ref {name}, Qualifier: "$LATEST", {kept}}}}}'
+    )
 
 
 def _may_be_watchdog(function: Function, by: Iterable[str], deployment: Deployment) -> bool:
@@ -518,11 +564,11 @@ def _may_be_watchdog(function: Function, by: Iterable[str], deployment: Deployme
 _SCHEDULES: Final = {"Schedule", "ScheduleV2", "scheduler.amazonaws.com"}
 _ASYNCHRONOUS: Final = {
     *("cloudformation", "codecommit", "codepipeline", "config", "events", "iot", "lambda.alarms.cloudwatch"),
-    *("logs", "pipes", "s3", "scheduler", "ses", "sns"),
+    *("logs", "pipes", "s3", "scheduler", "ses", "sns", DESTINATION),
 }
 """
 The services that do not wait for a function (Lambda developer guide, "Invoking Lambda with events from other
-AWS services"); of pipes those with FIRE_AND_FORGET.
+AWS services"), and the destinations of other functions; of pipes those with FIRE_AND_FORGET.
 """
 _ASYNCHRONOUS_EVENTS: Final = {
     *("CloudWatchEvent", "CloudWatchLogs", "EventBridgeRule", "IoTRule", "S3", "Schedule", "ScheduleV2")
@@ -744,6 +790,8 @@ def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
     found: dict[str, list[str]] = {}
     for needs in _NEEDS:
         for need in needs(deployment):
+            if isinstance(need.function.statements, Unknown):
+                continue  # its role is elsewhere, which is listed
             unknown = [verb for verb, answer in _answers(need) if isinstance(answer, Unknown)]
             if "BatchWriteItem" in unknown and _may_write_parts(need):
                 unknown.remove("BatchWriteItem")
@@ -936,10 +984,10 @@ def loops(deployment: Deployment) -> Iterator[Fault]:
     for each in deployment.loops:
         if each.parameters and "." not in each.resource:
             names = ", ".join(each.parameters)
-            given = " ".join(f"--parameter {name}=ONE,OTHER" for name in each.parameters)
+            given = " ".join(f"--parameter {name}=VALUE" for name in each.parameters)
             yield Fault(
                 each.resource,
-                f"goes over {names}, which has no default and was not given",
+                f"needs {names}, which has no default and was not given",
                 f"lambda-once check --template TEMPLATE {given}",
             )
         else:

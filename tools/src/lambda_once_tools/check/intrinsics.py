@@ -22,6 +22,7 @@ Template = Mapping[str, Any]
 MARK: Final = re.compile("\u2039[^\u203a]*\u203a")
 OPEN: Final = "\u2039?"
 """How the mark of a value begins that a template does not decide."""
+MARK_OF_PARAMETER: Final = re.compile("\u2039\\?(\\w+)\u203a", re.ASCII)
 REGION, ACCOUNT, STACK = "\u2039region\u203a", "\u2039account\u203a", "\u2039stack\u203a"
 PSEUDO: Final[Mapping[str, Any]] = {
     "AWS::AccountId": ACCOUNT,

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lambda_once import Once
 from lambda_once_tools.check.deployment import NOTHING_KNOWN, UNKNOWN, Layer, Package, Unknown
 from lambda_once_tools.check.documents import SERVERLESS
 from lambda_once_tools.check.stacks import Resource, mapping, path_of
@@ -141,10 +140,12 @@ def _is_installed(path: Path) -> bool:
 def _has_model(text: str) -> bool:
     if ONCE.name not in text or "model" not in text:
         return False
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    decorated = (each for each in ast.walk(ast.parse(text)) if isinstance(each, functions))
+    decorators = (each for function in decorated for each in function.decorator_list)
     return any(
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
-        and hasattr(Once, each.func.attr)
         and any(keyword.arg == "model" for keyword in each.keywords)
-        for each in ast.walk(ast.parse(text))
+        for each in decorators
     )

@@ -2,7 +2,8 @@
 The table of rules for a `Deployment`.
 
 A rule must be right about every deployment that works as its author meant it: options in code, such as
-``Once(service=…)``, can make up for what a template lacks, and what they can make up for is advice.
+``Once(service=…)``, can make up for what a template lacks, and what they can make up for is advice. Two are
+errors all the same, Q1 and S5: with the decorator of the source, the first failure or event loses work.
 """
 
 from __future__ import annotations
@@ -204,7 +205,7 @@ RULES: Final = (
         _WARNING,
         "an asynchronous function has neither an on-failure destination nor a dead-letter queue",
         "After the last retry Lambda drops the event. A dead-letter queue of the rule, schedule or "
-        "subscription only gets what was never delivered. Without SAM it is AWS::Lambda::EventInvokeConfig.",
+        "subscription only gets what was never delivered.",
         faults.dropped,
     ),
     Rule(

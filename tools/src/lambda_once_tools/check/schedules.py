@@ -42,7 +42,7 @@ def _events(function: Resource) -> Iterator[bool | Unknown]:
         return
     for each in given.values():
         is_schedule = mapping(each).get("Type") in ("Schedule", "ScheduleV2")
-        yield _is_on(mapping(each).get("Properties")) if is_schedule else True
+        yield is_on(mapping(each).get("Properties")) if is_schedule else True
 
 
 def _schedules(names: set[str], everything: Sequence[Resource]) -> Iterator[bool | Unknown]:
@@ -55,12 +55,13 @@ def _schedules(names: set[str], everything: Sequence[Resource]) -> Iterator[bool
             targets = [each.properties.get("Target")]
         arns = [mapping(target).get("Arn", UNKNOWN) for target in targets]
         if any(_is_named(arn, names) for arn in arns):
-            yield _is_on(each.properties)
+            yield is_on(each.properties)
         elif any(not isinstance(arn, str) or intrinsics.OPEN in arn for arn in arns):
             yield UNKNOWN
 
 
-def _is_on(properties: object) -> bool | Unknown:
+def is_on(properties: object) -> bool | Unknown:
+    """Whether a rule, a schedule or an event of SAM with these *properties* is enabled."""
     given = mapping(properties)
     enabled, state = truth(given.get("Enabled"), default=True), given.get("State", "ENABLED")
     if enabled is False or state == "DISABLED":

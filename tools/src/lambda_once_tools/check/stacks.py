@@ -223,3 +223,9 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 def items_of(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def inside(value: Mapping[str, Any], name: str, inner: str) -> Any:
+    """Return *inner* of the map *name*; `UNKNOWN` if that is not known."""
+    found = value.get(name)
+    return UNKNOWN if isinstance(found, Unknown) else mapping(found).get(inner)

@@ -18,6 +18,15 @@ from typing import Any, Final, Literal, cast
 from lambda_once.core.variables import OF_OTHERS
 from lambda_once.stores.row import TOKEN
 from lambda_once_tools.check import faults, intrinsics, policies
+from lambda_once_tools.check.callers import (
+    PIPE,
+    callers_of,
+    function_of,
+    keep_failures,
+    nameless_callers,
+    names_of,
+    pipes_into,
+)
 from lambda_once_tools.check.deployment import (
     IN_CODE,
     NO_FUNCTION,
@@ -28,12 +37,11 @@ from lambda_once_tools.check.deployment import (
     Index,
     NotChecked,
     NothingToCheck,
-    Pipe,
     Queue,
     Table,
     Unknown,
 )
-from lambda_once_tools.check.documents import POLLED, SERVERLESS
+from lambda_once_tools.check.documents import SERVERLESS
 from lambda_once_tools.check.intrinsics import NO_VALUE, unmarked
 from lambda_once_tools.check.packages import layer_of, package_of
 from lambda_once_tools.check.roles import Role, granted
@@ -43,6 +51,7 @@ from lambda_once_tools.check.stacks import (
     Resource,
     Stack,
     existing,
+    inside,
     items_of,
     mapping,
     opened,
@@ -83,8 +92,8 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     tokens = [each for each in tables if each.name in named or _has_tokens(each)]
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
-    callers, nameless = _callers(everything, functions), _nameless(everything, functions)
-    kept = _kept(everything, functions)
+    callers, nameless = callers_of(everything, functions), nameless_callers(everything, functions)
+    kept = keep_failures(everything, functions)
     made = [
         replace(
             _function(each, variables[each.name], roles),
@@ -108,7 +117,7 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
         sources=tuple(sources),
         queues=tuple(queues),
         layers=tuple(each for each in layers if each.resource in used),
-        pipes=tuple(pipe for pipe in _pipes(everything, functions) if pipe.function in names),
+        pipes=tuple(pipe for pipe in pipes_into(everything, functions) if pipe.function in names),
         loops=tuple(loop for stack in stacks for loop in stack.loops),
     )
     none = () if users else (NO_FUNCTION,)
@@ -225,7 +234,7 @@ def _table(resource: Resource) -> Table:
     properties = resource.properties
     replicas = [mapping(each) for each in items_of(properties.get("Replicas"))] or [properties]
     recovery = [
-        truth(_inside(each, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"), default=False)
+        truth(inside(each, "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled"), default=False)
         for each in replicas
     ]
     protection = [truth(each.get("DeletionProtectionEnabled"), default=False) for each in replicas]
@@ -261,12 +270,6 @@ def _is_replicated(properties: Mapping[str, Any]) -> bool | Unknown:
     if len(replicas) < 2 or consistency == "STRONG":  # noqa: PLR2004  (one replica is the table itself)
         return False
     return True if consistency == "EVENTUAL" else UNKNOWN
-
-
-def _inside(value: Mapping[str, Any], name: str, inner: str) -> Any:
-    """Return *inner* of the map *name*; `UNKNOWN` if that is not known."""
-    found = value.get(name)
-    return UNKNOWN if isinstance(found, Unknown) else mapping(found).get(inner)
 
 
 def _keys(properties: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | Unknown:
@@ -347,6 +350,9 @@ def _function(
         package=package_of(resource),
         handler=cast("str", handler) if known else UNKNOWN,
         is_isolated=_is_isolated(resource),
+        is_durable="DurableConfig" in properties,
+        is_serverless=mapping(resource.stack.raw["Resources"].get(resource.id)).get("Type")
+        == f"{SERVERLESS}Function",
     )
 
 
@@ -414,137 +420,6 @@ def _may_name(text: str, tables: Iterable[Table]) -> bool:
 # -- sources and queues
 
 
-def _called(functions: Iterable[Resource]) -> dict[str | Unknown, str]:
-    """Return *functions* by what names them in a template."""
-    return {
-        text: each.name
-        for each in functions
-        for text in (
-            intrinsics.physical(each.id, each.stack.scope),
-            intrinsics.arn(each.id, each.stack.scope),
-        )
-    }
-
-
-def _callers(everything: Iterable[Resource], functions: Iterable[Resource]) -> dict[str, tuple[str, ...]]:
-    """Return what invokes each function: services with a permission, schedules, and events of SAM."""
-    called = _called(functions)
-    found: dict[str, set[str]] = {each.name: {kind for _, kind in _events(each)} for each in functions}
-    for each in everything:
-        if each.kind == "AWS::Lambda::Permission":
-            target, caller = each.properties.get("FunctionName"), each.properties.get("Principal")
-        elif each.kind == "AWS::Scheduler::Schedule":
-            target, caller = _inside(each.properties, "Target", "Arn"), "scheduler.amazonaws.com"
-        elif each.kind == "AWS::Pipes::Pipe" and _waits(each) is False:
-            target, caller = each.properties.get("Target"), "pipes.amazonaws.com"
-        else:
-            continue
-        function = _function_of(target, called)
-        if function is not None and isinstance(caller, str):
-            found[function].add("an URL" if caller == "*" else caller)
-    return {function: tuple(sorted(callers)) for function, callers in found.items()}
-
-
-def _function_of(target: object, called: Mapping[str | Unknown, str]) -> str | None:
-    """Return the function that *target* names, itself or by an alias or a version."""
-    if not isinstance(target, str):
-        return None
-    return called.get(target) or called.get(target.rpartition(":")[0])
-
-
-def _kept(everything: Iterable[Resource], functions: Sequence[Resource]) -> dict[str, bool | Unknown]:
-    """Return of each function whether its failed asynchronous events go anywhere; by an alias counts, too."""
-    called = _called(functions)
-    kept: dict[str, set[bool | Unknown]] = {
-        each.name: {_has(each.properties.get("DeadLetterConfig", {}), "TargetArn")} for each in functions
-    }
-    for each in everything:
-        if each.kind == "AWS::Lambda::EventInvokeConfig":
-            target = each.properties.get("FunctionName")
-            function = _function_of(target, called)
-            config = each.properties.get("DestinationConfig", {})
-            failed = config if isinstance(config, Unknown) else mapping(config).get("OnFailure", {})
-            if function is not None:
-                kept[function].add(_has(failed, "Destination"))
-            elif not isinstance(target, str) or intrinsics.OPEN in target:
-                for answers in kept.values():
-                    answers.add(UNKNOWN)
-    return {
-        name: True if True in answers else UNKNOWN if UNKNOWN in answers else False
-        for name, answers in kept.items()
-    }
-
-
-def _has(given: object, name: str) -> bool | Unknown:
-    if isinstance(given, Unknown):
-        return UNKNOWN
-    found = mapping(given).get(name)
-    return UNKNOWN if isinstance(found, Unknown) else bool(found)
-
-
-def _waits(pipe: Resource) -> bool:
-    """Whether a pipe waits for its target's response (by default it does: EventBridge user guide)."""
-    parameters = mapping(pipe.properties.get("TargetParameters"))
-    kind = mapping(parameters.get("LambdaFunctionParameters")).get("InvocationType", "REQUEST_RESPONSE")
-    return bool(kind != "FIRE_AND_FORGET")
-
-
-def _pipes(everything: Iterable[Resource], functions: Iterable[Resource]) -> Iterator[Pipe]:
-    called = _called(functions)
-    for each in everything:
-        if each.kind == "AWS::Pipes::Pipe":
-            function = _function_of(each.properties.get("Target"), called)
-            if function is not None:
-                parameters = each.properties.get("TargetParameters", {})
-                yield Pipe(each.name, function, _has(parameters, "InputTemplate"))
-
-
-_HTTP_API: Final = "AWS::ApiGatewayV2::Api"
-
-
-def _nameless(everything: Sequence[Resource], functions: Iterable[Resource]) -> dict[str, tuple[str, ...]]:
-    """Return the Function URLs and HTTP APIs of each function, described."""
-    called = _called(functions)
-    found = {
-        each.name: [f"the HTTP API of its event {name}" for name, kind in _events(each) if kind == "HttpApi"]
-        for each in functions
-    }
-    apis = {
-        intrinsics.physical(each.id, each.stack.scope): each for each in everything if each.kind == _HTTP_API
-    }
-    for each in everything:
-        api, target = each, each.properties.get("Target")
-        if each.kind == "AWS::ApiGatewayV2::Integration":
-            api, target = (
-                apis.get(str(each.properties.get("ApiId")), each),
-                each.properties.get("IntegrationUri"),
-            )
-        if each.kind == "AWS::Lambda::Url":
-            target = each.properties.get("TargetFunctionArn")
-        elif api.kind != _HTTP_API or api.properties.get("ProtocolType") == "WEBSOCKET":
-            continue
-        kind = "the HTTP API" if api.kind == _HTTP_API else "its Function URL"
-        for text, function in called.items():
-            if isinstance(target, str) and isinstance(text, str) and _names(target, text):
-                found[function].append(f"{kind} {api.name}")
-    return {name: tuple(dict.fromkeys(each)) for name, each in found.items()}
-
-
-def _names(target: str, function: str) -> bool:
-    """Whether *target* is *function*, a name or an ARN, or the address by which API Gateway invokes it."""
-    is_invoked = function.startswith("arn:") and f"/{function}/" in target
-    return is_invoked or f"{target}:".startswith(f"{function}:")
-
-
-def _events(function: Resource) -> Iterator[tuple[str, str]]:
-    """Yield the names and types of SAM's events that are no mapping; they are not translated."""
-    raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
-    for name, event in mapping(raw.get("Events")).items():
-        kind = mapping(event).get("Type")
-        if isinstance(kind, str) and kind not in POLLED:
-            yield name, kind
-
-
 def _subscriptions(function: Resource) -> Iterator[str]:
     """Yield SAM's events of type SNS that put a queue between, of which it makes a mapping."""
     raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
@@ -563,7 +438,7 @@ def _sources(
     notes: list[NotChecked],
 ) -> Iterator[EventSource]:
     names = {each.resource for each in users}
-    called = _called(each for each in functions if each.name in names)
+    called = names_of(each for each in functions if each.name in names)
     queues = {
         intrinsics.arn(each.id, each.stack.scope): each.name
         for each in everything
@@ -573,13 +448,17 @@ def _sources(
         f"{each.name}{name}EventSourceMapping": name for each in functions for name in _subscriptions(each)
     }
     for each in everything:
+        if each.kind == PIPE:
+            function = function_of(each.properties.get("Target"), called)
+            if function is not None:
+                yield _piped(each, function, queues)
         if each.kind != "AWS::Lambda::EventSourceMapping":
             continue
         target = each.properties.get("FunctionName")
         if not isinstance(target, str):
             notes.append(NotChecked(each.name, "which function it calls is not known"))
             continue
-        function = _function_of(target, called)
+        function = function_of(target, called)
         if function is not None:
             yield replace(_source(each, function, queues), subscription=made.get(each.name))
 
@@ -604,6 +483,26 @@ def _source(resource: Resource, function: str, queues: Mapping[str, str]) -> Eve
         record_age=_limit(properties.get("MaximumRecordAgeInSeconds")),
         on_failure=UNKNOWN if isinstance(destination, Unknown) else on_failure,
         tumbling=whole(properties.get("TumblingWindowInSeconds"), 0),
+    )
+
+
+def _piped(pipe: Resource, function: str, queues: Mapping[str, str]) -> EventSource:
+    """Return what a pipe feeds *function* from; what it does with batches that fail is not judged."""
+    arn = pipe.properties.get("Source")
+    known = arn if isinstance(arn, str) else UNKNOWN
+    given = mapping(pipe.properties.get("SourceParameters")).values()
+    (parameters,) = [mapping(each) for each in given if "BatchSize" in mapping(each)] or [{}]
+    kind = _kind({"EventSourceArn": known, "StartingPosition": None})
+    return EventSource(
+        resource=pipe.name,
+        function=function,
+        kind=kind,
+        source=UNKNOWN if isinstance(known, Unknown) else queues.get(known, known),
+        batch_size=whole(parameters.get("BatchSize"), 10 if kind == "sqs" else 100),
+        window=whole(parameters.get("MaximumBatchingWindowInSeconds"), 0),
+        reports_failures=UNKNOWN,
+        retries=UNKNOWN,
+        is_piped=True,
     )
 
 
