@@ -88,8 +88,8 @@ def confirmed(
     """
     Replace the entries whose status is in *only* by their rows, read consistently, *page* in one request.
 
-    Entries whose status has changed since are left out, and what has run since it was released; entries in
-    other states pass unchanged. *malformed* gets rows that cannot be read.
+    Entries whose status has changed since are left out, and what has run since it was released, or is past
+    its ttl; entries in other states pass unchanged. *malformed* gets rows that cannot be read.
     """
     remaining = iter(entries)
     while batch := list(islice(remaining, page)):
@@ -104,6 +104,7 @@ def confirmed(
                 item is not None
                 and (record := readable(item, malformed, table.record)) is not None
                 and token_status(record, now) is status
+                and not record.expired(now)
                 and (status is not Status.RELEASED or record.attempt_id == entry.record.attempt_id)
             ):
                 yield entry._replace(record=record)

@@ -6,14 +6,14 @@ Pure. It shows the kind and size of a result, never its content.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from shlex import quote
 from typing import Final, NamedTuple
 
 from lambda_once.core.lifecycle import Decider, Decision, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, is_sealed, utf8
 from lambda_once.operations.decisions import stores_result
-from lambda_once.operations.times import duration_text
+from lambda_once.operations.times import duration_text, time_of_ttl
 from lambda_once.operations.tokens import STATUS, STUCK, Status, is_request, token_status
 
 
@@ -112,7 +112,7 @@ def describe_decision(decision: Decision) -> str:
 def _memory(record: Record, now: datetime) -> list[Moment]:
     if record.ttl is None:
         return []
-    until = datetime.fromtimestamp(record.ttl, UTC)
+    until = time_of_ttl(record.ttl)
     past = until <= now
     match record.state:
         case State.COMPLETE:
@@ -136,7 +136,7 @@ def outlook(record: Record, now: datetime, parts_present: int | None = None) -> 
         case Status.RELEASED if record.awaits_delivery:
             return "released by a decision, and not run since: the next delivery runs, if there is one"
         case Status.RELEASED:
-            return "released: the next delivery runs"
+            return "released by its function: the next delivery runs, if there is one"
         case Status.HELD:
             return "held for manual review: every delivery is refused (Held) until the token is resolved"
         case Status.OVERDUE:
@@ -215,7 +215,7 @@ def short_memory(record: Record, retention: timedelta) -> str | None:
         return None
     if is_request(record.token):
         return None  # the clients of an API keep no messages
-    keep = datetime.fromtimestamp(record.ttl, UTC) - record.actual_completion
+    keep = time_of_ttl(record.ttl) - record.actual_completion
     if keep + timedelta(seconds=1) >= retention:  # a ttl is in whole seconds
         return None
     return (

@@ -26,7 +26,7 @@ from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import UNFINISHED, TokenName, parts_of
 from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Item, listed
+from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Entry, Item, listed
 from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
@@ -372,36 +372,52 @@ def _pages(
 
 
 _STATES: Final = {state.value: state for state in State}
+_RELEASED: Final = {"S": State.RELEASED.value}
+
+
+_OPEN: Final = "attribute_exists(#status)"
+_GIVEN_BACK: Final = "(attribute_not_exists(actualCompletion) AND attribute_exists(#attempt))"
+"""What has neither ``status`` nor an outcome was released by its function (`row.record_of`)."""
 
 
 class ScannedIndex(StatusIndex):
     """
     The status index, made by one scan of the whole table: a table may have none.
 
-    Its entries are those of every unfinished token, listed or not; they are kept in memory, as of the scan.
+    Its entries are those of every unfinished token, listed or not, and with *released* also of those that
+    their functions released, which no index has, until their ttl. They are kept in memory, as of the scan.
     """
 
-    def __init__(self, table: TokenTable, segments: int = 8) -> None:
+    def __init__(self, table: TokenTable, segments: int = 8, *, released: bool = False) -> None:
         """Read the whole table. Raises `StoreUnavailable` and `Misconfigured`."""
         super().__init__(table.transport)
         self.pages = 0
         self.units = 0.0
         rows: list[Item] = []
+        wanted = f"({_OPEN} OR {_GIVEN_BACK})" if released else _OPEN
         request = {
             "TableName": table.name,
-            "FilterExpression": "attribute_exists(#status) AND attribute_exists(#expectedCompletion)",
+            "FilterExpression": f"{wanted} AND attribute_exists(#expectedCompletion)",
             "ReturnConsumedCapacity": "TOTAL",
-            **projection(tuple("status" if name == "listed" else name for name in INDEXED)),
+            **projection((*("status" if name == "listed" else name for name in INDEXED), "ttl")),
         }
         for pages, _ in _pages(table, request, sys.maxsize, segments):
             self.pages += len(pages)
             self.units += sum(page.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0) for page in pages)
             rows += (item for page in pages for item in page["Items"])
         self._rows: dict[str, list[Item]] = {}
+        self._ttls: dict[str, int] = {}
+        now = table.now().timestamp()
         for row in sorted(rows, key=_lease_text):
-            state = _STATES.get(row.pop("status").get("S", ""))
+            token: str = row[TOKEN]["S"]
+            state = _STATES.get(row.pop("status", _RELEASED).get("S", ""))
+            ttl = _whole(row.pop("ttl", {}).get("N"))
+            if state is State.RELEASED and ttl is not None:
+                if ttl <= now:
+                    continue  # counts as absent (`Record.expired`)
+                self._ttls[token] = ttl
             if state is not None:
-                partition = listed(state, row[TOKEN]["S"])
+                partition = listed(state, token)
                 self._rows.setdefault(partition, []).append(row | {"listed": {"S": partition}})
 
     def page(
@@ -414,7 +430,8 @@ class ScannedIndex(StatusIndex):
     ) -> IndexPage:
         """Return all entries of *partition* after *cursor*, at most *limit*: there is no next page."""
         del deadline, cursor
-        return index_page(self._of(partition, before, None)[:limit], None)
+        page = index_page(self._of(partition, before, None)[:limit], None)
+        return page._replace(entries=tuple(map(self._with_ttl, page.entries)))
 
     def count_some(
         self,
@@ -434,10 +451,23 @@ class ScannedIndex(StatusIndex):
         }
         return {partition: count for partition, count in counts.items() if count}, False
 
+    def _with_ttl(self, entry: Entry) -> Entry:
+        """Return *entry* with its ttl, by which what a function released differs from what a decision did."""
+        record = entry.record
+        return Entry(record._replace(ttl=self._ttls.get(record.token)))
+
     def _of(self, partition: str, before: datetime | None, since: datetime | None) -> list[Item]:
         first, last = "" if since is None else stamp(since), None if before is None else stamp(before)
         rows = self._rows.get(partition, [])
         return [row for row in rows if first <= (ends := _lease_text(row)) and (last is None or ends < last)]
+
+
+def _whole(number: str | None) -> int | None:
+    """Return a stored whole number; None if there is none, or another one, which its row is read for."""
+    try:
+        return None if number is None else int(number)
+    except ValueError:
+        return None
 
 
 def _lease_text(row: Item) -> str:

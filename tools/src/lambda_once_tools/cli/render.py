@@ -23,7 +23,7 @@ from lambda_once.core.lifecycle import Decision, Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
 from lambda_once.operations.listing import MOST_NAMED
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story, undoing
-from lambda_once.operations.times import duration_text, time_text
+from lambda_once.operations.times import duration_text, time_of_ttl, time_text
 from lambda_once.operations.tokens import STATUS, Status, TokenName, parts_of, token_status
 from lambda_once.stores.row import Entry, parse_stamp, shown
 
@@ -223,7 +223,8 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
     """
     Return a row as JSON values: its own names, its token's parts, ages in seconds; of its result no content.
 
-    null: the row has none. A missing name: unknown, because only the index was read, or without the outcome.
+    ``until`` is its ttl as a time. null: the row has none. A missing name: unknown, because only the index
+    was read, or without the outcome.
     """
     record = entry.record
     name, status = parts_of(record.token), token_status(record, now)
@@ -241,7 +242,9 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
     }
     if not entry.is_whole:
         return row
-    row |= {**shown(record), "decisions": [_decision(each, record) for each in record.decisions]}
+    until = None if record.ttl is None else stamp(time_of_ttl(record.ttl))
+    decisions = [_decision(each, record) for each in record.decisions]
+    row |= {**shown(record), "until": until, "decisions": decisions}
     if record.omits_outcome:
         return row
     error = record.error
@@ -287,7 +290,7 @@ def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
 
 # -- lists of tokens
 
-HEADS: Final = ("state", "token", "since", "age", "locked by", "expected", "reason", "decided")
+HEADS: Final = ("state", "token", "since", "age", "locked by", "expected", "reason", "until", "decided")
 WIDE: Final = frozenset({"locked by", "expected"})
 """Columns that are shown only if asked for."""
 LEAST: Final = {"reason": 24, "decided": 24}
@@ -330,10 +333,17 @@ def _cells(row: Row, now: datetime) -> Cells:
         "expected": time_text(expected, now),
         "age": duration_text(now - created),
         "reason": _field_text("error", row.get("error")),
+        "until": _kept_until(row, now),
         "decided": _field_text("decisions", row.get("decisions")),
     }
     state = (Status(status).words, COLOURS.get(status, ""))
     return {"state": state} | {head: (content, "") for head, content in plain.items()}
+
+
+def _kept_until(row: Row, now: datetime) -> str:
+    """Return until when a released row is kept; nothing is known of its work afterwards."""
+    until = row.get("until") if row["status"] == Status.RELEASED else None
+    return "" if until is None else time_text(parse_stamp(until), now)
 
 
 def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:

@@ -23,18 +23,26 @@ SCAN: Final = click.option(
 YES: Final = click.option("--yes", is_flag=True, help="Do not ask before --scan.")
 PARTLY: Final = "in progress: only what was retried, extended or is long; all: --scan"
 """What the list has of live leases where the watchdog writes it."""
+UNLISTED: Final = "not listed: work that its function released, after an exception; --scan reads the table"
+"""What the list lacks of released work: the index has what a decision released."""
 _UNKNOWN: Final = "its size is unknown (dynamodb:DescribeTable is denied)"
 
 
 @contextmanager
 def searching(
-    access: Access, *, scan: bool, yes: bool, again: str = "", running: bool = False
+    access: Access,
+    *,
+    scan: bool,
+    yes: bool,
+    again: str = "",
+    running: bool = False,
+    released: bool = False,
 ) -> Iterator[None]:
     """
     Let the block use the status index, or with *scan* one scan of the whole table in its place.
 
     Prints the price and asks first; *again* says how often the scan is repeated. Exits with 1 if declined.
-    Without *scan* raises as `current_list`; *running*: work in progress is asked for, too.
+    Without *scan* raises as `current_list`; *running*, *released*: such work is asked for, too.
     """
     if not scan:
         if current_list(access).by_stream and running:
@@ -44,7 +52,7 @@ def searching(
         if not agreed("Read it?", yes=yes):
             access.output.say("nothing was read")
             raise click.exceptions.Exit(1)
-        index = rescan(access)
+        index = rescan(access, released=released)
         report_scan(access, index.pages, index.units)
     yield
 
@@ -61,9 +69,9 @@ def current_list(access: Access) -> ListState:
     return state
 
 
-def rescan(access: Access) -> ScannedIndex:
-    """Read the whole table in place of its index, as it is now."""
-    access.table.index = index = ScannedIndex(access.table)
+def rescan(access: Access, *, released: bool) -> ScannedIndex:
+    """Read the whole table in place of its index, as it is now; *released*: whoever released the work."""
+    access.table.index = index = ScannedIndex(access.table, released=released)
     return index
 
 
