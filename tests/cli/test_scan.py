@@ -229,8 +229,14 @@ def test_filters_take_what_its_function_released(bare: Shop) -> None:
     bare.clock.advance(-7_200)
     bare.release("orders/charge/old")
     bare.clock.advance(7_200)
+    bare.begin("orders/charge/long", lease=7_200)
+    bare.end("orders/charge/long", Release(None))
+    bare.clock.advance(3_600)
     bare.release("orders/ship/new")
     scan = ("--scan", "--yes")
+    assert [*_released(bare, *scan, "--older-than", "1h", "--newer-than", "2h")] == ["long"]
+    key = {"lockToken": {"S": "orders/charge/long"}}
+    bare.client.delete_item(TableName=bare.name, Key=key)
     assert [*_released(bare, *scan, "--older-than", "1h")] == ["old"]
     assert [*_released(bare, *scan, "--newer-than", "1h")] == ["new"]
     assert [*_released(bare, *scan, "--name", "ship")] == ["new"]
