@@ -94,10 +94,23 @@ _DECIDED: Final = {
     Resolve.KEEP: "changed until when its outcome is kept",
     Resolve.FORGET: "had it forgotten",
 }
+_PLANNED: Final = {
+    Resolve.DONE: "would be resolved as done",
+    Resolve.NOT_DONE: "would be released as not done",
+    Resolve.FAILED: "would be resolved as failed for good",
+    Resolve.HOLD: "would be held",
+    Resolve.KEEP: "its outcome would be kept until another time",
+    Resolve.FORGET: "what it stores would be forgotten",
+}
+
+
+def describe_plan(decision: Decision) -> str:
+    """Return what *decision* would do, before it is written: nothing is done yet."""
+    return f"{_PLANNED[decision.how]} (it is {STATUS[decision.before].words}): {decision.because}"
 
 
 def describe_decision(decision: Decision) -> str:
-    """Return one decision in a line: who, what, of which state, why; its time is beside it."""
+    """Return one decision that was written: who, what, of which state, why; its time is beside it."""
     who = decision.by
     if decision.kind is Decider.PERSON:
         who += f" ({decision.caller or 'identity unverified'})"
