@@ -129,7 +129,7 @@ def test_find_prints_its_cost(shop: Shop) -> None:
     """Before from the table's size, after as DynamoDB counted it."""
     shop.complete("orders/charge/order_1")
     before, after, *_ = shop.run("find", "order_1").stderr.splitlines()
-    assert before.startswith("reading the whole table: about 1 rows, ")
+    assert before.startswith("reading the whole table: about 1 row, ")
     assert before.endswith(" read units, less than $0.01")
     assert after.startswith("read 8 pages for ")
     assert float(after.split()[4]) > 0

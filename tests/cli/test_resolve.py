@@ -439,6 +439,28 @@ def test_as_json_the_data_alone_is_on_standard_output(payments: Payments) -> Non
     assert "next delivery" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [("5", "JSON, 1 byte"), ('"ch_5"', "JSON, 6 bytes"), ("null", "null"), (None, "null")],
+)
+def test_the_result_is_shown_by_kind_and_size(
+    payments: Payments, tmp_path: Any, result: str | None, shown: str
+) -> None:
+    """What isn't there is "nothing", and what is there no bare word."""
+    token = payments.hold("p-1")
+    given = [] if result is None else ["--result", _file(tmp_path, result)]
+    ran = payments.run("resolve", token, "--done", *given, *SURE)
+    (line,) = (line for line in ran.stdout.splitlines() if line.startswith("result"))
+    assert line.split(maxsplit=1)[1] == f"nothing → {shown}"
+
+
+def test_a_large_result_is_shown_by_its_parts(payments: Payments, tmp_path: Any) -> None:
+    """They are rows of their own."""
+    large = json.dumps([hex(hash((n, "x"))) for n in range(60_000)])
+    ran = payments.run("resolve", payments.hold("p-1"), "--done", "--result", _file(tmp_path, large), *SURE)
+    assert re.search(r"^result +nothing → in \d parts? beside the row$", ran.stdout, re.MULTILINE)
+
+
 def test_the_result_is_never_printed(payments: Payments, tmp_path: Any) -> None:
     """Not in any form of output."""
     for form in ("table", "json", "jsonl"):

@@ -107,7 +107,7 @@ def test_a_scan_lists_what_the_index_lists(shops: Shops, asked: list[str], form:
     assert found.exit_code == wanted.exit_code
     before, after, *rest = found.stderr.splitlines()
     assert before.startswith("reading the whole table: about ")
-    assert re.fullmatch(r"read 8 pages for [\d.]+ read units", after)
+    assert re.fullmatch(r"read 8 pages for [\d.]+ read units?", after)
     assert rest == [
         line.replace("released by a decision", "released")
         for line in wanted.stderr.splitlines()
@@ -357,7 +357,21 @@ def test_the_price_is_that_of_the_page() -> None:
     """One list price, for costs.md and the command line."""
     assert LIST.read == READ_PRICE
     size = TableSize(10_000_000, 20_000_000_000)
-    assert describe_size(size) == "about 10,000,000 rows, 20.0 GB, 2,441,407 read units, $0.31"
+    assert describe_size(size) == "about 10,000,000 rows, 20.0 GB, 2,441,411 read units, $0.31"
+    assert describe_size(TableSize(1, 230), 1) == "about 1 row, 230 bytes, 1 read unit, less than $0.01"
+    assert describe_size(TableSize(0, 0)) == "about 0 rows, 0 bytes, 4 read units, less than $0.01"
+
+
+@pytest.mark.parametrize("rows", [0, 1, 8, 40])
+@pytest.mark.parametrize("command", [["list", "--scan", "--yes"], ["find", "key-", "--segments", "5"]])
+def test_a_small_table_costs_no_more_than_announced(bare: Shop, command: list[str], rows: int) -> None:
+    """A page of each segment is half a unit at least, also of an empty one."""
+    for number in range(rows):
+        bare.complete(f"orders/charge/key-{number}", '"' + "r" * 900 + '"')
+    bare.clock.advance(1)
+    before, after, *_ = bare.run(*command).stderr.splitlines()
+    announced, spent = (float(re.findall(r"([\d.]+) read unit", line)[0]) for line in (before, after))
+    assert spent <= announced <= spent + 4.5
 
 
 def test_a_size_that_may_not_be_read_is_said(bare: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

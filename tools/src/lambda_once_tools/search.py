@@ -10,6 +10,7 @@ import json
 import sys
 from decimal import Decimal
 from itertools import chain
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -44,6 +45,8 @@ PAGE_BYTES = 1_048_576
 """What one Scan request reads at most, before its filter (DynamoDB: 1 MB)."""
 READ_PRICE: Final = 0.125
 """Dollars for a million read units, on demand, us-east-1 (https://aws.amazon.com/dynamodb/pricing/on-demand/)."""
+SEGMENTS: Final = 8
+"""Segments of a scan."""
 LONG = 3_600.0
 """Seconds that a scan of the whole table may take."""
 MOST_SIMILAR = 5
@@ -275,15 +278,17 @@ class TableSize(NamedTuple):
     rows: int
     size: int
 
-    @property
-    def units(self) -> int:
-        """Read units of a Scan of the whole table."""
-        return -(-self.size // BYTES_PER_READ_UNIT)
+    def units(self, segments: int) -> int:
+        """
+        Return the read units of a Scan of the whole table, at most.
 
-    @property
-    def dollars(self) -> float:
-        """What that costs, by `READ_PRICE`."""
-        return self.units * READ_PRICE / 1_000_000
+        The last page of each segment, also of an empty one, is rounded up to half a unit.
+        """
+        return ceil(self.size / BYTES_PER_READ_UNIT + segments / 2)
+
+    def dollars(self, segments: int) -> float:
+        """Return what that costs, by `READ_PRICE`."""
+        return self.units(segments) * READ_PRICE / 1_000_000
 
     @property
     def pages(self) -> int:
@@ -336,7 +341,7 @@ def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
     }
 
 
-def scan(table: TokenTable, pattern: Pattern, most_pages: int, segments: int = 8) -> Iterator[Scanned]:
+def scan(table: TokenTable, pattern: Pattern, most_pages: int, segments: int = SEGMENTS) -> Iterator[Scanned]:
     """
     Read one page of every segment at once, again and again, until all or *most_pages* are read.
 
@@ -388,7 +393,7 @@ class ScannedIndex(StatusIndex):
     their functions released, which no index has, until their ttl. They are kept in memory, as of the scan.
     """
 
-    def __init__(self, table: TokenTable, segments: int = 8, *, released: bool = False) -> None:
+    def __init__(self, table: TokenTable, segments: int = SEGMENTS, *, released: bool = False) -> None:
         """Read the whole table. Raises `StoreUnavailable` and `Misconfigured`."""
         super().__init__(table.transport)
         self.pages = 0

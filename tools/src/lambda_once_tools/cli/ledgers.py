@@ -23,7 +23,7 @@ from lambda_once_tools.cli.ledger_items import (
     read_items,
 )
 from lambda_once_tools.cli.options import NotFound
-from lambda_once_tools.cli.render import labelled
+from lambda_once_tools.cli.render import labelled, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,7 +130,7 @@ def _rows(found: LedgerAnswer, now: datetime) -> Iterator[tuple[str, str, str]]:
         key, ids = " ".join(str(_json(part)) for part in each.key.values()), each.ids(now)
         newest = " to ".join(time_text(at, now) for at in each.newest)
         expires = f"; expires {time_text(each.expires, now)}" if each.expires else ""
-        kept = f"{ids:,} id{'' if ids == 1 else 's'} remembered, each for {duration_text(each.window)}"
+        kept = f"{numbered(ids, 'id')} remembered, each for {duration_text(each.window)}"
         yield f"item {key}", f"{kept}; newest bucket {newest}{expires}", "dim"
 
 

@@ -160,6 +160,11 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def numbered(count: int, noun: str) -> str:
+    """Return *count* and its noun: ``1 page``, ``2 pages``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 # -- what is drawn
 
 
@@ -413,6 +418,10 @@ def _field_text(field: str, value: Any) -> str:
             return ""
         case "error", {"kind": kind, "message": message}:
             return f"{kind}: {message}"
+        case "result", {"kind": kind, "bytes": size}:
+            return f"{'JSON' if kind == 'text' else kind}, {numbered(size, 'byte')}"
+        case "result", {"kind": "parts", "parts": count}:
+            return f"in {numbered(count, 'part')} beside the row"
         case "result", {"kind": kind}:
             return str(kind)
         case "decisions", [*_, {"by": by, "decision": how, "because": because, "at": at, "stands": stands}]:

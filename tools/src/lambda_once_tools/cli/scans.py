@@ -10,7 +10,8 @@ import click
 
 from lambda_once.operations.list_state import ListState, list_state
 from lambda_once_tools.cli.options import agreed
-from lambda_once_tools.search import ScannedIndex, TableSize, table_size
+from lambda_once_tools.cli.render import numbered
+from lambda_once_tools.search import SEGMENTS, ScannedIndex, TableSize, table_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,20 +76,24 @@ def rescan(access: Access, *, released: bool) -> ScannedIndex:
     return index
 
 
-def announce_scan(access: Access, size: TableSize | None, max_pages: int, again: str = "") -> None:
+def announce_scan(
+    access: Access, size: TableSize | None, max_pages: int, again: str = "", segments: int = SEGMENTS
+) -> None:
     """Print the price of a scan of the whole table, or of at most *max_pages*."""
     if size is None:
         access.output.say(f"reading the whole table{again}; {_UNKNOWN}")
         return
     bound = f", at most {max_pages:,} pages" if size.pages > max_pages else ""
-    access.output.say(f"reading the whole table{again}: {describe_size(size)}{bound}")
+    access.output.say(f"reading the whole table{again}: {describe_size(size, segments)}{bound}")
 
 
-def describe_size(size: TableSize) -> str:
+def describe_size(size: TableSize, segments: int = SEGMENTS) -> str:
     from rich.filesize import decimal
 
-    price = f"${size.dollars:,.2f}" if size.dollars >= CENT else "less than $0.01"
-    return f"about {size.rows:,} rows, {decimal(size.size)}, {size.units:,} read units, {price}"
+    dollars = size.dollars(segments)
+    price = f"${dollars:,.2f}" if dollars >= CENT else "less than $0.01"
+    rows, units = numbered(size.rows, "row"), numbered(size.units(segments), "read unit")
+    return f"about {rows}, {decimal(size.size)}, {units}, {price}"
 
 
 CENT: Final = 0.01
@@ -96,4 +101,5 @@ CENT: Final = 0.01
 
 def report_scan(access: Access, pages: int, units: float) -> None:
     """Print the cost of a finished scan."""
-    access.output.say(f"read {pages:,} page{'' if pages == 1 else 's'} for {units:,.1f} read units")
+    spent = numbered(int(units), "read unit") if units == int(units) else f"{units:,.1f} read units"
+    access.output.say(f"read {numbered(pages, 'page')} for {spent}")

@@ -25,6 +25,7 @@ from lambda_once_tools.cli.options import TENANT, Access, NotFound, with_table
 from lambda_once_tools.cli.render import record_json, story_json, story_lines, tokens_at
 from lambda_once_tools.cli.scans import announce_scan, describe_size, report_scan
 from lambda_once_tools.search import (
+    SEGMENTS,
     Lookup,
     Pattern,
     Scanned,
@@ -407,7 +408,7 @@ class Search:
 @click.option(
     "--segments",
     type=click.IntRange(1, 64),
-    default=8,
+    default=SEGMENTS,
     show_default=True,
     metavar="NUMBER",
     help="Segments of the scan, of which at most ten are read concurrently.",
@@ -446,7 +447,7 @@ def find_command(
     """
     pattern = _pattern(text, delivery, ignore_case=ignore_case)._replace(tenant=tenant)
     table, output = access.table, access.output
-    announce_scan(access, table_size(access.table), max_pages)
+    announce_scan(access, table_size(access.table), max_pages, segments=segments)
     now = table.now()
     with output.naming_malformed() as malformed:
         search = Search(pattern, limit, malformed)
