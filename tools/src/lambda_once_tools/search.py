@@ -199,7 +199,7 @@ class Pattern(NamedTuple):
     keys: frozenset[str] | None = None
     """Whole keys; None: every key and scope that contains the text."""
     delivery: str | None = None
-    """In place of keys and scopes: the delivery for which a token was acquired last."""
+    """In place of keys and scopes: the delivery, or Lambda's request, for which it was acquired last."""
     tenant: str | None = None
     """Only tokens whose third part this is; None: all."""
 
@@ -207,7 +207,7 @@ class Pattern(NamedTuple):
         if self.tenant is not None and not name.is_of_tenant(self.tenant):
             return False
         if self.delivery is not None:
-            return True  # DynamoDB has filtered the rows
+            return True  # `is_delivered` has filtered the rows
         if self.keys is not None:
             return name.key in self.keys
         if name.key in self.digests:
@@ -216,6 +216,13 @@ class Pattern(NamedTuple):
         if self.ignore_case:
             return any(self.text.casefold() in place.casefold() for place in places)
         return any(self.text in place for place in places)
+
+    def is_delivered(self, item: Item) -> bool:
+        """Whether the row *item* was acquired for `delivery`, if that is what to look for."""
+        if self.delivery is None or item.get("delivery", {}).get("S") == self.delivery:
+            return True
+        request = item.get("lockedBy", {}).get("S", "").partition("/")[2]
+        return bool(request == self.delivery)
 
     @property
     def encoded(self) -> tuple[str, ...]:
@@ -329,8 +336,11 @@ def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
     }
     if pattern.delivery is not None:
         return request | {
-            "FilterExpression": "#delivery = :delivery",
-            "ExpressionAttributeValues": {":delivery": {"S": pattern.delivery}},
+            "FilterExpression": "#delivery = :delivery OR contains(#lockedBy, :request)",
+            "ExpressionAttributeValues": {
+                ":delivery": {"S": pattern.delivery},
+                ":request": {"S": f"/{pattern.delivery}"},
+            },
         }
     if pattern.ignore_case:
         return request
@@ -485,7 +495,7 @@ def _scanned(pages: list[Any], pattern: Pattern, *, complete: bool) -> Scanned:
     records: list[Record | None] = []
     for item in (item for page in pages for item in page["Items"]):
         parts = parts_of(item["lockToken"]["S"]) if "lockToken" in item else None
-        if parts is None or not pattern.matches(parts):
+        if parts is None or not pattern.matches(parts) or not pattern.is_delivered(item):
             continue
         records.append(readable(item, malformed))
     units = sum(page.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0) for page in pages)

@@ -439,8 +439,8 @@ def find_command(
     Reads the whole table, page by page, and prints the cost before and after. A key that is not a short
     text is stored as its SHA-256: pass the whole key, as text, number or JSON value.
 
-    --delivery takes the whole id, such as the messageId of a message in a dead-letter queue. A token
-    stores the delivery of its last acquisition.
+    --delivery takes the whole id, such as the messageId of a message in a dead-letter queue, or the requestId
+    of an asynchronous invocation that failed. A token stores delivery and request of its last acquisition.
 
     Exit code: 0 found; 1 not found; 2 a matching row cannot be read, nothing was found and the table was
     not read to its end, bad input or no table.
