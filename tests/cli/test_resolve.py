@@ -209,6 +209,18 @@ def test_what_was_done_is_said_behind_the_write(payments: Payments, command: lis
     assert lines[done].endswith("(it was held): seen at the provider")
 
 
+def test_the_plan_has_the_state_that_is_shown(payments: Payments) -> None:
+    """Overdue, not in progress: nobody would resolve what is being worked on."""
+    payments.provider = _crashing
+    with pytest.raises(KeyboardInterrupt):
+        payments.deliver("p-1")
+    _leave_in_progress(payments, "p-1")
+    payments.clock.advance(LEASE + 1)
+    token = payments.token("p-1")
+    ran = payments.run("resolve", token, "--not-done", *BECAUSE, "--dry-run")
+    assert f"{token}: would be released as not done (it is overdue): seen" in output_of(ran)
+
+
 def test_a_token_that_is_complete_is_planned_for_too(payments: Payments) -> None:
     """Kept, given another result, and deleted: what duplicates would get, and what would be lost."""
     payments.ask("p-1")

@@ -137,7 +137,7 @@ def test_a_scan_lists_whatever_was_released(bare: Shop) -> None:
     ran = bare.run("list", "--released", "--scan", "--yes")
     assert (ran.exit_code, ran.stderr.splitlines()[2:]) == (1, ["2 released", "next: lambda-once show TOKEN"])
     head, *_ = ran.stdout.splitlines()
-    assert head.split() == ["state", "token", "since", "age", "reason", "until", "decided"]
+    assert head.split() == ["state", "token", "since", "age", "reason", "kept", "until", "decided"]
 
 
 def test_what_its_function_released_alone_is_lost_work(bare: Shop) -> None:

@@ -161,11 +161,15 @@ class Night:
         assert line in OURS
         return self.types_by_hand(line.removeprefix("lambda-once "), code)
 
-    def types_by_hand(self, line: str, code: int = 0) -> Result:
+    def declines(self, line: str) -> Result:
+        """Run *line* as it is on the page, and say no."""
+        return self.types_by_hand(line.removeprefix("lambda-once "), 1, "n\n")
+
+    def types_by_hand(self, line: str, code: int = 0, answer: str = "y\n") -> Result:
         """Run what the page says in a sentence or a table."""
         command, _, file = f"lambda-once {line}".partition(" > ")
         arguments = shlex.split(command, comments=True)[1:]
-        ran = CliRunner().invoke(app, arguments, input="y\n", prog_name="lambda-once")
+        ran = CliRunner().invoke(app, arguments, input=answer, prog_name="lambda-once")
         assert ran.exit_code == code, (line, ran.output)
         if file:
             (self.folder / file.strip()).write_text(ran.stdout, encoding="utf-8")
@@ -513,6 +517,37 @@ def test_dead_letter_queues(night: Night) -> None:
     night.types_by_hand(f"resolve {TOKEN} --done --result result.json --because 'provider has ch_1'")
     night.types(shown)
     assert (night.deliver(delivery=message), night.charged) == (RECEIPT, ["12345"])
+    night.types_by_hand("list --overdue --held --released")
+
+
+def test_a_request_crashes(night: Night) -> None:
+    """
+    From the alarm of the watchdog to the end: asked, declined, resolved; its duplicates get the result.
+
+    What another crash left, and nobody delivers again, is released, and is unfinished until it's sent again.
+    """
+    listed, shown, done, _ = SECTIONS["Stuck or unfinished work"]
+    night.lapses(on_error=RELEASE)
+    night.lapses("2", on_error=RELEASE)
+    night.watches()
+    assert "once.overdue" in night.logged() + night.logged("2")
+    assert "2 overdue" in night.types_by_hand("watchdog", 1).stdout
+    assert "2 overdue" in night.types(listed, 1).stderr
+    ran = night.types(shown, 1)
+    assert "whether the work was done is unknown: the next delivery runs, if there is one" in ran.stdout
+    before = night.row()
+    ran = night.declines(done)
+    assert f"{TOKEN}: would be resolved as done (it is overdue): provider has ch_1" in ran.stderr
+    assert ran.stderr.splitlines()[-1].endswith("refused, nothing was written: you declined")
+    assert night.row() == before
+    ran = night.types(done)
+    assert f"{TOKEN}: anna (identity unverified) resolved it as done" in ran.stderr
+    assert (night.deliver(), night.charged) == (RECEIPT, ["12345", "2"])
+    ran = night.types_by_hand("redrive --overdue --because 'the provider has none'")
+    assert "Its next delivery runs. Are you sure that it was not done?" in ran.stderr
+    ran = night.types_by_hand("list --overdue --held --released", 1)
+    assert "0 overdue, 0 held, 1 released by a decision" in ran.stderr
+    assert (night.deliver("2"), night.charged) == (RECEIPT, ["12345", "2", "2"])
     night.types_by_hand("list --overdue --held --released")
 
 

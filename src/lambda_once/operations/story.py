@@ -29,10 +29,9 @@ class Moment(NamedTuple):
 
 
 def story(record: Record, now: datetime) -> tuple[Moment, ...]:
-    """Return the events of a row in the order of time; those without a time come last."""
+    """Return the events of a row in the order of time; those without a time end what has happened so far."""
     events = [*_beginning(record, now), *_end(record), *_decisions(record), *_memory(record, now)]
-    dated = sorted((event for event in events if event.at is not None), key=lambda event: event.at or now)
-    return (*dated, *(event for event in events if event.at is None))
+    return tuple(sorted(events, key=lambda event: (event.at or now, event.at is None)))
 
 
 def is_resolved(record: Record) -> bool:
@@ -104,9 +103,9 @@ _PLANNED: Final = {
 }
 
 
-def describe_plan(decision: Decision) -> str:
-    """Return what *decision* would do, before it is written: nothing is done yet."""
-    return f"{_PLANNED[decision.how]} (it is {STATUS[decision.before].words}): {decision.because}"
+def describe_plan(record: Record, decision: Decision, now: datetime) -> str:
+    """Return what *decision* would do with *record*, before it is written: nothing is done yet."""
+    return f"{_PLANNED[decision.how]} (it is {token_status(record, now).words}): {decision.because}"
 
 
 def describe_decision(decision: Decision) -> str:
@@ -181,7 +180,7 @@ def _after_lapse(record: Record) -> str:
     # Only under take_over has an unfinished row a ttl (hold and probe must not let it expire).
     if record.ttl is None:
         return "the next delivery is refused (Held), or calls the probe"
-    return "the next delivery runs"
+    return "the next delivery runs, if there is one"
 
 
 GIVEN: Final = "given or accepted by a decision"

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 LONGEST_KEEP: Final = timedelta(days=3_650)
 OVERDUE: Final = (
-    ": it is unknown whether their work was done, and a release records that it was not. Ask the other system"
+    ": it is unknown whether the work was done, and a release records that it was not. Ask the other system"
 )
 STDIN: Final = "-"
 CACHES: Final = "cache: functions with cache= may return the old outcome for up to five minutes"
@@ -390,7 +390,7 @@ def _about(
 ) -> Iterator[str]:
     """Yield what would be written, and warnings about it."""
     kept, until = isinstance(write.change, Keep), _until(write)
-    yield f"{before.token}: {describe_plan(write.decisions[-1])}"
+    yield f"{before.token}: {describe_plan(before, write.decisions[-1], write.now)}"
     if kept:
         yield f"duplicates would get: {describe_outcome(before)}, until {stamp(until)}"
     elif how is Resolve.DONE:
@@ -542,7 +542,7 @@ def forget_command(access: Access, one: OneToken, consent: Consent, *, row: bool
     else:
         write = Deletion(before) if row else decided(before, Resolve.FORGET, _author(access, consent), now)
     if isinstance(write, Write):
-        plan = describe_plan(write.decisions[-1])
+        plan = describe_plan(before, write.decisions[-1], now)
     else:
         plan = (
             f"its row would be deleted, with the key (it is {STATUS[before.state].words}): {consent.because}"
@@ -634,9 +634,13 @@ def _redrive(
     output.show(token_list(shown, now))
     first = "" if shown == found else f", the first {len(shown)} shown"
     output.say(f"{len(found):,} {status.words}{first}{OVERDUE if overdue else ''}")
-    question = f"Release {len(chosen):,}, so that their next deliveries run?"
+    if len(chosen) == 1:
+        runs, undone = "its next delivery runs", "it was not done"
+    else:
+        runs, undone = "their next deliveries run", f"none of these {len(chosen):,} was done"
+    question = f"Release {len(chosen):,}, so that {runs}?"
     if overdue:
-        question = f"Their next deliveries run. Are you sure that none of these {len(chosen):,} was done?"
+        question = f"{runs.capitalize()}. Are you sure that {undone}?"
     if consent.dry_run:
         _print(access, [*left_out, *((record, None) for record in chosen)], [])
         output.say(f"dry run: nothing was written; {len(chosen):,} would be released")

@@ -68,7 +68,10 @@ def show_ledger(access: Access, given: LedgerOptions) -> None:
     items = read_items(transport, table, homes, deadline)
     if not items:
         shown = " ".join(given.key)
-        raise NotFound(f"table {name} has no item {shown}: nothing was added to it, or it has expired")
+        raise NotFound(
+            f"table {name} has no item {shown}: nothing was added to it, it has expired, or its ledger has "
+            "another number of shards (--ledger-shards)"
+        )
     trace = None if digest is None else items[0].trace(digest)
     found = LedgerAnswer(name, items, given.id, trace)
     now = clock.now()

@@ -295,7 +295,7 @@ def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
 
 # -- lists of tokens
 
-HEADS: Final = ("state", "token", "since", "age", "locked by", "expected", "reason", "until", "decided")
+HEADS: Final = ("state", "token", "since", "age", "locked by", "expected", "reason", "kept until", "decided")
 WIDE: Final = frozenset({"locked by", "expected"})
 """Columns that are shown only if asked for."""
 LEAST: Final = {"reason": 24, "decided": 24}
@@ -338,7 +338,7 @@ def _cells(row: Row, now: datetime) -> Cells:
         "expected": time_text(expected, now),
         "age": duration_text(now - created),
         "reason": _field_text("error", row.get("error")),
-        "until": _kept_until(row, now),
+        "kept until": _kept_until(row, now),
         "decided": _field_text("decisions", row.get("decisions")),
     }
     state = (Status(status).words, COLOURS.get(status, ""))
