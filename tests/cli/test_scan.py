@@ -172,8 +172,8 @@ def test_what_has_run_since_the_scan_is_left_out(bare: Shop, monkeypatch: pytest
 
     def later(self: StatusIndex, *args: Any) -> Any:
         found = [*unfinished(self, *args)]
-        for key in ("acquired", "done", "again"):
-            bare.begin(f"orders/charge/{key}", "a2", lease=900)
+        for name in ("acquired", "done", "again"):
+            bare.begin(f"orders/charge/{name}", "a2", lease=900)
         bare.end("orders/charge/done", Complete(pack("1")), "a2")
         bare.end("orders/charge/again", Release(None), "a2")
         key = {"lockToken": {"S": "orders/charge/expired"}}

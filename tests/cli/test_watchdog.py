@@ -51,8 +51,14 @@ def test_a_list_that_is_not_whole_is_no_answer(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any]
 ) -> None:
     """As for list: nothing overdue is known, and nobody knows."""
-    counts = {"overdue": 0, "held": 0, "inProgress": 0, "releasedTokens": 0}
-    counts |= {"streamGap": False, "streamLagSeconds": 3_600.0}
+    counts = {
+        "overdue": 0,
+        "held": 0,
+        "inProgress": 0,
+        "releasedTokens": 0,
+        "streamGap": False,
+        "streamLagSeconds": 3_600.0,
+    }
     monkeypatch.setattr(module, "watchdog", lambda *_args, **_options: lambda *_: counts)
     assert shop.run("watchdog").exit_code == 0
     counts |= found
