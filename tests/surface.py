@@ -28,7 +28,7 @@ from lambda_once.operations.listing import Counts
 from lambda_once.settings import Settings
 from lambda_once_tools.cli.app import app
 from lambda_once_tools.cli.explain import comparison_json, unit_json
-from lambda_once_tools.cli.lists import counts_json
+from lambda_once_tools.cli.lists import Round, counts_json
 from lambda_once_tools.cli.render import story_json
 from lambda_once_tools.explain.comparison import ComparedPart, Comparison, Verdict
 from lambda_once_tools.explain.explanation import Explanation
@@ -196,9 +196,11 @@ def _outputs() -> Iterator[str]:
     )
     explanation = Explanation(decorator="once.sqs", source="sqs", service="s", name="n", payload="its body")
     comparison = Comparison(Verdict.SAME, (ComparedPart("key", "1", "2", counts=True),))
+    counted = Round(Counts({}, {}, None), None, NOW, scan=False)
     for command, value in {
         "show": story_json(record, NOW + timedelta(hours=1), None, None),
-        "watch": counts_json(Counts({}, {}, None), NOW),
+        "watch": counts_json(counted),
+        "watch --scan": counts_json(counted._replace(scan=True)),
         "explain": unit_json(explanation, full=True) | comparison_json(comparison, full=True),
     }.items():
         yield from (f"lambda-once {command} prints {path}" for path in _paths(value))

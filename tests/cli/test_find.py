@@ -4,8 +4,9 @@ import pytest
 
 from lambda_once.core.canonical import digest
 from lambda_once.core.keys import token
+from lambda_once.core.writes import Release
 from lambda_once_tools import search
-from tests.cli.shop import Shop, complaint, lines, on_engine, open_shop
+from tests.cli.shop import REQUEST, Shop, complaint, lines, on_engine, open_shop
 
 __all__ = ["open_shop"]
 
@@ -89,6 +90,20 @@ def test_a_message_leads_to_its_token(shop: Shop, delivery: str) -> None:
     assert following == "next: lambda-once show TOKEN"
 
 
+def test_a_request_leads_to_its_token(shop: Shop) -> None:
+    """By Lambda's request id, which a failed asynchronous invocation has; its retries have the same."""
+    shop.end(shop.begin("orders/ship/blue/1", locked_by="ship/r-1", delivery="event-1"), Release(None))
+    shop.release("orders/ship/2")
+    shop.begin("orders/ship/3", locked_by="ship/r-12")
+    shop.begin("orders/ship/4", locked_by="a/r-1/b")
+    ran = shop.run("find", "--delivery", "r-1", "--output", "jsonl")
+    assert [(row["lockToken"], row["status"]) for row in lines(ran)] == [("orders/ship/blue/1", "released")]
+    assert {
+        row["lockToken"] for row in lines(shop.run("find", "--delivery", REQUEST, "--output", "jsonl"))
+    } == {"orders/ship/2"}
+    assert shop.run("find", "--delivery", "r-").exit_code == 1
+
+
 def test_no_token_of_a_delivery(shop: Shop) -> None:
     """A part of an id finds nothing; why there may be none is printed."""
     shop.hold("orders/charge/held", delivery="message-1")
@@ -129,7 +144,7 @@ def test_find_prints_its_cost(shop: Shop) -> None:
     """Before from the table's size, after as DynamoDB counted it."""
     shop.complete("orders/charge/order_1")
     before, after, *_ = shop.run("find", "order_1").stderr.splitlines()
-    assert before.startswith("reading the whole table: about 1 rows, ")
+    assert before.startswith("reading the whole table: about 1 row, ")
     assert before.endswith(" read units, less than $0.01")
     assert after.startswith("read 8 pages for ")
     assert float(after.split()[4]) > 0

@@ -110,7 +110,7 @@ def test_a_stored_error_is_erased(payments: Payments) -> None:
     before = payments.row("p-1")
     ran = payments.run("forget", payments.token("p-1"), *SURE)
     assert ran.exit_code == 0
-    assert "duplicates get StoredError (Declined) without its message" in output_of(ran)
+    assert "duplicates would get StoredError (Declined) without its message" in output_of(ran)
     assert _is_erased(payments, before).error == ("Declined", FORGOTTEN, None)
     duplicate = payments.ask("p-1")
     assert isinstance(duplicate, Declined)
@@ -226,7 +226,7 @@ def test_the_row_is_deleted_with_its_key(payments: Payments, result: Any) -> Non
     ran = payments.run("forget", token, "--row", *SURE)
     assert ran.exit_code == 0, output_of(ran)
     assert _stored(payments) == ""
-    assert "duplicates RUN AGAIN" in output_of(ran)
+    assert "duplicates would RUN AGAIN" in output_of(ran)
     assert f"{token}: deleted" in output_of(ran)
     assert "→" not in output_of(ran)
     assert payments.ask("p-1") == result

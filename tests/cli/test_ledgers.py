@@ -275,7 +275,8 @@ def test_a_key_without_an_item(points: Points) -> None:
     """One line, and exit code 1."""
     points.ledger()
     assert complaint(points.show("cust_78", "--id", "1"), 1) == (
-        f"lambda-once: table {points.table} has no item cust_78: nothing was added to it, or it has expired"
+        f"lambda-once: table {points.table} has no item cust_78: nothing was added to it, it has expired, or "
+        "its ledger has another number of shards (--ledger-shards)"
     )
 
 

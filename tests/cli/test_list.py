@@ -13,6 +13,7 @@ from lambda_once.stores.index import partitions
 from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import FakeClock
 from lambda_once_tools.cli import options
+from lambda_once_tools.cli.scans import UNLISTED
 from tests.cli.shop import Shop, lines, on_strict, open_shop
 from tests.kit.strict.mounted import index_behind
 from tests.operations.big_table import (
@@ -134,7 +135,10 @@ def test_nothing_unfinished(shop: Shop) -> None:
     """An empty list as JSON, no table, exit code 0."""
     ran = shop.run("list")
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert ran.stderr.startswith("nothing is unfinished; for released tokens that have not run since: ")
+    assert ran.stderr == (
+        "nothing is overdue, held or in progress; "
+        "for work that was released and has not run since: lambda-once list --released --scan\n"
+    )
     assert json.loads(shop.run("list", "--output", "json").stdout) == []
     assert shop.run("list", "--held").stderr == "no matching token\n"
 
@@ -193,7 +197,7 @@ def test_released_are_listed_if_asked_for(shop: Shop) -> None:
     _released(shop, "two")
     ran = shop.run("list", "--released", "--output", "jsonl")
     assert [(row["key"], row["status"]) for row in lines(ran)] == [("one", "released"), ("two", "released")]
-    assert (ran.exit_code, ran.stderr.splitlines()[0]) == (1, "2 released")
+    assert (ran.exit_code, ran.stderr.splitlines()[:2]) == (1, ["2 released by a decision", UNLISTED])
     text = shop.run("list", "--released").stdout
     assert "nothing was charged" in text
     assert "by ann" in text
@@ -278,16 +282,17 @@ def test_counts_by_function(shop: Shop) -> None:
     _released(shop, "again")
     rows = lines(shop.run("list", "--by-function", "--output", "jsonl", "--limit", "1"))
     assert rows == [
-        {"service": "orders", "name": name, "overdue": n, "held": held, "inProgress": busy, "released": None}
+        {"service": "orders", "name": name, "overdue": n, "held": held, "inProgress": busy}
+        | {"releasedByDecision": None}
         for name, n, held, busy in (("charge", 1, 0, 1), ("ship", 1, 0, 0), ("refund", 0, 1, 0))
     ]
     ran = shop.run("list", "--by-function", "--held", "--released")
     assert [line.split() for line in ran.stdout.splitlines()] == [
-        ["held", "released", "function"],
+        ["held", "released", "by", "a", "decision", "function"],
         ["1", "0", "orders/refund"],
         ["0", "1", "orders/charge"],
     ]
-    assert (ran.exit_code, ran.stderr) == (1, "1 held, 1 released\n")
+    assert (ran.exit_code, ran.stderr) == (1, f"1 held, 1 released by a decision\n{UNLISTED}\n")
     assert shop.run("list", "--by-function", "--name", "none").stdout == ""
 
 

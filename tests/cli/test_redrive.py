@@ -197,7 +197,7 @@ def test_overdue_tokens_are_released_only_if_asked_for(shop: Shop) -> None:
     assert [_state(shop, token) for token in LOST] == [State.IN_PROGRESS] * 2
     ran = shop.run("redrive", "--overdue", *SURE)
     assert ran.exit_code == 0
-    assert "2 overdue: it is unknown whether their work was done" in output_of(ran)
+    assert "2 overdue: it is unknown whether the work was done" in output_of(ran)
     assert "2 released" in output_of(ran)
     assert [_state(shop, token) for token in LOST] == [State.RELEASED] * 2
     assert _state(shop, "shop/charge/p-alive") is State.IN_PROGRESS
@@ -210,6 +210,8 @@ def test_overdue_tokens_have_a_question_of_their_own(shop: Shop, monkeypatch: py
     ran = shop.run("redrive", "--overdue", "--because", "x")
     assert ran.exit_code == 1
     assert "Their next deliveries run. Are you sure that none of these 2 was done?" in output_of(ran)
+    ran = shop.run("redrive", "--overdue", "--limit", "1", "--because", "x")
+    assert "Its next delivery runs. Are you sure that it was not done?" in output_of(ran)
     assert [_state(shop, token) for token in LOST] == [State.IN_PROGRESS] * 2
 
 

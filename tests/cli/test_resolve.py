@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 import click
 import pytest
 
-from lambda_once import StoredError
+from lambda_once import Misconfigured, StoredError
 from lambda_once.core.lifecycle import Failure, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts
 from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.table import TokenTable
-from lambda_once.stores.contract import Unanswered
+from lambda_once.stores.contract import Refused, Unanswered
 from lambda_once.stores.requests import part_keys
 from lambda_once_tools.cli import decisions, options
 from tests.operations.payments import (
@@ -141,20 +142,104 @@ def test_failed_stores_the_reason(payments: Payments) -> None:
 @pytest.mark.parametrize(
     ("option", "line"),
     [
-        ("--done", "next delivery: does not run again; it gets None (no result was given) until "),
-        ("--not-done", "next delivery: runs, as a new attempt"),
-        ("--failed", "next delivery: does not run again; it gets StoredError"),
-        ("--hold", "next delivery: is refused (Held) until the token is resolved"),
+        ("--done", ": does not run again; it gets None (no result was given) until "),
+        ("--not-done", ": runs, as a new attempt"),
+        ("--failed", ": does not run again; it gets StoredError"),
+        ("--hold", ": is refused (Held) until the token is resolved"),
     ],
 )
 def test_a_dry_run_prints_what_the_next_delivery_gets(payments: Payments, option: str, line: str) -> None:
-    """As the real run does: that is what it is asked for."""
+    """As the real run does, that is what it is asked for; but if it were written."""
     token = payments.hold("p-1")
     before = payments.row("p-1")
     dry = payments.run("resolve", token, option, "--dry-run", *BECAUSE)
-    assert line in output_of(dry)
+    assert f"next delivery, if it were written{line}" in output_of(dry)
     assert payments.row("p-1") == before
-    assert line in output_of(payments.run("resolve", token, option, *SURE))
+    assert f"next delivery{line}" in output_of(payments.run("resolve", token, option, *SURE))
+
+
+DONE_THINGS = re.compile(
+    r"resolved it|(?<!be )(?:resolved|released) as|released it|decided to hold|had it forgotten|changed until"
+    r"|duplicates (?:get|are|run|RUN)|: deleted"
+)
+"""What reads as if it were done."""
+PLANS = {
+    "done": (["resolve", "--done"], "would be resolved as done (it is held): seen at the provider"),
+    "not done": (["resolve", "--not-done"], "would be released as not done (it is held): seen"),
+    "failed": (["resolve", "--failed"], "would be resolved as failed for good (it is held): seen"),
+    "hold": (["resolve", "--hold"], "would be held (it is held): seen"),
+    "forget": (["forget"], "what it stores would be forgotten (it is held): seen"),
+}
+BEFORE = {"resolve": "resolved it|released it|decided to hold", "forget": "had it forgotten"}
+
+
+@pytest.mark.parametrize(("command", "plan"), PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize("stopped", ["dry run", "no terminal", "declined", "denied", "changed", "unanswered"])
+def test_nothing_is_done_before_it_is_written(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch, command: list[str], plan: str, stopped: str
+) -> None:
+    """What was planned is in the conditional, and nothing else is said of a write that didn't succeed."""
+    token = payments.hold("p-1")
+    given = {"dry run": ["--dry-run"], "no terminal": [], "declined": []}.get(stopped, ["--yes"])
+    monkeypatch.setattr(options, "is_terminal", lambda: stopped == "declined")
+    answer = {"denied": Misconfigured("no"), "changed": Refused(None), "unanswered": Unanswered("timed out")}
+    if stopped in answer:
+        monkeypatch.setattr(TokenTable, "write", lambda *_: answer[stopped])
+    before = payments.row("p-1")
+    name, *how = command
+    ran = payments.run(name, token, *how, *BECAUSE, *given, stdin="n\n")
+    assert f"{token}: {plan}" in output_of(ran)
+    assert not DONE_THINGS.search(ran.output)
+    assert ran.exit_code == {"dry run": 0, "declined": 1, "changed": 1}.get(stopped, 2)
+    assert payments.row("p-1") == before
+
+
+@pytest.mark.parametrize(("command", "plan"), PLANS.values(), ids=PLANS)
+def test_what_was_done_is_said_behind_the_write(payments: Payments, command: list[str], plan: str) -> None:
+    """The twin: who decided what, in the past, below the plan."""
+    name, *how = command
+    token = payments.hold("p-1")
+    ran = payments.run(name, token, *how, *SURE)
+    assert ran.exit_code == 0
+    lines = ran.stderr.splitlines()
+    (planned,) = (number for number, line in enumerate(lines) if line.startswith(f"{token}: {plan}"))
+    (done,) = (number for number, line in enumerate(lines) if re.search(BEFORE[name], line))
+    assert planned < done
+    assert lines[done].startswith(f"{token}: ann (identity unverified) ")
+    assert lines[done].endswith("(it was held): seen at the provider")
+
+
+def test_the_plan_has_the_state_that_is_shown(payments: Payments) -> None:
+    """Overdue, not in progress: nobody would resolve what is being worked on."""
+    payments.provider = _crashing
+    with pytest.raises(KeyboardInterrupt):
+        payments.deliver("p-1")
+    _leave_in_progress(payments, "p-1")
+    payments.clock.advance(LEASE + 1)
+    token = payments.token("p-1")
+    ran = payments.run("resolve", token, "--not-done", *BECAUSE, "--dry-run")
+    assert f"{token}: would be released as not done (it is overdue): seen" in output_of(ran)
+
+
+def test_a_token_that_is_complete_is_planned_for_too(payments: Payments) -> None:
+    """Kept, given another result, and deleted: what duplicates would get, and what would be lost."""
+    payments.ask("p-1")
+    token = payments.token("p-1")
+    before = payments.row("p-1")
+    for command, plan in {
+        ("resolve", "--keep", "28d"): "its outcome would be kept until another time (it is complete)",
+        ("resolve", "--done", "--force"): "would be resolved as done (it is complete)",
+        ("forget", "--row"): "its row would be deleted, with the key (it is complete)",
+    }.items():
+        name, *how = command
+        ran = payments.run(name, token, *how, *BECAUSE, "--dry-run")
+        assert ran.exit_code == 0, output_of(ran)
+        assert plan in output_of(ran)
+        assert "duplicates would " in output_of(ran)
+        assert not DONE_THINGS.search(ran.output)
+        assert payments.row("p-1") == before
+    ran = payments.run("resolve", token, "--not-done", "--force", "--drop-result", *BECAUSE, "--dry-run")
+    assert "WARNING: its stored result would be lost" in output_of(ran)
 
 
 def test_what_is_overdue_can_be_held(payments: Payments) -> None:
@@ -364,6 +449,28 @@ def test_as_json_the_data_alone_is_on_standard_output(payments: Payments) -> Non
         "runs, as a new attempt; under history=, only if the old version has not done it"
     )
     assert "next delivery" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [("5", "JSON, 1 byte"), ('"ch_5"', "JSON, 6 bytes"), ("null", "null"), (None, "null")],
+)
+def test_the_result_is_shown_by_kind_and_size(
+    payments: Payments, tmp_path: Any, result: str | None, shown: str
+) -> None:
+    """What isn't there is "nothing", and what is there no bare word."""
+    token = payments.hold("p-1")
+    given = [] if result is None else ["--result", _file(tmp_path, result)]
+    ran = payments.run("resolve", token, "--done", *given, *SURE)
+    (line,) = (line for line in ran.stdout.splitlines() if line.startswith("result"))
+    assert line.split(maxsplit=1)[1] == f"nothing → {shown}"
+
+
+def test_a_large_result_is_shown_by_its_parts(payments: Payments, tmp_path: Any) -> None:
+    """They are rows of their own."""
+    large = json.dumps([hex(hash((n, "x"))) for n in range(60_000)])
+    ran = payments.run("resolve", payments.hold("p-1"), "--done", "--result", _file(tmp_path, large), *SURE)
+    assert re.search(r"^result +nothing → in \d parts? beside the row$", ran.stdout, re.MULTILINE)
 
 
 def test_the_result_is_never_printed(payments: Payments, tmp_path: Any) -> None:
@@ -593,7 +700,7 @@ def test_a_stored_error_is_kept_by_keep_alone(payments: Payments) -> None:
     error = payments.row("p-1").error
     ran = payments.run("resolve", payments.token("p-1"), "--keep", "28d", *SURE)
     assert ran.exit_code == 0
-    assert "duplicates get: the error Declined" in output_of(ran)
+    assert "duplicates would get: the error Declined" in output_of(ran)
     assert payments.row("p-1").error == error
     assert payments.run("resolve", payments.token("p-1"), "--done", "--force", *SURE).exit_code == 0
     assert payments.row("p-1").error is None

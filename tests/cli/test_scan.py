@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
 
 from benchmarks.units import LIST
+from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import State
+from lambda_once.core.results import pack
 from lambda_once.core.variables import Listing
-from lambda_once.core.writes import Hold, Release
+from lambda_once.core.writes import Complete, Hold, Release
 from lambda_once.operations.table import TokenTable
-from lambda_once.stores.index import partitions
+from lambda_once.stores.index import StatusIndex, partitions
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once_tools.cli import options
-from lambda_once_tools.cli.scans import describe_size
+from lambda_once_tools.cli.scans import UNLISTED, describe_size
 from lambda_once_tools.search import READ_PRICE, ScannedIndex, TableSize
-from tests.cli.shop import TIMED_OUT, Shop, lines, on_engine, on_strict
+from tests.cli.shop import KEEP, TIMED_OUT, Shop, lines, on_engine, on_strict
 
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
 
@@ -82,7 +85,6 @@ def _some_of_each_status(shop: Shop) -> None:
 
 LISTS: dict[str, list[str]] = {
     "all": [],
-    "released": ["--released"],
     "held, with the reason": ["--held"],
     "two, of one function": ["--overdue", "--in-progress", "--name", "ship"],
     "by error": ["--error", "PaymentTimeout"],
@@ -101,12 +103,170 @@ def test_a_scan_lists_what_the_index_lists(shops: Shops, asked: list[str], form:
     wanted = shops.listed.run("list", *asked, "--output", form)
     found = shops.bare.run("list", *asked, "--output", form, "--scan", "--yes")
     assert wanted.stdout.strip()
-    assert found.stdout == wanted.stdout
+    assert found.stdout == wanted.stdout.replace("releasedByDecision", "released")
     assert found.exit_code == wanted.exit_code
     before, after, *rest = found.stderr.splitlines()
     assert before.startswith("reading the whole table: about ")
-    assert re.fullmatch(r"read 8 pages for [\d.]+ read units", after)
-    assert rest == wanted.stderr.splitlines()
+    assert re.fullmatch(r"read 8 pages for [\d.]+ read units?", after)
+    assert rest == [
+        line.replace("released by a decision", "released")
+        for line in wanted.stderr.splitlines()
+        if line != UNLISTED
+    ]
+
+
+# ------------------------------------------------------------------ released
+
+
+def _released(shop: Shop, *options: str) -> dict[str, dict[str, Any]]:
+    """Return the rows of ``list --released``, by key."""
+    return {row["key"]: row for row in lines(shop.run("list", "--released", *options, "--output", "jsonl"))}
+
+
+def test_a_scan_lists_whatever_was_released(bare: Shop) -> None:
+    """By a decision or by its function, with the error and until when the row is kept; the exit code is 1."""
+    _some_of_each_status(bare)
+    assert [*_released(bare)] == ["held-3"]
+    rows = _released(bare, "--scan", "--yes")
+    assert {*rows} == {"held-3", "given-back"}
+    assert {row["status"] for row in rows.values()} == {"released"}
+    back = rows["given-back"]
+    assert back["error"] == {"kind": "ValueError", "message": "no such order"}
+    assert back["until"] == stamp(datetime.fromtimestamp(back["ttl"], UTC))
+    assert rows["held-3"]["until"] is None
+    ran = bare.run("list", "--released", "--scan", "--yes")
+    assert (ran.exit_code, ran.stderr.splitlines()[2:]) == (1, ["2 released", "next: lambda-once show TOKEN"])
+    head, *_ = ran.stdout.splitlines()
+    assert head.split() == ["state", "token", "since", "age", "reason", "kept", "until", "decided"]
+
+
+def test_what_its_function_released_alone_is_lost_work(bare: Shop) -> None:
+    """Nothing else is unfinished: the list has nothing and says what it lacks, the scan exits with 1."""
+    bare.release("orders/charge/given-back")
+    asked = ["list", "--overdue", "--held", "--released"]
+    ran = bare.run(*asked)
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    assert ran.stderr.splitlines() == ["no matching token", UNLISTED]
+    assert bare.run(*asked, "--scan", "--yes").exit_code == 1
+    assert bare.run("list", "--overdue", "--held", "--scan", "--yes").exit_code == 0
+    assert UNLISTED not in bare.run(*asked, "--scan", "--yes").stderr
+    assert UNLISTED not in bare.run("list", "--held").stderr
+
+
+def test_past_its_ttl_a_released_row_is_absent(bare: Shop) -> None:
+    """As everywhere, whether it is deleted yet or not; a second before it is there."""
+    bare.release("orders/charge/given-back")
+    bare.clock.advance(KEEP.total_seconds() - 1)
+    assert [*_released(bare, "--scan", "--yes")] == ["given-back"]
+    bare.clock.advance(1)
+    for command in (["list", "--released"], ["watch", "--count", "1"]):
+        assert bare.run(*command, "--scan", "--yes").exit_code == 0
+    assert _released(bare, "--scan", "--yes") == {}
+
+
+def test_what_has_run_since_the_scan_is_left_out(bare: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are read again: a redelivery that has acquired, finished or released it again is another story."""
+    for key in ("acquired", "done", "again", "expired", "left"):
+        bare.release(f"orders/charge/{key}")
+    unfinished = StatusIndex.unfinished
+
+    def later(self: StatusIndex, *args: Any) -> Any:
+        found = [*unfinished(self, *args)]
+        for name in ("acquired", "done", "again"):
+            bare.begin(f"orders/charge/{name}", "a2", lease=900)
+        bare.end("orders/charge/done", Complete(pack("1")), "a2")
+        bare.end("orders/charge/again", Release(None), "a2")
+        key = {"lockToken": {"S": "orders/charge/expired"}}
+        past = {":past": {"N": "1"}}
+        names = {"#ttl": "ttl"}
+        bare.client.update_item(
+            TableName=bare.name,
+            Key=key,
+            UpdateExpression="SET #ttl = :past",
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=past,
+        )
+        return iter(found)
+
+    monkeypatch.setattr(StatusIndex, "unfinished", later)
+    assert [*_released(bare, "--scan", "--yes")] == ["left"]
+
+
+def test_a_released_row_of_another_program_hides_no_other(bare: Shop) -> None:
+    """It is named, with the attribute, and the exit code is 2: nobody knows."""
+    bare.release("orders/charge/given-back")
+    bare.release("orders/charge/odd")
+    bare.client.update_item(
+        TableName=bare.name,
+        Key={"lockToken": {"S": "orders/charge/odd"}},
+        UpdateExpression="SET #ttl = :odd",
+        ExpressionAttributeNames={"#ttl": "ttl"},
+        ExpressionAttributeValues={":odd": {"S": "tomorrow"}},
+    )
+    ran = bare.run("list", "--released", "--scan", "--yes", "--output", "jsonl")
+    assert (ran.exit_code, [row["key"] for row in lines(ran)]) == (2, ["given-back"])
+    assert "token orders/charge/odd" in ran.stderr.splitlines()[-1]
+    assert "ttl is missing or malformed" in ran.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("ttl", ["253402300800", "9" * 30])
+def test_a_ttl_beyond_all_years_is_printed(bare: Shop, ttl: str) -> None:
+    """As the last one that there is, by each command that prints the row."""
+    token = bare.release("orders/charge/given-back")
+    bare.client.update_item(
+        TableName=bare.name,
+        Key={"lockToken": {"S": token}},
+        UpdateExpression="SET #ttl = :beyond",
+        ExpressionAttributeNames={"#ttl": "ttl"},
+        ExpressionAttributeValues={":beyond": {"N": ttl}},
+    )
+    for command in (["list", "--released", "--scan", "--yes"], ["show", token], ["find", "given"]):
+        assert "9999-12-31" in bare.run(*command).stdout, command
+
+
+def test_filters_take_what_its_function_released(bare: Shop) -> None:
+    """By error, function and age, which is since it was acquired: no row has the time of such a release."""
+    bare.clock.advance(-7_200)
+    bare.release("orders/charge/old")
+    bare.clock.advance(7_200)
+    bare.begin("orders/charge/long", lease=7_200)
+    bare.end("orders/charge/long", Release(None))
+    bare.clock.advance(3_600)
+    bare.release("orders/ship/new")
+    scan = ("--scan", "--yes")
+    assert [*_released(bare, *scan, "--older-than", "1h", "--newer-than", "2h")] == ["long"]
+    key = {"lockToken": {"S": "orders/charge/long"}}
+    bare.client.delete_item(TableName=bare.name, Key=key)
+    assert [*_released(bare, *scan, "--older-than", "1h")] == ["old"]
+    assert [*_released(bare, *scan, "--newer-than", "1h")] == ["new"]
+    assert [*_released(bare, *scan, "--name", "ship")] == ["new"]
+    assert {*_released(bare, *scan, "--error", "ValueError")} == {"old", "new"}
+    assert [*_released(bare, *scan, "--error", "Timeout")] == []
+    counted = lines(bare.run("list", "--released", "--by-function", *scan, "--output", "jsonl"))
+    assert {(row["name"], row["released"]) for row in counted} == {("charge", 1), ("ship", 1)}
+    ran = bare.run("list", "--released", "--limit", "1", *scan)
+    assert "first 1 shown; 2 released in the whole table" in ran.stderr
+    assert bare.run("redrive", *scan[:1], *SURE).stderr.splitlines()[-1] == "no matching token is held"
+
+
+def test_watch_counts_whatever_was_released(bare: Shop) -> None:
+    """By the list a decision's, and it says so; by a scan all. Both under their own name, and exit code 1."""
+    bare.release("orders/charge/given-back")
+    ran = bare.run("watch", "--count", "1")
+    assert (ran.exit_code, ran.stderr.splitlines()) == (0, [UNLISTED])
+    assert ran.stdout.endswith(" 0 held, 0 released by a decision\n")
+    (row,) = lines(bare.run("watch", "--count", "1", "--output", "jsonl"))
+    assert row["releasedByDecision"] == 0
+    assert "released" not in row
+    ran = bare.run("watch", "--count", "1", "--scan", "--yes")
+    assert ran.exit_code == 1
+    assert ran.stdout.endswith(" 0 held, 1 released\n")
+    assert UNLISTED not in ran.stderr
+    (row,) = lines(bare.run("watch", "--count", "1", "--scan", "--yes", "--output", "jsonl"))
+    assert row["released"] == 1
+    assert "releasedByDecision" not in row
+    bare.decide(bare.hold("orders/charge/2"), Release())
+    assert bare.run("watch", "--count", "1").exit_code == 1
 
 
 @pytest.mark.engine
@@ -117,7 +277,10 @@ def test_watch_counts_the_same_in_each_round(shops: Shops, monkeypatch: pytest.M
     monkeypatch.setattr(options, "clock", lambda: shops.bare.clock)
     asked = ["watch", "--scan", "--yes", "--output", "jsonl"]
     found = shops.bare.run(*asked, "--count", "1")
-    assert (found.stdout, found.exit_code) == (wanted.stdout, wanted.exit_code)
+    (listed,), (scanned,) = lines(wanted), lines(found)
+    assert listed.pop("releasedByDecision") == 1
+    assert scanned.pop("released") == 2
+    assert (scanned, found.exit_code) == (listed, wanted.exit_code)
     assert found.stderr.startswith("reading the whole table in each round: about ")
 
     def sleep(_: float) -> None:
@@ -194,7 +357,21 @@ def test_the_price_is_that_of_the_page() -> None:
     """One list price, for costs.md and the command line."""
     assert LIST.read == READ_PRICE
     size = TableSize(10_000_000, 20_000_000_000)
-    assert describe_size(size) == "about 10,000,000 rows, 20.0 GB, 2,441,407 read units, $0.31"
+    assert describe_size(size) == "about 10,000,000 rows, 20.0 GB, 2,441,411 read units, $0.31"
+    assert describe_size(TableSize(1, 230), 1) == "about 1 row, 230 bytes, 1 read unit, less than $0.01"
+    assert describe_size(TableSize(0, 0)) == "about 0 rows, 0 bytes, 4 read units, less than $0.01"
+
+
+@pytest.mark.parametrize("rows", [0, 1, 8, 40])
+@pytest.mark.parametrize("command", [["list", "--scan", "--yes"], ["find", "key-", "--segments", "5"]])
+def test_a_small_table_costs_no_more_than_announced(bare: Shop, command: list[str], rows: int) -> None:
+    """A page of each segment is half a unit at least, also of an empty one."""
+    for number in range(rows):
+        bare.complete(f"orders/charge/key-{number}", '"' + "r" * 900 + '"')
+    bare.clock.advance(1)
+    before, after, *_ = bare.run(*command).stderr.splitlines()
+    announced, spent = (float(re.findall(r"([\d.]+) read unit", line)[0]) for line in (before, after))
+    assert spent <= announced <= spent + 4.5
 
 
 def test_a_size_that_may_not_be_read_is_said(bare: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

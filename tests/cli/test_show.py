@@ -448,7 +448,7 @@ def test_a_large_table_requires_scan(shop: Shop, monkeypatch: pytest.MonkeyPatch
     _large(shop, monkeypatch)
     shop.complete("orders/charge/12345")
     message = complaint(shop.run("show", "12345"))
-    assert "about 9,000,000 rows, 5.4 GB, 655,360 read units" in message
+    assert "about 9,000,000 rows, 5.4 GB, 655,364 read units" in message
     assert "--scan" in message
     assert "LAMBDA_ONCE_NAMES" in message
     assert "orders/charge/12345" in shop.run("show", "12345", "--scan").stdout

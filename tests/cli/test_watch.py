@@ -10,6 +10,7 @@ from rich.console import Console
 from lambda_once.core.writes import Release
 from lambda_once.stores.transport import TokenTransport
 from lambda_once_tools.cli import lists
+from lambda_once_tools.cli.scans import UNLISTED
 from tests.cli.shop import Shop, lines, on_strict, open_shop
 
 __all__ = ["open_shop"]
@@ -22,9 +23,12 @@ def test_each_round_is_a_line(shop: Shop) -> None:
     shop.clock.advance(25)
     ran = shop.run("watch", "--count", "3", "--interval", "4")
     assert ran.stdout.splitlines() == [
-        "2026-11-20T10:12:25.000Z  2 in progress, 0 overdue, 0 held, 0 released",
-        "2026-11-20T10:12:29.000Z  2 in progress, 0 overdue, 0 held, 0 released",
-        "2026-11-20T10:12:33.000Z  1 (-1) in progress, 1 (+1) overdue, the oldest by 3 s, 0 held, 0 released",
+        "2026-11-20T10:12:25.000Z  2 in progress, 0 overdue, 0 held, 0 released by a decision",
+        "2026-11-20T10:12:29.000Z  2 in progress, 0 overdue, 0 held, 0 released by a decision",
+        (
+            "2026-11-20T10:12:33.000Z  1 (-1) in progress, 1 (+1) overdue, the oldest by 3 s, "
+            "0 held, 0 released by a decision"
+        ),
     ]
     assert shop.clock.slept == [4, 4]
     assert ran.exit_code == 1
@@ -50,7 +54,7 @@ def test_rounds_as_json(shop: Shop) -> None:
         "inProgress": 0,
         "overdue": 1,
         "held": 1,
-        "released": 1,
+        "releasedByDecision": 1,
         "oldestOverdueSeconds": 9,
     }
     assert len(lines(ran)) == 2
@@ -83,8 +87,9 @@ def test_a_round_without_an_answer_is_no_end(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(TokenTransport, "call", out)
         ran = shop.run("watch", "--count", "3")
         assert len(ran.stdout.splitlines()) == 2
-        assert ran.stderr.startswith("2026-11-20T10:12:05.000Z  no response: ")
-        assert len(ran.stderr.splitlines()) == 1
+        lacks, silent = ran.stderr.splitlines()
+        assert lacks == UNLISTED
+        assert silent.startswith("2026-11-20T10:12:05.000Z  no response: ")
 
 
 def test_a_terminal_shows_one_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,14 @@ import io
 import json
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +23,7 @@ import pytest
 from aws_lambda_powertools import Logger
 from click.testing import CliRunner, Result
 
+from examples import failed_event
 from lambda_once import HOLD, RELEASE, Done, Held, KeyReused, Misconfigured, Once, ResultUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
@@ -158,11 +162,15 @@ class Night:
         assert line in OURS
         return self.types_by_hand(line.removeprefix("lambda-once "), code)
 
-    def types_by_hand(self, line: str, code: int = 0) -> Result:
+    def declines(self, line: str) -> Result:
+        """Run *line* as it is on the page, and say no."""
+        return self.types_by_hand(line.removeprefix("lambda-once "), 1, "n\n")
+
+    def types_by_hand(self, line: str, code: int = 0, answer: str = "y\n") -> Result:
         """Run what the page says in a sentence or a table."""
         command, _, file = f"lambda-once {line}".partition(" > ")
         arguments = shlex.split(command, comments=True)[1:]
-        ran = CliRunner().invoke(app, arguments, input="y\n", prog_name="lambda-once")
+        ran = CliRunner().invoke(app, arguments, input=answer, prog_name="lambda-once")
         assert ran.exit_code == code, (line, ran.output)
         if file:
             (self.folder / file.strip()).write_text(ran.stdout, encoding="utf-8")
@@ -382,6 +390,164 @@ def test_released_work_does_not_run(night: Night) -> None:
     night.types_by_hand("list --released", 1)
     night.types_by_hand("resolve orders/charge/2 --failed --force --because cancelled")
     night.types(listed)
+
+
+REQUEST = "6f7f7961-7e3c-4b0e-9a4f-0a8c1d1f2b3c"
+PAID = {
+    "version": "0",
+    "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa",
+    "detail-type": "OrderPaid",
+    "source": "shop.orders",
+    "account": "123456789012",
+    "time": "2026-11-20T02:00:00Z",
+    "region": "eu-central-1",
+    "resources": [],
+    "detail": {"orderId": "order_7", "amount": 100},
+}
+
+
+@dataclass
+class Invoices:
+    """The shop's asynchronous function, in the environment of one tenant, and its on-failure queue."""
+
+    night: Night
+    broken: bool = True
+    request: str = REQUEST
+    queue: list[dict[str, Any]] = field(default_factory=list)
+
+    def deliver(self, event: dict[str, Any]) -> None:
+        """Let Lambda try *event* three times, one request, and put its record into the queue if all fail."""
+        module = import_module("orders.invoices")
+        context = lambda_context("shop-invoices", self.request, tenant_id="blue")
+        store = DynamoDBStore(self.night.table, self.night.client)
+        with using(module.once, store, self.night.clock):
+            for wait in (60, 120, 0):
+                try:
+                    module.issue(event, context)
+                except ConnectionError:
+                    self.night.clock.advance(wait)
+                else:
+                    return
+        record = {
+            "version": "1.0",
+            "requestContext": {
+                "requestId": self.request,
+                "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:shop-invoices",
+                "condition": "RetriesExhausted",
+                "approximateInvokeCount": 3,
+            },
+            "requestPayload": event,
+            "responsePayload": {"errorMessage": "the printer is down", "errorType": "ConnectionError"},
+        }
+        self.queue.append({"MessageId": str(uuid4()), "ReceiptHandle": "r-1", "Body": json.dumps(record)})
+
+
+@pytest.fixture
+def invoices(night: Night, monkeypatch: pytest.MonkeyPatch) -> Iterator[Invoices]:
+    """Its invoices cannot be written until it's mended."""
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "orders")
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "shop-invoices")
+    modules = {*sys.modules}
+    found = Invoices(night)
+    module = import_module("orders.invoices")
+
+    def add(kind: str, subject: str) -> None:
+        if found.broken:
+            raise ConnectionError("the printer is down")
+        night.charged.append(f"{kind} {subject}")
+
+    monkeypatch.setattr(module, "EFFECTS", SimpleNamespace(add=add))
+    yield found
+    for name in {*sys.modules} - modules:
+        if name.split(".")[0] == "orders":
+            del sys.modules[name]
+
+
+def test_work_failed_on_all_its_retries(
+    night: Night, invoices: Invoices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    From the alarm on the on-failure queue to its end: no list has the work, but its message leads to it.
+
+    By the request alone, or by what the handler makes of the event, each with its tenant; mended and sent
+    again, it's done once.
+    """
+    found, explained, shown, scanned = SECTIONS["Work failed on all its retries"]
+    invoices.deliver(PAID)
+    (message,) = invoices.queue
+    over = "list --overdue --held --released"
+    assert over in PAGE
+    night.types_by_hand(over)  # exit code 0: the list alone is no end of an incident
+    (night.folder / "failed.json").write_text(json.dumps({"Messages": [message]}), encoding="utf-8")
+    assert json.loads(message["Body"])["requestContext"]["requestId"] in found
+    token = shown.split()[-1]
+    assert token in night.types(found).stdout
+    (night.folder / "context.json").write_text(json.dumps({"tenant_id": "blue"}), encoding="utf-8")
+    assert failed_event.main("failed.json") == 0
+    ran = night.types(explained)
+    assert token in ran.stdout
+    ran = night.types(shown)
+    assert "ConnectionError: the printer is down" in ran.stdout
+    assert "released by its function: the next delivery runs, if there is one" in ran.stdout
+    ran = night.types(scanned, 1)
+    assert token in ran.stdout
+    assert "ConnectionError: the printer is down" in ran.stdout
+    assert "1 released" in ran.stderr
+    invoices.broken, invoices.request = False, "another"
+    invoices.queue.clear()
+    invoices.deliver(json.loads((night.folder / "event.json").read_text(encoding="utf-8")))
+    assert "done: a duplicate gets the stored result" in night.types(shown).stdout
+    night.types(scanned)
+    invoices.deliver(PAID)
+    assert (night.charged, invoices.queue) == (["invoiced order_7"], [])
+
+
+def test_dead_letter_queues(night: Night) -> None:
+    """A message's id leads to its token: held, it's resolved first, and the redriven message is replayed."""
+    found, shown = SECTIONS["Dead-letter queues (DLQ)"]
+    message = found.split()[-1]
+    night.fails("12345", GatewayTimeout("no answer"), delivery=message)
+    for _ in range(3):  # up to maxReceiveCount
+        assert isinstance(night.deliver(delivery=message), Held)
+    ran = night.types(found)
+    assert TOKEN in ran.stdout
+    assert "GatewayTimeout: no answer" in ran.stdout
+    assert "next: lambda-once resolve orders/charge/12345 " in night.types(shown, 1).stderr
+    night.types_by_hand(f"resolve {TOKEN} --done --result result.json --because 'provider has ch_1'")
+    night.types(shown)
+    assert (night.deliver(delivery=message), night.charged) == (RECEIPT, ["12345"])
+    night.types_by_hand("list --overdue --held --released")
+
+
+def test_a_request_crashes(night: Night) -> None:
+    """
+    From the alarm of the watchdog to the end: asked, declined, resolved; its duplicates get the result.
+
+    What another crash left, and nobody delivers again, is released, and is unfinished until it's sent again.
+    """
+    listed, shown, done, _ = SECTIONS["Stuck or unfinished work"]
+    night.lapses(on_error=RELEASE)
+    night.lapses("2", on_error=RELEASE)
+    night.watches()
+    assert "once.overdue" in night.logged() + night.logged("2")
+    assert "2 overdue" in night.types_by_hand("watchdog", 1).stdout
+    assert "2 overdue" in night.types(listed, 1).stderr
+    ran = night.types(shown, 1)
+    assert "whether the work was done is unknown: the next delivery runs, if there is one" in ran.stdout
+    before = night.row()
+    ran = night.declines(done)
+    assert f"{TOKEN}: would be resolved as done (it is overdue): provider has ch_1" in ran.stderr
+    assert ran.stderr.splitlines()[-1].endswith("refused, nothing was written: you declined")
+    assert night.row() == before
+    ran = night.types(done)
+    assert f"{TOKEN}: anna (identity unverified) resolved it as done" in ran.stderr
+    assert (night.deliver(), night.charged) == (RECEIPT, ["12345", "2"])
+    ran = night.types_by_hand("redrive --overdue --because 'the provider has none'")
+    assert "Its next delivery runs. Are you sure that it was not done?" in ran.stderr
+    ran = night.types_by_hand("list --overdue --held --released", 1)
+    assert "0 overdue, 0 held, 1 released by a decision" in ran.stderr
+    assert (night.deliver("2"), night.charged) == (RECEIPT, ["12345", "2", "2"])
+    night.types_by_hand("list --overdue --held --released")
 
 
 def test_functions_fail_or_are_throttled(night: Night) -> None:

@@ -50,7 +50,7 @@ def unfinished(
     table: TokenTable, wanted: frozenset[Status], now: datetime, malformed: list[Misconfigured]
 ) -> Iterator[Entry]:
     """
-    List the tokens in the index: overdue, held, in progress, released, each group ordered by lease.
+    List the tokens in the index: overdue, held, in progress, released by a decision, each ordered by lease.
 
     Pages are fetched on demand; *malformed* gets what cannot be read, each with its token and the attribute,
     and the others are listed. Raises `StoreUnavailable` and `Misconfigured`.
@@ -88,8 +88,8 @@ def confirmed(
     """
     Replace the entries whose status is in *only* by their rows, read consistently, *page* in one request.
 
-    Entries whose status has changed since are left out, and what has run since it was released; entries in
-    other states pass unchanged. *malformed* gets rows that cannot be read.
+    Entries whose status has changed since are left out, and what has run since it was released, or is past
+    its ttl; entries in other states pass unchanged. *malformed* gets rows that cannot be read.
     """
     remaining = iter(entries)
     while batch := list(islice(remaining, page)):
@@ -104,6 +104,7 @@ def confirmed(
                 item is not None
                 and (record := readable(item, malformed, table.record)) is not None
                 and token_status(record, now) is status
+                and not record.expired(now)
                 and (status is not Status.RELEASED or record.attempt_id == entry.record.attempt_id)
             ):
                 yield entry._replace(record=record)
@@ -170,14 +171,14 @@ class Counts(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """What alarms that rearm count: tokens that are newly overdue or released, and tokens left over."""
+    """What alarms that rearm count: newly overdue, newly released by a decision, and left over since one."""
 
     newly_overdue: int
     """Leases that ended within `NEWLY`."""
     newly_released: int
     """Released by a decision in the `NEWLY` that ended `RUNS_AGAIN` ago, and not run since."""
     left_over: int
-    """Released longer ago than `LEFT_OVER`, and not run since."""
+    """Released by a decision longer ago than `LEFT_OVER`, and not run since."""
 
 
 def count_stuck(

@@ -6,14 +6,14 @@ Pure. It shows the kind and size of a result, never its content.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from shlex import quote
 from typing import Final, NamedTuple
 
 from lambda_once.core.lifecycle import Decider, Decision, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, is_sealed, utf8
 from lambda_once.operations.decisions import stores_result
-from lambda_once.operations.times import duration_text
+from lambda_once.operations.times import duration_text, time_of_ttl
 from lambda_once.operations.tokens import STATUS, STUCK, Status, is_request, token_status
 
 
@@ -29,10 +29,9 @@ class Moment(NamedTuple):
 
 
 def story(record: Record, now: datetime) -> tuple[Moment, ...]:
-    """Return the events of a row in the order of time; those without a time come last."""
+    """Return the events of a row in the order of time; those without a time end what has happened so far."""
     events = [*_beginning(record, now), *_end(record), *_decisions(record), *_memory(record, now)]
-    dated = sorted((event for event in events if event.at is not None), key=lambda event: event.at or now)
-    return (*dated, *(event for event in events if event.at is None))
+    return tuple(sorted(events, key=lambda event: (event.at or now, event.at is None)))
 
 
 def is_resolved(record: Record) -> bool:
@@ -94,10 +93,23 @@ _DECIDED: Final = {
     Resolve.KEEP: "changed until when its outcome is kept",
     Resolve.FORGET: "had it forgotten",
 }
+_PLANNED: Final = {
+    Resolve.DONE: "would be resolved as done",
+    Resolve.NOT_DONE: "would be released as not done",
+    Resolve.FAILED: "would be resolved as failed for good",
+    Resolve.HOLD: "would be held",
+    Resolve.KEEP: "its outcome would be kept until another time",
+    Resolve.FORGET: "what it stores would be forgotten",
+}
+
+
+def describe_plan(record: Record, decision: Decision, now: datetime) -> str:
+    """Return what *decision* would do with *record*, before it is written: nothing is done yet."""
+    return f"{_PLANNED[decision.how]} (it is {token_status(record, now).words}): {decision.because}"
 
 
 def describe_decision(decision: Decision) -> str:
-    """Return one decision in a line: who, what, of which state, why; its time is beside it."""
+    """Return one decision that was written: who, what, of which state, why; its time is beside it."""
     who = decision.by
     if decision.kind is Decider.PERSON:
         who += f" ({decision.caller or 'identity unverified'})"
@@ -112,7 +124,7 @@ def describe_decision(decision: Decision) -> str:
 def _memory(record: Record, now: datetime) -> list[Moment]:
     if record.ttl is None:
         return []
-    until = datetime.fromtimestamp(record.ttl, UTC)
+    until = time_of_ttl(record.ttl)
     past = until <= now
     match record.state:
         case State.COMPLETE:
@@ -136,7 +148,7 @@ def outlook(record: Record, now: datetime, parts_present: int | None = None) -> 
         case Status.RELEASED if record.awaits_delivery:
             return "released by a decision, and not run since: the next delivery runs, if there is one"
         case Status.RELEASED:
-            return "released: the next delivery runs"
+            return "released by its function: the next delivery runs, if there is one"
         case Status.HELD:
             return "held for manual review: every delivery is refused (Held) until the token is resolved"
         case Status.OVERDUE:
@@ -168,7 +180,7 @@ def _after_lapse(record: Record) -> str:
     # Only under take_over has an unfinished row a ttl (hold and probe must not let it expire).
     if record.ttl is None:
         return "the next delivery is refused (Held), or calls the probe"
-    return "the next delivery runs"
+    return "the next delivery runs, if there is one"
 
 
 GIVEN: Final = "given or accepted by a decision"
@@ -215,7 +227,7 @@ def short_memory(record: Record, retention: timedelta) -> str | None:
         return None
     if is_request(record.token):
         return None  # the clients of an API keep no messages
-    keep = datetime.fromtimestamp(record.ttl, UTC) - record.actual_completion
+    keep = time_of_ttl(record.ttl) - record.actual_completion
     if keep + timedelta(seconds=1) >= retention:  # a ttl is in whole seconds
         return None
     return (

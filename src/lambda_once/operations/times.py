@@ -95,6 +95,14 @@ def duration_text(span: timedelta) -> str:
     return f"{int(seconds)} s" if seconds >= 1 or seconds == 0 else f"{seconds:.3g} s"
 
 
+def time_of_ttl(ttl: int) -> datetime:
+    """Return the time of *ttl*, in epoch seconds; the first or last one that there is, if it's beyond."""
+    try:
+        return datetime.fromtimestamp(ttl, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.max.replace(tzinfo=UTC) if ttl > 0 else datetime.min.replace(tzinfo=UTC)
+
+
 def time_text(at: datetime, now: datetime) -> str:
     """Return *at* in UTC to the second, without the date if it is that of *now*."""
     at, now = at.astimezone(UTC), now.astimezone(UTC)

@@ -125,8 +125,7 @@ class Filter(NamedTuple):
         return self._matches_age(record, now) and self._matches_error(record) and self._matches_name(record)
 
     def _matches_age(self, record: Record, now: datetime) -> bool:
-        is_released = record.state is State.RELEASED
-        age = now - (record.expected_completion if is_released else record.created)
+        age = now - (record.expected_completion if record.awaits_delivery else record.created)
         if self.older_than is not None and age < self.older_than:
             return False
         return self.newer_than is None or age <= self.newer_than

@@ -116,7 +116,8 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
 
     A run returns ``{"overdue", "newlyOverdue", "oldestSeconds", "held", "inProgress", "newlyReleased",
     "releasedTokens", "checked", "released", "completed", "newlyHeld", "refused", "swept", "truncated"}``:
-    numbers of tokens, seconds, and whether overdue tokens were left unchecked. If it reads a stream, also
+    numbers of tokens, seconds, and whether overdue tokens were left unchecked. Of released tokens it counts
+    those that a decision released, which have not run since. If it reads a stream, also
     ``{"listed", "streamRecords", "streamLagSeconds", "streamGap"}``: tokens that it listed, records that it
     read, how far it is behind, and whether the list has a gap. What it lists, it counts and acts on as soon
     as the index has it, at the latest one run later. It raises `StoreUnavailable` and `Misconfigured`, which

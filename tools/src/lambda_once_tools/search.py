@@ -10,6 +10,7 @@ import json
 import sys
 from decimal import Decimal
 from itertools import chain
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -26,7 +27,7 @@ from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import UNFINISHED, TokenName, parts_of
 from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Item, listed
+from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Entry, Item, listed
 from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ PAGE_BYTES = 1_048_576
 """What one Scan request reads at most, before its filter (DynamoDB: 1 MB)."""
 READ_PRICE: Final = 0.125
 """Dollars for a million read units, on demand, us-east-1 (https://aws.amazon.com/dynamodb/pricing/on-demand/)."""
+SEGMENTS: Final = 8
+"""Segments of a scan."""
 LONG = 3_600.0
 """Seconds that a scan of the whole table may take."""
 MOST_SIMILAR = 5
@@ -196,7 +199,7 @@ class Pattern(NamedTuple):
     keys: frozenset[str] | None = None
     """Whole keys; None: every key and scope that contains the text."""
     delivery: str | None = None
-    """In place of keys and scopes: the delivery for which a token was acquired last."""
+    """In place of keys and scopes: the delivery, or Lambda's request, for which it was acquired last."""
     tenant: str | None = None
     """Only tokens whose third part this is; None: all."""
 
@@ -204,7 +207,7 @@ class Pattern(NamedTuple):
         if self.tenant is not None and not name.is_of_tenant(self.tenant):
             return False
         if self.delivery is not None:
-            return True  # DynamoDB has filtered the rows
+            return True  # `is_delivered` has filtered the rows
         if self.keys is not None:
             return name.key in self.keys
         if name.key in self.digests:
@@ -213,6 +216,13 @@ class Pattern(NamedTuple):
         if self.ignore_case:
             return any(self.text.casefold() in place.casefold() for place in places)
         return any(self.text in place for place in places)
+
+    def is_delivered(self, item: Item) -> bool:
+        """Whether the row *item* was acquired for `delivery`, if that is what to look for."""
+        if self.delivery is None or item.get("delivery", {}).get("S") == self.delivery:
+            return True
+        request = item.get("lockedBy", {}).get("S", "").partition("/")[2]
+        return bool(request == self.delivery)
 
     @property
     def encoded(self) -> tuple[str, ...]:
@@ -275,15 +285,17 @@ class TableSize(NamedTuple):
     rows: int
     size: int
 
-    @property
-    def units(self) -> int:
-        """Read units of a Scan of the whole table."""
-        return -(-self.size // BYTES_PER_READ_UNIT)
+    def units(self, segments: int) -> int:
+        """
+        Return the read units of a Scan of the whole table, at most.
 
-    @property
-    def dollars(self) -> float:
-        """What that costs, by `READ_PRICE`."""
-        return self.units * READ_PRICE / 1_000_000
+        The last page of each segment, also of an empty one, is rounded up to half a unit.
+        """
+        return ceil(self.size / BYTES_PER_READ_UNIT + segments / 2)
+
+    def dollars(self, segments: int) -> float:
+        """Return what that costs, by `READ_PRICE`."""
+        return self.units(segments) * READ_PRICE / 1_000_000
 
     @property
     def pages(self) -> int:
@@ -324,8 +336,11 @@ def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
     }
     if pattern.delivery is not None:
         return request | {
-            "FilterExpression": "#delivery = :delivery",
-            "ExpressionAttributeValues": {":delivery": {"S": pattern.delivery}},
+            "FilterExpression": "#delivery = :delivery OR contains(#lockedBy, :request)",
+            "ExpressionAttributeValues": {
+                ":delivery": {"S": pattern.delivery},
+                ":request": {"S": f"/{pattern.delivery}"},
+            },
         }
     if pattern.ignore_case:
         return request
@@ -336,7 +351,7 @@ def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
     }
 
 
-def scan(table: TokenTable, pattern: Pattern, most_pages: int, segments: int = 8) -> Iterator[Scanned]:
+def scan(table: TokenTable, pattern: Pattern, most_pages: int, segments: int = SEGMENTS) -> Iterator[Scanned]:
     """
     Read one page of every segment at once, again and again, until all or *most_pages* are read.
 
@@ -372,36 +387,52 @@ def _pages(
 
 
 _STATES: Final = {state.value: state for state in State}
+_RELEASED: Final = {"S": State.RELEASED.value}
+
+
+_OPEN: Final = "attribute_exists(#status)"
+_GIVEN_BACK: Final = "(attribute_not_exists(actualCompletion) AND attribute_exists(#attempt))"
+"""What has neither ``status`` nor an outcome was released by its function (`row.record_of`)."""
 
 
 class ScannedIndex(StatusIndex):
     """
     The status index, made by one scan of the whole table: a table may have none.
 
-    Its entries are those of every unfinished token, listed or not; they are kept in memory, as of the scan.
+    Its entries are those of every unfinished token, listed or not, and with *released* also of those that
+    their functions released, which no index has, until their ttl. They are kept in memory, as of the scan.
     """
 
-    def __init__(self, table: TokenTable, segments: int = 8) -> None:
+    def __init__(self, table: TokenTable, segments: int = SEGMENTS, *, released: bool = False) -> None:
         """Read the whole table. Raises `StoreUnavailable` and `Misconfigured`."""
         super().__init__(table.transport)
         self.pages = 0
         self.units = 0.0
         rows: list[Item] = []
+        wanted = f"({_OPEN} OR {_GIVEN_BACK})" if released else _OPEN
         request = {
             "TableName": table.name,
-            "FilterExpression": "attribute_exists(#status) AND attribute_exists(#expectedCompletion)",
+            "FilterExpression": f"{wanted} AND attribute_exists(#expectedCompletion)",
             "ReturnConsumedCapacity": "TOTAL",
-            **projection(tuple("status" if name == "listed" else name for name in INDEXED)),
+            **projection((*("status" if name == "listed" else name for name in INDEXED), "ttl")),
         }
         for pages, _ in _pages(table, request, sys.maxsize, segments):
             self.pages += len(pages)
             self.units += sum(page.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0) for page in pages)
             rows += (item for page in pages for item in page["Items"])
         self._rows: dict[str, list[Item]] = {}
+        self._ttls: dict[str, int] = {}
+        now = table.now().timestamp()
         for row in sorted(rows, key=_lease_text):
-            state = _STATES.get(row.pop("status").get("S", ""))
+            token: str = row[TOKEN]["S"]
+            state = _STATES.get(row.pop("status", _RELEASED).get("S", ""))
+            ttl = _whole(row.pop("ttl", {}).get("N"))
+            if state is State.RELEASED and ttl is not None:
+                if ttl <= now:
+                    continue  # counts as absent (`Record.expired`)
+                self._ttls[token] = ttl
             if state is not None:
-                partition = listed(state, row[TOKEN]["S"])
+                partition = listed(state, token)
                 self._rows.setdefault(partition, []).append(row | {"listed": {"S": partition}})
 
     def page(
@@ -414,7 +445,8 @@ class ScannedIndex(StatusIndex):
     ) -> IndexPage:
         """Return all entries of *partition* after *cursor*, at most *limit*: there is no next page."""
         del deadline, cursor
-        return index_page(self._of(partition, before, None)[:limit], None)
+        page = index_page(self._of(partition, before, None)[:limit], None)
+        return page._replace(entries=tuple(map(self._with_ttl, page.entries)))
 
     def count_some(
         self,
@@ -434,10 +466,23 @@ class ScannedIndex(StatusIndex):
         }
         return {partition: count for partition, count in counts.items() if count}, False
 
+    def _with_ttl(self, entry: Entry) -> Entry:
+        """Return *entry* with its ttl, by which what a function released differs from what a decision did."""
+        record = entry.record
+        return Entry(record._replace(ttl=self._ttls.get(record.token)))
+
     def _of(self, partition: str, before: datetime | None, since: datetime | None) -> list[Item]:
         first, last = "" if since is None else stamp(since), None if before is None else stamp(before)
         rows = self._rows.get(partition, [])
         return [row for row in rows if first <= (ends := _lease_text(row)) and (last is None or ends < last)]
+
+
+def _whole(number: str | None) -> int | None:
+    """Return a stored whole number; None if there is none, or another one, which its row is read for."""
+    try:
+        return None if number is None else int(number)
+    except ValueError:
+        return None
 
 
 def _lease_text(row: Item) -> str:
@@ -450,7 +495,7 @@ def _scanned(pages: list[Any], pattern: Pattern, *, complete: bool) -> Scanned:
     records: list[Record | None] = []
     for item in (item for page in pages for item in page["Items"]):
         parts = parts_of(item["lockToken"]["S"]) if "lockToken" in item else None
-        if parts is None or not pattern.matches(parts):
+        if parts is None or not pattern.matches(parts) or not pattern.is_delivered(item):
             continue
         records.append(readable(item, malformed))
     units = sum(page.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0) for page in pages)

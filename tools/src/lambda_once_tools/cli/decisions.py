@@ -42,8 +42,8 @@ from lambda_once.operations.decisions import (
     release,
     to_release,
 )
-from lambda_once.operations.story import describe_decision, describe_outcome
-from lambda_once.operations.tokens import Status, is_request, parts_of, token_status
+from lambda_once.operations.story import describe_decision, describe_outcome, describe_plan
+from lambda_once.operations.tokens import STATUS, Status, is_request, parts_of, token_status
 from lambda_once.stores.contract import Refused, Unanswered, Written
 from lambda_once_tools.cli.advice import for_operator
 from lambda_once_tools.cli.lists import ROWS_OF_A_TABLE
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 LONGEST_KEEP: Final = timedelta(days=3_650)
 OVERDUE: Final = (
-    ": it is unknown whether their work was done, and a release records that it was not. Ask the other system"
+    ": it is unknown whether the work was done, and a release records that it was not. Ask the other system"
 )
 STDIN: Final = "-"
 CACHES: Final = "cache: functions with cache= may return the old outcome for up to five minutes"
@@ -124,7 +124,7 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
     for line in proposal.about:
         output.say(line)
     if consent.dry_run:
-        _print_consequences(access, proposal)
+        _print_consequences(access, proposal, ", if it were written")
         output.say("dry run: nothing was written")
         _report(access, proposal, before, written=False)
         return
@@ -142,6 +142,7 @@ def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
         output.say(f"{before.token}: deleted")
     else:
         output.show(side_by_side({"before": before, "now": after}, now))
+        output.say(f"{before.token}: {describe_decision(after.decisions[-1])}")
     _print_consequences(access, proposal)
     output.say(CACHES)
     _report(access, proposal, after, written=True, erased=erased)
@@ -235,9 +236,9 @@ def _refuse(access: Access, proposal: Proposal, why: str, current: Record | None
     raise click.exceptions.Exit(1)
 
 
-def _print_consequences(access: Access, proposal: Proposal) -> None:
+def _print_consequences(access: Access, proposal: Proposal, condition: str = "") -> None:
     for name, text in proposal.consequences.items():
-        access.output.say(f"{_LABELS.get(name, name)}: {text}")
+        access.output.say(f"{_LABELS.get(name, name)}{condition}: {text}")
 
 
 def _report(
@@ -387,18 +388,18 @@ def _how_to_save(record: Record) -> str:
 def _about(
     access: Access, before: Record, how: Resolve, write: Write, result: GivenResult | None
 ) -> Iterator[str]:
-    """Yield what will be written, and warnings about it."""
+    """Yield what would be written, and warnings about it."""
     kept, until = isinstance(write.change, Keep), _until(write)
-    yield f"{before.token}: {describe_decision(write.decisions[-1])}"
+    yield f"{before.token}: {describe_plan(before, write.decisions[-1], write.now)}"
     if kept:
-        yield f"duplicates get: {describe_outcome(before)}, until {stamp(until)}"
+        yield f"duplicates would get: {describe_outcome(before)}, until {stamp(until)}"
     elif how is Resolve.DONE:
         what = "null" if result is None else result.described()
-        yield f"duplicates get: {what}, until {stamp(until)}"
+        yield f"duplicates would get: {what}, until {stamp(until)}"
         if is_request(before.token) and not _is_response(result):
             yield 'WARNING: this is an API request, but the result has no {"statusCode": ...}'
     if drops_result(before, write.change):
-        yield f"WARNING: its stored result will be lost. {_how_to_save(before)}"
+        yield f"WARNING: its stored result would be lost. {_how_to_save(before)}"
     short = until - write.now < timedelta(days=LONGEST_RETENTION_DAYS)
     if how in (Resolve.DONE, Resolve.FAILED, Resolve.KEEP) and short:
         yield "WARNING: SQS keeps messages for up to 14 days, longer than --keep: a later delivery runs again"
@@ -495,10 +496,10 @@ def _not_json(constant: str) -> Never:
 
 _AFTER_FORGETTING: Final = {
     State.COMPLETE: "get ResultUnavailable; nothing runs again",
-    State.HELD: "are refused (Held) as before",
-    State.RELEASED: "run, as before: it was released",
+    State.HELD: "be refused (Held) as before",
+    State.RELEASED: "run, as before: it is released",
 }
-"""What duplicates get, of a complete token without an error."""
+"""What duplicates would get, of a complete token without an error."""
 _DELETED: Final = "RUN AGAIN, if any can still be delivered: by a queue, a redrive or a client"
 
 
@@ -540,15 +541,20 @@ def forget_command(access: Access, one: OneToken, consent: Consent, *, row: bool
         write: Write | Deletion | None = None
     else:
         write = Deletion(before) if row else decided(before, Resolve.FORGET, _author(access, consent), now)
-    what = "delete its row, with the key" if row else "forget what it stores"
+    if isinstance(write, Write):
+        plan = describe_plan(before, write.decisions[-1], now)
+    else:
+        plan = (
+            f"its row would be deleted, with the key (it is {STATUS[before.state].words}): {consent.because}"
+        )
     proposal = Proposal(
         before,
         now,
         write,
         why or "",
         (
-            f"{before.token}: {what}, by {consent.by}, because: {consent.because}",
-            f"duplicates {_DELETED if row else _after_forgetting(before)}",
+            f"{before.token}: {plan}",
+            f"duplicates would {_DELETED if row else _after_forgetting(before)}",
         ),
         "Erase it?",
         erases_parts=True,
@@ -628,12 +634,16 @@ def _redrive(
     output.show(token_list(shown, now))
     first = "" if shown == found else f", the first {len(shown)} shown"
     output.say(f"{len(found):,} {status.words}{first}{OVERDUE if overdue else ''}")
-    question = f"Release {len(chosen):,}, so that their next deliveries run?"
+    if len(chosen) == 1:
+        runs, undone = "its next delivery runs", "it was not done"
+    else:
+        runs, undone = "their next deliveries run", f"none of these {len(chosen):,} was done"
+    question = f"Release {len(chosen):,}, so that {runs}?"
     if overdue:
-        question = f"Their next deliveries run. Are you sure that none of these {len(chosen):,} was done?"
+        question = f"{runs.capitalize()}. Are you sure that {undone}?"
     if consent.dry_run:
         _print(access, [*left_out, *((record, None) for record in chosen)], [])
-        output.say("dry run: nothing was written")
+        output.say(f"dry run: nothing was written; {len(chosen):,} would be released")
     elif consent.given(question):
         stopped: list[BaseException] = []
         released = release(access.table, chosen, _author(access, consent), stopped)

@@ -23,7 +23,7 @@ from lambda_once_tools.cli.ledger_items import (
     read_items,
 )
 from lambda_once_tools.cli.options import NotFound
-from lambda_once_tools.cli.render import labelled
+from lambda_once_tools.cli.render import labelled, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,10 @@ def show_ledger(access: Access, given: LedgerOptions) -> None:
     items = read_items(transport, table, homes, deadline)
     if not items:
         shown = " ".join(given.key)
-        raise NotFound(f"table {name} has no item {shown}: nothing was added to it, or it has expired")
+        raise NotFound(
+            f"table {name} has no item {shown}: nothing was added to it, it has expired, or its ledger has "
+            "another number of shards (--ledger-shards)"
+        )
     trace = None if digest is None else items[0].trace(digest)
     found = LedgerAnswer(name, items, given.id, trace)
     now = clock.now()
@@ -130,7 +133,7 @@ def _rows(found: LedgerAnswer, now: datetime) -> Iterator[tuple[str, str, str]]:
         key, ids = " ".join(str(_json(part)) for part in each.key.values()), each.ids(now)
         newest = " to ".join(time_text(at, now) for at in each.newest)
         expires = f"; expires {time_text(each.expires, now)}" if each.expires else ""
-        kept = f"{ids:,} id{'' if ids == 1 else 's'} remembered, each for {duration_text(each.window)}"
+        kept = f"{numbered(ids, 'id')} remembered, each for {duration_text(each.window)}"
         yield f"item {key}", f"{kept}; newest bucket {newest}{expires}", "dim"
 
 

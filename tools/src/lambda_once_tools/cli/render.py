@@ -23,7 +23,7 @@ from lambda_once.core.lifecycle import Decision, Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
 from lambda_once.operations.listing import MOST_NAMED
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story, undoing
-from lambda_once.operations.times import duration_text, time_text
+from lambda_once.operations.times import duration_text, time_of_ttl, time_text
 from lambda_once.operations.tokens import STATUS, Status, TokenName, parts_of, token_status
 from lambda_once.stores.row import Entry, parse_stamp, shown
 
@@ -160,6 +160,11 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def numbered(count: int, noun: str) -> str:
+    """Return *count* and its noun: ``1 page``, ``2 pages``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 # -- what is drawn
 
 
@@ -223,7 +228,8 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
     """
     Return a row as JSON values: its own names, its token's parts, ages in seconds; of its result no content.
 
-    null: the row has none. A missing name: unknown, because only the index was read, or without the outcome.
+    ``until`` is its ttl as a time. null: the row has none. A missing name: unknown, because only the index
+    was read, or without the outcome.
     """
     record = entry.record
     name, status = parts_of(record.token), token_status(record, now)
@@ -241,7 +247,9 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
     }
     if not entry.is_whole:
         return row
-    row |= {**shown(record), "decisions": [_decision(each, record) for each in record.decisions]}
+    until = None if record.ttl is None else stamp(time_of_ttl(record.ttl))
+    decisions = [_decision(each, record) for each in record.decisions]
+    row |= {**shown(record), "until": until, "decisions": decisions}
     if record.omits_outcome:
         return row
     error = record.error
@@ -287,7 +295,7 @@ def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
 
 # -- lists of tokens
 
-HEADS: Final = ("state", "token", "since", "age", "locked by", "expected", "reason", "decided")
+HEADS: Final = ("state", "token", "since", "age", "locked by", "expected", "reason", "kept until", "decided")
 WIDE: Final = frozenset({"locked by", "expected"})
 """Columns that are shown only if asked for."""
 LEAST: Final = {"reason": 24, "decided": 24}
@@ -330,10 +338,17 @@ def _cells(row: Row, now: datetime) -> Cells:
         "expected": time_text(expected, now),
         "age": duration_text(now - created),
         "reason": _field_text("error", row.get("error")),
+        "kept until": _kept_until(row, now),
         "decided": _field_text("decisions", row.get("decisions")),
     }
     state = (Status(status).words, COLOURS.get(status, ""))
     return {"state": state} | {head: (content, "") for head, content in plain.items()}
+
+
+def _kept_until(row: Row, now: datetime) -> str:
+    """Return until when a released row is kept; nothing is known of its work afterwards."""
+    until = row.get("until") if row["status"] == Status.RELEASED else None
+    return "" if until is None else time_text(parse_stamp(until), now)
 
 
 def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:
@@ -403,6 +418,10 @@ def _field_text(field: str, value: Any) -> str:
             return ""
         case "error", {"kind": kind, "message": message}:
             return f"{kind}: {message}"
+        case "result", {"kind": kind, "bytes": size}:
+            return f"{'JSON' if kind == 'text' else kind}, {numbered(size, 'byte')}"
+        case "result", {"kind": "parts", "parts": count}:
+            return f"in {numbered(count, 'part')} beside the row"
         case "result", {"kind": kind}:
             return str(kind)
         case "decisions", [*_, {"by": by, "decision": how, "because": because, "at": at, "stands": stands}]:

@@ -10,7 +10,8 @@ import click
 
 from lambda_once.operations.list_state import ListState, list_state
 from lambda_once_tools.cli.options import agreed
-from lambda_once_tools.search import ScannedIndex, TableSize, table_size
+from lambda_once_tools.cli.render import numbered
+from lambda_once_tools.search import SEGMENTS, ScannedIndex, TableSize, table_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,18 +24,26 @@ SCAN: Final = click.option(
 YES: Final = click.option("--yes", is_flag=True, help="Do not ask before --scan.")
 PARTLY: Final = "in progress: only what was retried, extended or is long; all: --scan"
 """What the list has of live leases where the watchdog writes it."""
+UNLISTED: Final = "not listed: work that its function released, after an exception; --scan reads the table"
+"""What the list lacks of released work: the index has what a decision released."""
 _UNKNOWN: Final = "its size is unknown (dynamodb:DescribeTable is denied)"
 
 
 @contextmanager
 def searching(
-    access: Access, *, scan: bool, yes: bool, again: str = "", running: bool = False
+    access: Access,
+    *,
+    scan: bool,
+    yes: bool,
+    again: str = "",
+    running: bool = False,
+    released: bool = False,
 ) -> Iterator[None]:
     """
     Let the block use the status index, or with *scan* one scan of the whole table in its place.
 
     Prints the price and asks first; *again* says how often the scan is repeated. Exits with 1 if declined.
-    Without *scan* raises as `current_list`; *running*: work in progress is asked for, too.
+    Without *scan* raises as `current_list`; *running*, *released*: such work is asked for, too.
     """
     if not scan:
         if current_list(access).by_stream and running:
@@ -44,7 +53,7 @@ def searching(
         if not agreed("Read it?", yes=yes):
             access.output.say("nothing was read")
             raise click.exceptions.Exit(1)
-        index = rescan(access)
+        index = rescan(access, released=released)
         report_scan(access, index.pages, index.units)
     yield
 
@@ -61,26 +70,30 @@ def current_list(access: Access) -> ListState:
     return state
 
 
-def rescan(access: Access) -> ScannedIndex:
-    """Read the whole table in place of its index, as it is now."""
-    access.table.index = index = ScannedIndex(access.table)
+def rescan(access: Access, *, released: bool) -> ScannedIndex:
+    """Read the whole table in place of its index, as it is now; *released*: whoever released the work."""
+    access.table.index = index = ScannedIndex(access.table, released=released)
     return index
 
 
-def announce_scan(access: Access, size: TableSize | None, max_pages: int, again: str = "") -> None:
+def announce_scan(
+    access: Access, size: TableSize | None, max_pages: int, again: str = "", segments: int = SEGMENTS
+) -> None:
     """Print the price of a scan of the whole table, or of at most *max_pages*."""
     if size is None:
         access.output.say(f"reading the whole table{again}; {_UNKNOWN}")
         return
     bound = f", at most {max_pages:,} pages" if size.pages > max_pages else ""
-    access.output.say(f"reading the whole table{again}: {describe_size(size)}{bound}")
+    access.output.say(f"reading the whole table{again}: {describe_size(size, segments)}{bound}")
 
 
-def describe_size(size: TableSize) -> str:
+def describe_size(size: TableSize, segments: int = SEGMENTS) -> str:
     from rich.filesize import decimal
 
-    price = f"${size.dollars:,.2f}" if size.dollars >= CENT else "less than $0.01"
-    return f"about {size.rows:,} rows, {decimal(size.size)}, {size.units:,} read units, {price}"
+    dollars = size.dollars(segments)
+    price = f"${dollars:,.2f}" if dollars >= CENT else "less than $0.01"
+    rows, units = numbered(size.rows, "row"), numbered(size.units(segments), "read unit")
+    return f"about {rows}, {decimal(size.size)}, {units}, {price}"
 
 
 CENT: Final = 0.01
@@ -88,4 +101,5 @@ CENT: Final = 0.01
 
 def report_scan(access: Access, pages: int, units: float) -> None:
     """Print the cost of a finished scan."""
-    access.output.say(f"read {pages:,} page{'' if pages == 1 else 's'} for {units:,.1f} read units")
+    spent = numbered(int(units), "read unit") if units == int(units) else f"{units:,.1f} read units"
+    access.output.say(f"read {numbered(pages, 'page')} for {spent}")

@@ -25,6 +25,7 @@ from lambda_once_tools.cli.options import TENANT, Access, NotFound, with_table
 from lambda_once_tools.cli.render import record_json, story_json, story_lines, tokens_at
 from lambda_once_tools.cli.scans import announce_scan, describe_size, report_scan
 from lambda_once_tools.search import (
+    SEGMENTS,
     Lookup,
     Pattern,
     Scanned,
@@ -407,7 +408,7 @@ class Search:
 @click.option(
     "--segments",
     type=click.IntRange(1, 64),
-    default=8,
+    default=SEGMENTS,
     show_default=True,
     metavar="NUMBER",
     help="Segments of the scan, of which at most ten are read concurrently.",
@@ -438,15 +439,15 @@ def find_command(
     Reads the whole table, page by page, and prints the cost before and after. A key that is not a short
     text is stored as its SHA-256: pass the whole key, as text, number or JSON value.
 
-    --delivery takes the whole id, such as the messageId of a message in a dead-letter queue. A token
-    stores the delivery of its last acquisition.
+    --delivery takes the whole id, such as the messageId of a message in a dead-letter queue, or the requestId
+    of an asynchronous invocation that failed. A token stores delivery and request of its last acquisition.
 
     Exit code: 0 found; 1 not found; 2 a matching row cannot be read, nothing was found and the table was
     not read to its end, bad input or no table.
     """
     pattern = _pattern(text, delivery, ignore_case=ignore_case)._replace(tenant=tenant)
     table, output = access.table, access.output
-    announce_scan(access, table_size(access.table), max_pages)
+    announce_scan(access, table_size(access.table), max_pages, segments=segments)
     now = table.now()
     with output.naming_malformed() as malformed:
         search = Search(pattern, limit, malformed)

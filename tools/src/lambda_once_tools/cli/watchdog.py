@@ -12,7 +12,12 @@ from lambda_once.operations.list_state import BEHIND, list_state
 from lambda_once.operations.watchdog import watchdog
 from lambda_once_tools.cli.options import Access, with_table
 
-_SHOWN: Final = {"overdue": "overdue", "held": "held", "inProgress": "in progress"}
+_SHOWN: Final = {
+    "overdue": "overdue",
+    "held": "held",
+    "inProgress": "in progress",
+    "releasedTokens": "released by a decision over an hour ago",
+}
 _UNMETERED: Final = "POWERTOOLS_METRICS_DISABLED"
 
 
@@ -37,7 +42,8 @@ def watchdog_command(access: Access) -> None:
     For when the scheduled one can't. It releases and sweeps nothing, and writes no metrics. It needs the
     watchdog's permissions. Without LAMBDA_ONCE_LISTING it reads the stream if the table has one.
 
-    Exit code: 0 nothing is overdue or held; 1 something is; 2 it failed, is far behind, or is closing a gap.
+    Exit code: 0 nothing is overdue, held, or left over since a decision released it; 1 something is; 2 it
+    failed, is far behind, or is closing a gap.
     """
     lines = logging.Logger("lambda_once.watchdog")  # noqa: LOG001  (no other handler gets its lines)
     lines.addHandler(_Said(access))
@@ -59,5 +65,5 @@ def watchdog_command(access: Access) -> None:
     access.output.one(counts, text)
     if counts.get("streamGap") or counts.get("streamLagSeconds", 0) > BEHIND.total_seconds():
         raise click.ClickException("the list isn't whole yet: run it again, or see list --scan")
-    if counts["overdue"] or counts["held"]:
+    if counts["overdue"] or counts["held"] or counts["releasedTokens"]:
         raise click.exceptions.Exit(1)
