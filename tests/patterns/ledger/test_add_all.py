@@ -16,7 +16,6 @@ import pytest
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.ledger import Ledger
-from lambda_once.patterns.ledger import ledger as ledger_module
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.ledger.layout import id_digest, shard_of
 from lambda_once.patterns.results import Applied, Duplicate, Full, Refused
@@ -146,7 +145,7 @@ def test_an_item_that_is_made_anew_is_another(
     The counter is as before then. Negative twin: writes that have one id.
     """
     if not guarded:
-        monkeypatch.setattr(ledger_module.os, "urandom", bytes)
+        monkeypatch.setattr("os.urandom", bytes)
     table, clock = ground.table(), FakeClock()
     alone = ledger(ground, table, clock=clock)
     alone.add("c", {"n": 1}, id="m0")

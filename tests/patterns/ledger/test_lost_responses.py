@@ -27,9 +27,9 @@ CALLS: dict[str, tuple[Callable[[Ledger], object], object, object]] = {
         Duplicate({"n": 5}),
     ),
     "add_all": (
-        lambda points: points.add_all("c", {"m1": {"n": 5}, "m2": {"n": 2}, b"m1": {"n": 5}}),
-        (Applied({"n": 5}), Applied({"n": 7}), Duplicate({"n": 7})),
-        (Duplicate({"n": 7}),) * 3,
+        lambda points: points.add_all("c", {"m1": {"n": 5}, "m2": {"n": 2}}),
+        (Applied({"n": 5}), Applied({"n": 7})),
+        (Duplicate({"n": 7}),) * 2,
     ),
     "update": (
         lambda points: points.update("c", {"x": 1}, expected={"x": None}, id="m1"),

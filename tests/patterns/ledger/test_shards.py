@@ -12,7 +12,7 @@ import pytest
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger import Ledger
-from lambda_once.patterns.ledger import ledger as ledger_module
+from lambda_once.patterns.ledger import layout as ledger_layout
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.ledger.layout import id_digest, shard_of
 from lambda_once.patterns.results import Applied, Duplicate
@@ -96,7 +96,7 @@ def test_without_the_condition_ids_count_twice(
 ) -> None:
     """Negative twin: with neither condition nor comparison."""
     monkeypatch.setattr(ledger_requests, "has_shards", lambda *_: "")
-    monkeypatch.setattr(ledger_module.layouts, "check_shards", lambda *_: None)
+    monkeypatch.setattr(ledger_layout, "check_shards", lambda *_: None)
     table = ground.table()
     before, after = ledger(ground, table, written), ledger(ground, table, now)
     for name in IDS:

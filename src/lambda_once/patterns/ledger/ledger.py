@@ -374,7 +374,7 @@ class Ledger:
                 write = replace(write, first=None)
                 continue
             if requests.is_last_write(write, seen.own):
-                return Applied(requests.values_of(write, refusing))
+                return Applied(requests.values_of(write, refusing or {}))
             result = self._refusal(write, seen, now)
             if result is not None:
                 return result

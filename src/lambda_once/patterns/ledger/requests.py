@@ -381,7 +381,7 @@ def is_last_write(write: LedgerWrite, seen: Item) -> bool:
     return VERSION in seen and bytes(seen[VERSION]["B"]) == write.write_id
 
 
-def values_of(write: LedgerWrite, changed: Item) -> Values:
+def values_of(write: LedgerWrite, changed: Mapping[str, Mapping[str, Any]]) -> Values:
     """Return the caller's attributes that *write* changed; *changed* is what DynamoDB returned."""
     counters = {name: changed[name] for name in write.amounts if name in changed}  # moto: not by adding 0
     return {**plain_item(counters), **write.sets}
