@@ -417,7 +417,7 @@ def test_two_names_that_are_one_in_json_are_refused(ground: Ground) -> None:
     shelf = Documents(ground.table("pk", "sk"), ground.client)
     for written in ({"document": {1: "a", "1": "b"}}, {"sections": {"s": [{None: 1, "null": 2}]}}):
         with pytest.raises(Misconfigured, match="2 names of one object are"):
-            shelf.write("d", **written)  # type: ignore[arg-type]
+            shelf.write("d", **written)
     assert shelf.read("d", consistent=True) is None
     shelf.write("d", {1: "a", "one": "b"})
     found = shelf.read("d", consistent=True)
