@@ -381,7 +381,7 @@ def test_a_resolver_without_http_routes_is_refused_by_name(
     def ask(**protected: Any) -> Any:
         app = BedrockAgentResolver()
 
-        @app.post("/pay", description="Pays an order.", **protected)
+        @app.post("/pay", description="Pays an order.", **protected)  # type: ignore[untyped-decorator]
         def pay() -> str:
             ran.append(5)
             return "paid"
@@ -403,7 +403,7 @@ def test_a_resolver_without_http_routes_is_refused_by_name(
 
 def test_as_a_decorator_of_a_resolver_without_middlewares_it_is_refused(rig: Rig) -> None:
     """AppSync's has fields and no routes."""
-    app = AppSyncResolver()
+    app: Any = AppSyncResolver()  # type: ignore[no-untyped-call]
     with pytest.raises(
         Misconfigured, match=r"^once\.route\(\) is a middleware .* without HTTP routes .* once\.run"
     ):

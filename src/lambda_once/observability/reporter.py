@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 from functools import lru_cache
 from importlib import import_module
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from lambda_once.core.clock import SystemClock, epoch_milliseconds, stamp
@@ -155,7 +155,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
-        self._lock = Lock()
+        self._lock = RLock()
         self.interrupted: BaseException | None = None
         """A SystemExit, KeyboardInterrupt or the like, raised once the tokens in progress are finished."""
         self.has_started = False
@@ -214,7 +214,7 @@ class Reporter:
         self._known: set[Hashable] = set()
         self._firsts: Counter[Hashable] = Counter()
         self._seen: Counter[Event] = Counter()
-        self._lock = Lock()
+        self._lock = RLock()
 
     def shows(self, event: Event) -> bool:
         """Whether a hook, or the log at its level, receives the details of *event*."""
@@ -402,7 +402,7 @@ def _failure(part: str, error: Exception) -> Details:
 
 # ---------------------------------------------------------------- logs
 
-_configuring: Final = Lock()
+_configuring: Final = RLock()
 
 
 def load() -> None:
