@@ -40,6 +40,7 @@ def test_what_is_forgotten() -> None:
         transport._lock.__enter__()
         transport._forget()
         assert transport._pool is None
-        assert not transport._lock.locked()
+        with transport._lock:
+            assert transport._pool is None
     assert own._client is None
     assert given._client is not None

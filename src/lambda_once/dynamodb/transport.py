@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lambda_once.core.clock import FINAL
-from lambda_once.core.threads import Exclusive, in_kept_thread
+from lambda_once.core.threads import Exclusive, check_running, in_kept_thread
 from lambda_once.dynamodb.client import (
     ANSWER,
     CONNECT,
@@ -111,8 +111,10 @@ class Transport:
 
         A request is not sent again if a try as long as the last one would end after the deadline.
 
-        Raises botocore's exception of the last try; *failed* is called with the earlier ones.
+        Raises `RetryLater` while the interpreter exits, and botocore's exception of the last try; *failed* is
+        called with the earlier ones.
         """
+        check_running()
         errors = _errors()
         send = partial(self._exchanged, operation)
         made: dict[bool, Tries] = {}  # at the first failure of a kind: nearly all requests have none
