@@ -782,5 +782,5 @@ def test_a_change_as_deep_as_dynamodb_allows_is_done(rig: Rig) -> None:
     def handler(record: Any) -> None:
         done.append(record)
 
-    assert handler(dynamodb_stream_event((None, item)), rig.context()) == {"batchItemFailures": []}
+    handler(dynamodb_stream_event((None, item)), rig.context())
     assert len(done) == 1
