@@ -80,7 +80,8 @@ def compile_expression(
             raise KeyMissing(
                 f"the {what} is missing: {name} failed on this payload with "
                 f"{type(error).__name__}{failing(expression, payload)} "
-                f"({names_in(payload)}{meant(expression, payload, what)}); correct the expression or the payload"
+                f"({names_in(payload)}{meant(expression, payload, what)}); "
+                "correct the expression or the payload"
             ) from None
         if not may_be_null and is_nothing(found):
             raise _missing(what, name, payload, hint=meant(expression, payload, what))
