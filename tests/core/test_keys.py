@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lambda_once.core import expressions
 from lambda_once.core.canonical import canonical, digest
 from lambda_once.core.keys import (
     compile_expression,
@@ -565,3 +566,43 @@ def test_text_that_a_fingerprint_parses_must_be_there() -> None:
     assert select(expression, {"body": "{}"}, "fingerprint", may_be_null=True) is None
     with pytest.raises(KeyMissing, match="the fingerprint is missing"):
         select(expression, {"amount": 5}, "fingerprint", may_be_null=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "part"),
+    [
+        ("join(':', [tenant, user])", " in join(), where user is null "),
+        ("join(':', [tenant, account.user, user])", " in join(), where account.user is null, user is null "),
+        ("join(':', [tenant, count])", " in join(), where tenant is text, count is a number "),
+        ("[tenant, join(':', [tenant, to_string(keys(user))])]", " in keys(), where user is null "),
+        ("length(user)", " in length(), where user is null "),
+        ("powertools_json(tenant).id", " in powertools_json(), where tenant is text "),
+        ("sum(account)", " in sum(), where account is an object "),
+        ("account | join('-', [name, user])", " in join(), where user is null "),
+        ("lines[].join('-', [@])", " in join() "),
+        ("starts_with(flag, 'a')", " in starts_with(), where flag is a boolean "),
+        ("length(abs(lines))", " in abs(), where lines is an array "),
+    ],
+)
+def test_an_expression_that_fails_names_its_part(expression: str, part: str) -> None:
+    """The innermost function that fails, and what it got: paths and types, no values."""
+    payload = {
+        "tenant": "secret",
+        "user": None,
+        "count": 77,
+        "account": {"name": "secret"},
+        "lines": [1],
+        "flag": True,
+    }
+    with pytest.raises(KeyMissing) as failed:
+        select(expression, payload, "key")
+    before = str(failed.value).partition(" (it sees")[0]
+    assert re.search(rf"failed on this payload with \w+{re.escape(part.rstrip())}$", before)
+    assert "secret" not in str(failed.value)
+    assert "77" not in str(failed.value)
+
+
+def test_one_that_succeeds_names_nothing() -> None:
+    """Also where another one fails in it that is not reached."""
+    assert select("user || join('-', [tenant])", {"user": 5, "tenant": None}, "key") == 5
+    assert expressions.failing("join('-', [tenant])", {"tenant": "a"}) == ""

@@ -71,6 +71,7 @@ def test_no_value_is_as_no_header(rig: Rig, key: str, without_key: str, runs: li
         if without_key == "reject":
             assert status(answer) == 400
             assert json.loads(answer["body"])["type"] == "urn:lambda-once:key-missing"
+            assert "Send the header Idempotency-Key " in json.loads(answer["body"])["detail"]
     assert found == runs
     assert len(rig.rows()) == rows
 

@@ -13,6 +13,8 @@ from aws_lambda_powertools.event_handler import (
     ALBResolver,
     APIGatewayHttpResolver,
     APIGatewayRestResolver,
+    AppSyncResolver,
+    BedrockAgentResolver,
     CORSConfig,
     LambdaFunctionUrlResolver,
     Response,
@@ -20,7 +22,7 @@ from aws_lambda_powertools.event_handler import (
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError, ServiceError
 from aws_lambda_powertools.shared.cookies import Cookie
 
-from lambda_once import HOLD, ErrorResponse
+from lambda_once import HOLD, ErrorResponse, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.engine.replay import Replayed
 from tests.decorators.rig import Rig
@@ -35,6 +37,20 @@ def rest_event() -> Json:
     """A request to a REST API, from a browser."""
     return rest(headers={KEY: ["k"], "Origin": ["https://shop.example"]})
 
+
+AGENT: Json = {
+    "messageVersion": "1.0",
+    "agent": {"name": "shop", "id": "A1", "alias": "live", "version": "1"},
+    "inputText": "pay order 5",
+    "sessionId": "s-1",
+    "actionGroup": "orders",
+    "apiPath": "/pay",
+    "httpMethod": "POST",
+    "parameters": [],
+    "sessionAttributes": {},
+    "promptSessionAttributes": {},
+}
+"""As a Bedrock agent sends an action group defined by an API schema (Amazon Bedrock user guide)."""
 
 RESOLVERS = [
     pytest.param(APIGatewayRestResolver, rest_event(), id="v1"),
@@ -352,3 +368,43 @@ def test_an_async_conflict(rig: Rig) -> None:
 
     asyncio.run(app.resolve_async(HTTP, rig.context()))
     assert [answer["statusCode"] for answer in answers] == [409]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("options", [{}, {"key": "sessionId"}])
+def test_a_resolver_without_http_routes_is_refused_by_name(
+    rig: Rig, options: Json, *, is_async: bool
+) -> None:
+    """In the name of `once.route`, with advice that fits a route; the route runs unprotected elsewhere."""
+    ran: list[int] = []
+
+    def ask(**protected: Any) -> Any:
+        app = BedrockAgentResolver()
+
+        @app.post("/pay", description="Pays an order.", **protected)  # type: ignore[untyped-decorator]
+        def pay() -> str:
+            ran.append(5)
+            return "paid"
+
+        if is_async:
+            return asyncio.run(app.resolve_async(AGENT, rig.context()))
+        return app.resolve(AGENT, rig.context())
+
+    with pytest.raises(
+        Misconfigured, match=r"^once\.route received an event of a Bedrock agent\. Nothing ran\."
+    ) as no:
+        ask(middlewares=[rig.once.route(async_resolver=is_async, **options)])
+    assert "api_gateway" not in str(no.value)
+    assert str(no.value).endswith("Protect the effect inside with once.run.")
+    assert (ran, rig.rows()) == ([], [])
+    assert ask()["response"]["httpStatusCode"] == 200
+    assert ran == [5]
+
+
+def test_as_a_decorator_of_a_resolver_without_middlewares_it_is_refused(rig: Rig) -> None:
+    """AppSync's has fields and no routes."""
+    app: Any = AppSyncResolver()  # type: ignore[no-untyped-call]
+    with pytest.raises(
+        Misconfigured, match=r"^once\.route\(\) is a middleware .* without HTTP routes .* once\.run"
+    ):
+        app.resolver(type_name="Mutation", field_name="pay")(rig.once.route()(lambda: 1))

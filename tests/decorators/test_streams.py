@@ -744,3 +744,43 @@ def test_ignored_fields_of_a_record_in_a_function_are_those_of_its_data(rig: Rig
         for step in (1, 2):
             work(KinesisStreamRecord(each), step)
     assert seen == [(each["kinesis"]["data"], step) for each in (raw, unreadable) for step in (1, 2)]
+
+
+@pytest.mark.parametrize("field", ["Keys", "NewImage", "OldImage"])
+@pytest.mark.parametrize("levels", [500, 1_200, 20_000])
+def test_a_change_that_is_nested_too_deeply_fails_alone(rig: Rig, field: str, levels: int) -> None:
+    """No table has it: DynamoDB nests 32 levels. The records before it are done, and it is handed back."""
+    event = dynamodb_stream_event(*(({"id": f"{n}"}, {"id": f"{n}"}) for n in range(3)))
+    value: Any = {"S": "x"}
+    for _ in range(levels):
+        value = {"M": {"a": value}}
+    change = event["Records"][1]["dynamodb"]
+    change[field] = {**change[field], "deep": value}
+    done: list[str] = []
+
+    @rig.once.dynamodb_stream
+    def handler(record: Any) -> None:
+        done.append(record.raw_event["dynamodb"]["Keys"]["id"]["S"])
+
+    with pytest.raises(
+        KeyMissing, match=f"Record {change['SequenceNumber']} has (no Keys|an item that is nested)"
+    ):
+        handler(event, rig.context())
+    assert done == ["0"]
+
+
+def test_a_change_as_deep_as_dynamodb_allows_is_done(rig: Rig) -> None:
+    """32 levels (DynamoDB developer guide, "Quotas")."""
+    item: Any = {"id": "5"}
+    deep: Any = item
+    for _ in range(31):
+        deep["a"] = {}
+        deep = deep["a"]
+    done: list[object] = []
+
+    @rig.once.dynamodb_stream
+    def handler(record: Any) -> None:
+        done.append(record)
+
+    handler(dynamodb_stream_event((None, item)), rig.context())
+    assert len(done) == 1

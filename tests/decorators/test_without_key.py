@@ -428,3 +428,35 @@ def test_no_field_is_offered_of_several_arguments(rig: Rig) -> None:
 
     with pytest.raises(Misconfigured, match=r"are order, customer$"):
         rig.once.function(key="id")(charge)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("order_idd", "order_id"),
+        ("ordr_id", "order_id"),
+        ("[order_idd, note]", "[order_id, note]"),
+        ("join('-', [orderid, 'order_idd'])", "join('-', [order_id, 'order_idd'])"),
+    ],
+)
+def test_a_typo_of_an_argument_is_corrected(rig: Rig, given: str, meant: str) -> None:
+    """It is no field of it."""
+
+    def charge(order_id: str, note: str = "", lambda_context: Any = None) -> None: ...
+
+    def pay(order_id: str) -> None: ...
+
+    for function in (charge, pay) if "note" not in given else (charge,):
+        with pytest.raises(Misconfigured) as refused:
+            rig.once.function(key=given)(function)
+        assert str(refused.value).endswith(f"; did you mean key={meant!r}?")
+
+
+@pytest.mark.parametrize("given", ["order_id", "orderId", "customer"])
+def test_a_field_of_an_argument_is_no_typo(rig: Rig, given: str) -> None:
+    """Its name begins with that of the argument, or is like none."""
+
+    def charge(order: Any) -> None: ...
+
+    with pytest.raises(Misconfigured, match=f"did you mean key='order.{given}'"):
+        rig.once.function(key=given)(charge)

@@ -37,9 +37,10 @@ def test_what_is_forgotten() -> None:
     own, given = Transport(), Transport(object())
     for transport in (own, given):
         transport.each([1, 2], str)
-        transport._lock.acquire()
+        transport._lock.__enter__()
         transport._forget()
         assert transport._pool is None
-        assert not transport._lock.locked()
+        with transport._lock:
+            assert transport._pool is None
     assert own._client is None
     assert given._client is not None

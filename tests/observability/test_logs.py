@@ -3,7 +3,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -66,14 +68,40 @@ def test_a_standard_logger(caplog: pytest.LogCaptureFixture) -> None:
     assert vars(record)["token"] == "orders/charge/1"
 
 
-def test_a_line_names_the_function_that_wrote_it(service: str, caplog: pytest.LogCaptureFixture) -> None:
-    """As a call of the logger would: in this package, and not where logging was called from last."""
+def test_a_line_names_the_users_code(service: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The place that called this package, and never one in it; the user's own lines are as before."""
     stream = io.StringIO()
-    Reporter(logger=Logger(service=service, stream=stream)).report(Details(Event.HELD), Tally())
-    (line,) = lines(stream.getvalue())
-    assert line["location"] == f"_write:{reporter._write.__code__.co_firstlineno}"
+    logger = Logger(service=service, stream=stream)
+    Reporter(logger=logger).report(Details(Event.HELD), Tally())
+    logger.info("theirs")
+    line, theirs = lines(stream.getvalue())
+    for each in (line, theirs):
+        assert re.fullmatch(r"test_a_line_names_the_users_code:\d+", each["location"])
+    assert line["location"] != theirs["location"]
     Reporter(logger=logging.getLogger("plain")).report(Details(Event.HELD), Tally())
-    assert (caplog.records[-1].module, caplog.records[-1].funcName) == ("reporter", "_write")
+    assert (caplog.records[-1].module, caplog.records[-1].funcName) == (
+        "test_logs",
+        "test_a_line_names_the_users_code",
+    )
+
+
+def test_without_code_of_the_users_the_place_is_unknown(service: str) -> None:
+    """As in a thread of the standard library; logging's words."""
+    stream = io.StringIO()
+    made = Reporter(logger=Logger(service=service, stream=stream))
+    thread = threading.Thread(target=made.report, args=(Details(Event.HELD), Tally()))
+    thread.start()
+    thread.join()
+    (line,) = lines(stream.getvalue())
+    assert line["location"] == "(unknown function):0"
+
+
+def test_a_line_of_our_own_logger_has_no_location(service: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be a line of this package, which helps nobody; all else is there."""
+    Reporter(service).report(Details(Event.HELD), Tally())
+    (line,) = lines(capsys.readouterr().out)
+    assert "location" not in line
+    assert line.keys() >= {"level", "message", "timestamp", "service"}
 
 
 def test_no_field_replaces_what_a_record_has() -> None:

@@ -48,3 +48,28 @@ def test_what_is_not_json_is_refused(value: object) -> None:
     """By the encoder, or by the function for other values."""
     with pytest.raises((TypeError, ValueError)):
         exact_json(value, number)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1: "a", "1": "b"},
+        {"deep": [({"null": 1, None: 2},)]},
+        {True: 1, "true": 2},
+        {"1.5": 1, 1.5: 2},
+        {"x": 1, False: {"y": 1}, "false": 3},
+    ],
+    ids=repr,
+)
+def test_two_names_that_are_one_in_json_are_refused(value: object) -> None:
+    """One of the two values would be lost; the standard library writes both."""
+    with pytest.raises(ValueError, match=r"2 names of one object are '(1|null|true|1\.5|false)' in JSON"):
+        exact_json(value, number)
+
+
+@pytest.mark.parametrize(
+    "value", [{2024: 1, 2025: 2, "total": 3}, {None: 1, "None": 2, "0": 3, False: 4}, {1: {"1": 1}}], ids=repr
+)
+def test_names_that_differ_in_json_are_written(value: Any) -> None:
+    """Also those that are no text."""
+    assert len(json.loads(exact_json(value, number))) == len(value)

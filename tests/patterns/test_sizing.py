@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns import sizing
-from lambda_once.patterns.ledger.layout import MOST_BUCKETS, item_overhead, layout_for
+from lambda_once.patterns.ledger.layout import MOST_BUCKETS, SHARDS_BYTES, item_overhead, layout_for
 from lambda_once.patterns.sizing import LedgerPlan, plan
 
 MINUTES = timedelta(minutes=1)
@@ -28,6 +28,7 @@ def _computed(rate: float, lifetime: timedelta, shards: int, size: Sizes) -> Led
     layout = layout_for(lifetime)
     ids = math.ceil(Fraction(rate) * layout.width * layout.buckets / 1_000 / shards)
     item_bytes = ids * size["id_bytes"] + size["other_bytes"] + item_overhead(MOST_BUCKETS)
+    item_bytes += 0 if shards == 1 else SHARDS_BYTES
     return LedgerPlan(rate, lifetime, shards, ids, item_bytes, math.ceil(Fraction(item_bytes, 1_024)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import jmespath
 from aws_lambda_powertools.utilities.jmespath_utils import PowertoolsFunctions
 from jmespath.exceptions import JMESPathError, ParseError
 from jmespath.functions import signature
+from jmespath.visitor import TreeInterpreter
 
 from lambda_once.core.fields import closest
 from lambda_once.errors import Misconfigured
@@ -28,6 +29,14 @@ _TAKE = frozenset(
 )
 """Nodes that select a part of the payload, or a child's value, and build nothing new."""
 
+
+_SEE_THE_SAME = frozenset(
+    {
+        *("function_expression", "key_val_pair", "multi_select_dict", "multi_select_list"),
+        *("and_expression", "not_expression", "or_expression"),
+    }
+)
+"""Nodes whose children see the value that they see."""
 
 _NAME = re.compile(r"[\w$@:/-]*\w[\w$@:/-]*")
 """A probable field name, perhaps one that needs quotes."""
@@ -116,6 +125,66 @@ def meant(expression: str, payload: object, what: str) -> str:
     return ""
 
 
+def failing(expression: str, payload: object) -> str:
+    """
+    Return which function of *expression* fails on *payload*, and on what, to go on behind the error.
+
+    It has names and types, and no value. It is empty if no function fails.
+    """
+    interpreter = _Failing(jmespath.Options(custom_functions=_Functions()))
+    with suppress(Exception):  # that of the expression
+        interpreter.visit(_compiled(expression).parsed, payload)
+    if interpreter.failed is None:
+        return ""
+    node, value = interpreter.failed
+    kinds = {path: _kind(interpreter.visit(part, value)) for path, part in _paths(node)}
+    nothing = [path for path, kind in kinds.items() if kind == "null"]
+    named = [f"{path} is null" for path in nothing] or [f"{path} is {kind}" for path, kind in kinds.items()]
+    return f" in {node['value']}(){', where ' if named else ''}{', '.join(named)}"
+
+
+def _paths(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the paths that *node* reads from what it sees itself, each with its node."""
+    path = _path(node)
+    if path is not None:
+        yield path, node
+    elif node["type"] in _SEE_THE_SAME:
+        for child in node["children"]:
+            yield from _paths(child)
+
+
+class _Failing(TreeInterpreter):  # type: ignore[misc]  # jmespath has no types
+    """Remembers the innermost function that fails, and the value that it sees."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.failed: tuple[Node, object] | None = None
+
+    def visit_function_expression(self, node: Node, value: object) -> object:
+        try:
+            return super().visit_function_expression(node, value)
+        except Exception:
+            self.failed = self.failed or (node, value)
+            raise
+
+
+def _kind(value: object) -> str:
+    """Return JSON's name of the type of *value*."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "text"
+        case list() | tuple():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return "a number"
+
+
 def _likely(steps: list[str], payload: object) -> str | None:
     """Return the path *steps* with names that *payload* has; None if it lacks none, or has none like it."""
     corrected = []
@@ -192,6 +261,21 @@ def unknown_names(expression: str, names: Iterable[str]) -> list[str]:
     with suppress(Exception):  # a function that does not accept such a value
         parsed(expression)(arguments)
     return sorted(arguments.unknown)
+
+
+def corrected(expression: str, unknown: Iterable[str], names: Collection[str]) -> str | None:
+    """
+    Return *expression* with *names* in place of the *unknown* ones, which are typos of them; else None.
+
+    ``order_id`` is no typo of ``order``, but a field of it.
+    """
+    for wrong in unknown:
+        name = closest(wrong, names)
+        more = "" if name is None else wrong.removeprefix(name)
+        if name is None or (more != wrong and not more[0].islower()):
+            return None
+        expression = re.sub(rf"(?<![\w.\"'`]){re.escape(wrong)}(?!\w)", name, expression)
+    return None if unknown_names(expression, names) else expression
 
 
 def belonging_to(name: str, expression: str) -> str:

@@ -65,7 +65,7 @@ def compile_expression(
     `select` does; messages call the result *what*. Raises Misconfigured at once for an expression that cannot
     be parsed, with the position, and for an unknown function.
     """
-    from lambda_once.core.expressions import builds, meant, parsed  # jmespath costs a cold start
+    from lambda_once.core.expressions import builds, failing, meant, parsed  # jmespath costs a cold start
 
     search = parsed(expression, compares=may_be_null)
     is_checked = not may_be_null and builds(expression)
@@ -79,7 +79,8 @@ def compile_expression(
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
                 f"the {what} is missing: {name} failed on this payload with "
-                f"{type(error).__name__} ({names_in(payload)}{meant(expression, payload, what)}); "
+                f"{type(error).__name__}{failing(expression, payload)} "
+                f"({names_in(payload)}{meant(expression, payload, what)}); "
                 "correct the expression or the payload"
             ) from None
         if not may_be_null and is_nothing(found):

@@ -1,4 +1,4 @@
-"""Threads and event loops that are kept: to start one costs more than to use it again."""
+"""Threads and event loops that are kept: to start one costs more than to use it again. And a lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lambda_once.core.clock import has_running_loop
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import Misconfigured, RetryLater
 
 if TYPE_CHECKING:
     from asyncio import Runner
@@ -18,6 +18,53 @@ if TYPE_CHECKING:
     Work = Callable[[], Callable[[], object] | None]
 
 T = TypeVar("T")
+
+
+class Exclusive:
+    """
+    A lock for what one thread at a time does, and that thread only once.
+
+    Other threads wait. A call on the same thread, by a signal handler or a finaliser that interrupts the
+    first, would wait for itself: it raises `RetryLater`, and nothing has run.
+    """
+
+    __slots__ = ("_lock", "_owner", "_what")
+
+    def __init__(self, what: str) -> None:
+        """Take *what* is being done, for the message, such as "the client is being made"."""
+        self._what = what
+        self._lock = threading.RLock()
+        self._owner: int | None = None
+        """The thread that has it."""
+
+    def check(self) -> None:
+        """Raise `RetryLater` if this thread has it, for a call that would wait in another thread."""
+        if self._owner == threading.get_ident():
+            raise RetryLater(
+                f"{self._what} on this thread, in the call that this one interrupts: nothing ran. "
+                "In a signal handler or finaliser, only note what is to be done, and call later"
+            )
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            self.check()
+        except RetryLater:
+            self._lock.release()
+            raise
+        self._owner = threading.get_ident()
+
+    def __exit__(self, *_: object) -> None:
+        self._owner = None
+        self._lock.release()
+
+
+def check_running() -> None:
+    """Raise `RetryLater` while the interpreter exits: imports fail then, and other threads stand still."""
+    if sys.is_finalizing():
+        raise RetryLater("the interpreter is exiting, and no request is sent any more: nothing ran")
+
+
 _kept: list[SimpleQueue[Work]] = []
 """The queue of each idle thread."""
 

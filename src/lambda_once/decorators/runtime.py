@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum, auto
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.tenant import TENANCY
+from lambda_once.core.threads import Exclusive, check_running
 from lambda_once.core.variables import TRUE, Listing, boolean, configured_listing, given
 from lambda_once.decorators.names import Names
 from lambda_once.decorators.suspensions import SDK, check_context
@@ -98,7 +98,7 @@ class Runtime:
         self._engines: dict[bool, Engine] = {}
         self._overrides: Overrides | None = None
         """The overrides that the engines were made under."""
-        self._lock = threading.Lock()
+        self._lock = Exclusive("the store of tokens is being made")
         self._prepared: DynamoDBStore | None = None
         self._known: tuple[Invocation, Environment] | None = None
         """What was read last, and in which invocation."""
@@ -180,9 +180,12 @@ class Runtime:
 
     def _engine(self) -> Engine:
         disabled = self.disabled
+        if self._overrides is Runtime.overrides and disabled in (engines := self._engines):
+            return engines[disabled]
+        check_running()
         with self._lock:
             if self._overrides is not Runtime.overrides:
-                self._overrides, self._engines = Runtime.overrides, {}
+                self._engines, self._overrides = {}, Runtime.overrides
             if disabled not in self._engines:
                 self._engines[disabled] = self._new_engine(disabled=disabled)
             return self._engines[disabled]

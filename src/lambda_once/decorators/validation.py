@@ -243,7 +243,11 @@ def _check_probe(settings: Settings, arguments: tuple[object, ...], what: str) -
 
 def _check_names(settings: Settings, parameters: list[inspect.Parameter], function: str) -> None:
     """Check that the expressions of *settings* name arguments that exist; ``**kwargs`` may be of any name."""
-    from lambda_once.core.expressions import belonging_to, unknown_names  # jmespath costs a cold start
+    from lambda_once.core.expressions import (
+        belonging_to,
+        corrected,
+        unknown_names,
+    )  # jmespath costs a cold start
 
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return
@@ -253,8 +257,10 @@ def _check_names(settings: Settings, parameters: list[inspect.Parameter], functi
         unknown = unknown_names(expression, names) if isinstance(expression, str) else []
         if unknown:
             others = [name for name in names if name not in CONTEXT_NAMES]
-            is_alone = len(others) == 1
-            likely = f"; did you mean {option}={belonging_to(others[0], expression)!r}?" if is_alone else ""
+            likely = corrected(expression, unknown, others)
+            if likely is None and len(others) == 1:
+                likely = belonging_to(others[0], expression)
+            likely = "" if likely is None else f"; did you mean {option}={likely!r}?"
             raise Misconfigured(
                 f"{option}={expression!r}: {function} has no argument {', '.join(unknown)}; "
                 f"its arguments are {', '.join(names) or 'none'}{likely}"

@@ -101,7 +101,7 @@ class _Kept(NamedTuple):
 
 class CrtClient:
     """
-    Sends requests to *endpoint*, a URL without a path. Safe from several threads and from signal handlers.
+    Sends requests to *endpoint*, a URL without a path. Safe from several threads. It has no lock.
 
     *connect* and *answer* are seconds: to connect, and from then on until the whole answer is there. A call
     takes no longer than both, whatever it waits for: credentials, a name, a request that is sent again. Up to
@@ -130,7 +130,7 @@ class CrtClient:
         self._host = parts.netloc.removesuffix(":443" if self._is_encrypted else ":80")
         self._connect, self._answer = connect, answer
         self._clock = clock or SystemClock()
-        self._kept: deque[_Kept] = deque(maxlen=connections)  # no lock: a signal handler may send, too
+        self._kept: deque[_Kept] = deque(maxlen=connections)  # no lock: what interrupts a call may send, too
         self._context: ClientTlsContext | None = None
         self._credentials: AwsCredentialsProvider | None = None
         self._renewed: datetime | None = None

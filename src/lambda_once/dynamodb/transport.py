@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lambda_once.core.clock import FINAL
-from lambda_once.core.threads import in_kept_thread
+from lambda_once.core.threads import Exclusive, check_running, in_kept_thread
 from lambda_once.dynamodb.client import (
     ANSWER,
     CONNECT,
@@ -82,7 +81,7 @@ class Transport:
         self._prepared: tuple[object, ...] | None = None
         """The process and settings for which the client was made before its first use."""
         self._pool: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
+        self._lock = _making()
         # To make one may take longer than to use it: it reads files, and perhaps asks for credentials.
         self._longest = math.inf if is_made_here else longest_try(client)
         forget_in_child(self)
@@ -94,7 +93,7 @@ class Transport:
         Two processes that read one connection get each other's responses, and threads are not forked. A
         client that was given is its owner's.
         """
-        self._lock = threading.Lock()  # a thread of the parent may have held it
+        self._lock = _making()  # a thread of the parent may have held it
         self._pool = None
         self._prepared = None
         if self._is_own:
@@ -112,8 +111,10 @@ class Transport:
 
         A request is not sent again if a try as long as the last one would end after the deadline.
 
-        Raises botocore's exception of the last try; *failed* is called with the earlier ones.
+        Raises `RetryLater` while the interpreter exits, and botocore's exception of the last try; *failed* is
+        called with the earlier ones.
         """
+        check_running()
         errors = _errors()
         send = partial(self._exchanged, operation)
         made: dict[bool, Tries] = {}  # at the first failure of a kind: nearly all requests have none
@@ -191,6 +192,8 @@ class Transport:
         """
         if not deadline.final:
             return send(**arguments)
+        if self._client is None:
+            self._lock.check()
         remaining = (deadline.at - now).total_seconds()
         if remaining >= self._longest:
             return send(**arguments)
@@ -231,6 +234,9 @@ class Transport:
     def _threads(self) -> ThreadPoolExecutor:
         from concurrent.futures import ThreadPoolExecutor  # a cold start sends one request at a time
 
+        pool = self._pool
+        if pool is not None:
+            return pool
         with self._lock:
             self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
             return self._pool
@@ -288,6 +294,9 @@ class Transport:
                 self._prepared = surroundings(self._name)
 
     def _connected(self) -> Any:
+        is_checked, client = self._prepared is None, self._client  # in this order
+        if is_checked and client is not None:
+            return client
         with self._lock:
             if self._prepared is not None:
                 if self._prepared != surroundings(self._name):
@@ -300,6 +309,10 @@ class Transport:
     def _make(self) -> None:
         self._client = made_client(self._name, self._declined)
         self._longest = longest_try(self._client)
+
+
+def _making() -> Exclusive:
+    return Exclusive("a client for DynamoDB is being made")
 
 
 def _no_answer() -> Exception:

@@ -62,7 +62,7 @@ class Sending:
         self.end()
 
 
-_one_at_a_time = threading.Lock()
+_one_at_a_time = threading.RLock()
 """Serialises the start of a transaction and of a finish of the same attempt."""
 
 

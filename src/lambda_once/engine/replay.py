@@ -99,7 +99,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._records: OrderedDict[str, tuple[Record, datetime]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def get(self, token: str, now: datetime) -> Record | None:
         with self._lock:
@@ -108,7 +108,7 @@ class Memory:
                 return None
             record, read = found
             if not read <= now < read + REMEMBERED:  # if the clock was set back, the age is unknown
-                del self._records[token]
+                self._records.pop(token, None)  # unless a call that interrupts this one did
                 return None
             self._records.move_to_end(token)
             return record

@@ -23,7 +23,7 @@ T = TypeVar("T")
 THREADS = 32
 """Most concurrent requests of async work; further requests wait for a thread."""
 _executors: list[Executor] = []
-_making = threading.Lock()
+_making = threading.RLock()
 
 
 class Pause(NamedTuple):

@@ -23,6 +23,8 @@ from lambda_once.integrations.private import is_of_resolve, load_async_frames, r
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import http as source
 from lambda_once.sources.http import REPLAYED, STORED_BELOW, HttpIdentifier, problem_of
+from lambda_once.sources.services import service_of
+from lambda_once.sources.source import Source, source_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler import Response
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _FORM: Final = frozenset({"status", "headers", "body"})
 """The fields of every `stored` form."""
+_INSIDE: Final = "Protect the effect inside with once.run."
 _EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"
 
 
@@ -127,7 +130,7 @@ class Route:
             "once.route(async_resolver=True) is for app.resolve_async: leave it out under app.resolve"
         )
         with self._runtime.invocation(app.lambda_context) as invocation:
-            kind = source.kind_of(app.current_event.raw_event)
+            kind = _kind_of(app.current_event.raw_event)
             self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
         raise error
 
@@ -136,7 +139,7 @@ class Route:
     ) -> tuple[Callable[[Any], Any], Call | None]:
         """Return the chain to run and the call of the request; None: it is not protected."""
         event = app.current_event.raw_event
-        kind = source.kind_of(event)
+        kind = _kind_of(event)
         try:
             found = chain()
         except Misconfigured as error:
@@ -279,8 +282,21 @@ def _check_call(next_middleware: object) -> None:
     if next_middleware is None:
         raise Misconfigured(
             "once.route() is a middleware and no decorator: "
-            'write @app.post("/pay", middlewares=[once.route()])'
+            'write @app.post("/pay", middlewares=[once.route()]). '
+            f"A resolver without HTTP routes has no middlewares: {_INSIDE}"
         )
+
+
+def _kind_of(event: object) -> source.Kind:
+    """Return the kind of *event*. Raises `Misconfigured` if it is not an HTTP request."""
+    origin = source_of(event)
+    if origin is Source.HTTP:
+        return source.kind_of(event)
+    service = service_of(event)
+    raise Misconfigured(
+        f"once.route received an event of {origin.title if service is None else service.name}. Nothing ran. "
+        f"It protects routes of {Source.HTTP.title}. {_INSIDE}"
+    )
 
 
 def _service_error() -> Any:

@@ -95,7 +95,7 @@ class PowertoolsHistory:
         self._writes = checked_flag("writes", writes)
         self._across_callers = checked_flag("across_callers", across_callers)
         self._layers: dict[str, BasePersistenceLayer] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         only_dynamodb(getattr(persistence, "client", None))
 
     def check(self, parameters: list[str] | None, *, of_requests: bool = False) -> None:

@@ -18,7 +18,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 from functools import lru_cache
 from importlib import import_module
-from threading import Lock
+from inspect import currentframe
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from lambda_once.core.clock import SystemClock, epoch_milliseconds, stamp
@@ -155,7 +156,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
-        self._lock = Lock()
+        self._lock = RLock()
         self.interrupted: BaseException | None = None
         """A SystemExit, KeyboardInterrupt or the like, raised once the tokens in progress are finished."""
         self.has_started = False
@@ -214,7 +215,7 @@ class Reporter:
         self._known: set[Hashable] = set()
         self._firsts: Counter[Hashable] = Counter()
         self._seen: Counter[Event] = Counter()
-        self._lock = Lock()
+        self._lock = RLock()
 
     def shows(self, event: Event) -> bool:
         """Whether a hook, or the log at its level, receives the details of *event*."""
@@ -358,6 +359,22 @@ class Reporter:
         return True
 
 
+OWN_LOGGERS: Final = "lambda_once/"
+"""How the names of loggers begin that are made here. Their lines have no location."""
+_NOT_THE_USERS: Final = frozenset(
+    {"lambda_once", "aws_lambda_powertools", "aws_durable_execution_sdk_python"}
+) | {
+    *("awslambdaric", "bootstrap"),
+    *sys.stdlib_module_names - {"__main__"},
+}
+"""
+Packages and modules whose lines are no place in the user's code.
+
+Lambda's runtime is ``awslambdaric``; its file that calls handlers is ``bootstrap``.
+"""
+_UNKNOWN: Final = ("(unknown file)", 0, "(unknown function)")
+"""As logging names a caller that it doesn't find."""
+
 _ARGUMENTS: Final = ({"by": "lambda_once"},)
 """Of a message: a mapping, of which it need not name anything."""
 
@@ -381,14 +398,22 @@ def _write(
     if not logger.isEnabledFor(level):
         return
     exc_info = None if exception is None else (type(exception), exception, exception.__traceback__)
-    # As `logger.log` does, but without its walk up the stack, which would find this function each time.
-    here = _write.__code__
-    place = (here.co_filename, here.co_firstlineno)
+    file, line, function = _UNKNOWN if logger.name.startswith(OWN_LOGGERS) else _place()
     # With arguments, Powertools' formatter takes the message for text. It would try to read JSON otherwise.
     text = (details.event._value_, _ARGUMENTS)
-    record = logger.makeRecord(logger.name, level, *place, *text, exc_info, func=here.co_name)
+    record = logger.makeRecord(logger.name, level, file, line, *text, exc_info, func=function)
     vars(record).update(details.fields())  # as `extra` does, which checks each name every time
     logger.handle(record)
+
+
+def _place() -> tuple[str, int, str]:
+    """Return file, line and function of the user's code that has called this package, as logging names it."""
+    frame = currentframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _NOT_THE_USERS:
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return _UNKNOWN
 
 
 def _failure(part: str, error: Exception) -> Details:
@@ -402,7 +427,7 @@ def _failure(part: str, error: Exception) -> Details:
 
 # ---------------------------------------------------------------- logs
 
-_configuring: Final = Lock()
+_configuring: Final = RLock()
 
 
 def load() -> None:
@@ -439,11 +464,12 @@ def _of_service(service: str) -> logging.Logger:
     from aws_lambda_powertools.logging.constants import LOGGER_ATTRIBUTE_PRECONFIGURED
 
     theirs = logging.getLogger(service)
-    ours = logging.getLogger(f"lambda_once/{service.replace('.', '/')}")
+    ours = logging.getLogger(f"{OWN_LOGGERS}{service.replace('.', '/')}")
     if getattr(theirs, LOGGER_ATTRIBUTE_PRECONFIGURED, False):
         return theirs
     if not getattr(ours, LOGGER_ATTRIBUTE_PRECONFIGURED, False):
-        Logger(service=ours.name, logger_handler=_StandardOutput()).append_keys(service=service)
+        made = Logger(service=ours.name, logger_handler=_StandardOutput(), location=None)
+        made.append_keys(service=service)
     return ours
 
 

@@ -37,7 +37,7 @@ class CorrectedClock:
         """Correction that is added to the local time."""
         self.synchronised = False
         """Whether a response had a date."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def now(self) -> datetime:
         return self.local.now() + self.skew

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ def exact_json(value: object, number: Callable[[object], str]) -> str:
     Return *value* as JSON.
 
     *number* returns the JSON of a value that `json.dumps` cannot write, or raises TypeError. Raises
-    TypeError, ValueError or RecursionError as `json.dumps` does; NaN and infinity raise ValueError.
+    TypeError, ValueError or RecursionError as `json.dumps` does; NaN and infinity raise ValueError, and so do
+    two names of one object that JSON writes alike, such as 1 and "1": one of the two values would be lost.
     """
     text, numbers = _marked(value, number, "\0")
     pieces = text.split(r'"\u0000"')
@@ -25,7 +27,24 @@ def exact_json(value: object, number: Callable[[object], str]) -> str:
         most = max(len(run) for run in _NULS.findall(text)) // len(r"\u0000")
         text, numbers = _marked(value, number, "\0" * (most + 1))
         pieces = text.split('"' + r"\u0000" * (most + 1) + '"')
+    _check_names(value)
     return "".join(piece for pair in zip(pieces, [*numbers, ""], strict=True) for piece in pair)
+
+
+def _check_names(value: object) -> None:
+    """Raise ValueError for an object in *value*, which is JSON-serialisable, two of whose names are one."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if not {*map(type, part)} <= {str}:
+                names = Counter(next(iter(json.loads(json.dumps({name: 0})))) for name in part)
+                name, times = names.most_common(1)[0]
+                if times > 1:
+                    raise ValueError(f"{times} names of one object are {name!r} in JSON")
+            waiting.extend(part.values())
+        elif isinstance(part, list | tuple):
+            waiting.extend(part)
 
 
 def _marked(value: object, number: Callable[[object], str], mark: str) -> tuple[str, list[str]]:

@@ -22,6 +22,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger.layout import (
     ID_BYTES,
     MOST_SHARDS,
+    SHARDS_BYTES,
     bucket_count,
     item_overhead,
     layout_for,
@@ -87,7 +88,7 @@ def plan(
     if rate > 0 and lifetime:
         for shards in range(1, MOST_SHARDS + 1):
             ids = math.ceil(Fraction(rate) * _kept_ms(lifetime) / 1_000 / shards)
-            size = ids * id_bytes + fixed
+            size = ids * id_bytes + fixed + (SHARDS_BYTES if shards > 1 else 0)
             units = -(-size // 1_024)
             if size <= MOST_ITEM_BYTES and Fraction(rate) / shards * units <= MOST_UNITS:
                 return LedgerPlan(rate, lifetime, shards, ids, size, units)

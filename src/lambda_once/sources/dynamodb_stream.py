@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -34,7 +35,9 @@ _ITEMS: Final = ("Keys", "NewImage", "OldImage")
 def _placed(raw: Raw) -> Delivered:
     """Return *raw*, a change, with its sequence number; the changes of one item are a group."""
     number, keys = text_at(raw, "dynamodb", "SequenceNumber"), at(raw, "dynamodb", "Keys")
-    item = json.dumps(keys, sort_keys=True, default=str) if isinstance(keys, Mapping) and keys else None
+    item = None
+    with suppress(RecursionError):  # keys of no table: the record alone is refused
+        item = json.dumps(keys, sort_keys=True, default=str) if isinstance(keys, Mapping) and keys else None
     return Delivered(DynamoDBRecord(raw), raw, number, id=number, group=item)
 
 
@@ -44,7 +47,10 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         raise BadData(f"has no Keys, or its eventName is none of {', '.join(_CHANGES)}")
     change = raw["dynamodb"]
     read = dict if isinstance(raw, Parsed) else _plain_item
-    items = {name: read(change[name]) for name in _ITEMS if change.get(name) is not None}
+    try:
+        items = {name: read(change[name]) for name in _ITEMS if change.get(name) is not None}
+    except RecursionError:
+        raise BadData("has an item that is nested too deeply") from None
     what = Identity(
         who=NOTHING,
         operation=NOTHING,

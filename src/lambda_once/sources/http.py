@@ -30,7 +30,7 @@ from lambda_once.core.fields import printable
 from lambda_once.core.identity import NOTHING, Content, Given, Identity, scope_of
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
-from lambda_once.core.unit import Delivered, MalformedRequest, Unit
+from lambda_once.core.unit import Delivered, HeaderMissing, MalformedRequest, Unit
 from lambda_once.core.written import UNESCAPED, HandlerCodec, form_of, text_of
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
@@ -39,7 +39,7 @@ from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Receiver, unchanged
 from lambda_once.engine.replay import Replayed
-from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
+from lambda_once.errors import CallerMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API
@@ -47,6 +47,7 @@ from lambda_once.sources.caller import NO_CALLER, Caller, by_option, caller_of, 
 from lambda_once.sources.envelopes import TooDeep, at, parse, parse_bytes, text_at
 from lambda_once.sources.headers import (
     HEADER_FIELDS,
+    KEY_HEADER,
     envelope_of,
     has_key,
     header_key,
@@ -353,7 +354,7 @@ class HttpIdentifier:
         if hashed and settings.without_key == "run":
             return None
         if hashed and settings.without_key == "reject":
-            raise KeyMissing("the request has no Idempotency-Key: send one")
+            raise HeaderMissing(KEY_HEADER)
         if settings.caller is None:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:

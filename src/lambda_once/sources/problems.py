@@ -14,7 +14,7 @@ from http import HTTPStatus
 from math import ceil
 from typing import Final, NamedTuple
 
-from lambda_once.core.unit import BadRequest, MalformedRequest
+from lambda_once.core.unit import BadRequest, HeaderMissing, MalformedRequest
 from lambda_once.errors import (
     CallerMissing,
     Held,
@@ -166,14 +166,18 @@ def problem_for(error: Exception) -> Problem:
     """
     Return the problem document for *error*.
 
-    For a `BadRequest` it contains the message, for a `KeyReused` the names of the fields that differ unless
-    they are hidden; every other text is fixed. A request that may be retried gets `Retry-After`: that of the
-    error, rounded up, or one second.
+    For a `BadRequest` it contains the message, for a `HeaderMissing` the name of the header, for a
+    `KeyReused` the names of the fields that differ unless they are hidden; every other text is fixed. A
+    request that may be retried gets `Retry-After`: that of the error, rounded up, or one second.
     """
     row = next((row for row in _TABLE if isinstance(error, row.error)), None)
     if row is None:
         return _UNKNOWN
     detail = f"Nothing was done. {error}" if isinstance(error, BadRequest) else row.detail
+    if isinstance(error, HeaderMissing):
+        detail = (
+            f"Nothing was done. Send the header {error.header} with a value that is unique to this request."
+        )
     if isinstance(error, KeyReused) and error.fields and not error.hidden:
         detail = f"{detail} Fields that differ: {', '.join(error.fields)}."
     wait = max(1, ceil(error.retry_after or 0)) if isinstance(error, RetryLater) else None

@@ -82,7 +82,7 @@ class Batches:
         self._warn = warn
         self._stopped = False
         self._doubtful = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def usable(self) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks
+from lambda_once.core.threads import Exclusive
 from lambda_once.core.writes import Acquire, Complete, Write
 from lambda_once.stores.contract import (
     AcquireAnswer,
@@ -37,7 +37,7 @@ class MemoryStore:
         self.items: list[Mapping[str, Any]] = []
         self._chunks: dict[tuple[str, str | None], tuple[bytes, ...]] = {}
         """By token and write."""
-        self._lock = threading.Lock()
+        self._lock = Exclusive("a row is being written")
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         del deadline

@@ -36,7 +36,7 @@ class FakeClock:
         self.slept: list[float] = []
         self._now = start.astimezone(UTC)
         self._meanwhile = list(on_sleep)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def now(self) -> datetime:
         with self._lock:

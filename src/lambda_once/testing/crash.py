@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from lambda_once.core.tenant import TENANCY
@@ -42,7 +42,7 @@ class Killed:
         self.step = step
         self.tokens: tuple[str, ...] = ()
         """The tokens at *step*; in a batch, all that were acquired together. Empty before the crash."""
-        self._lock = Lock()
+        self._lock = RLock()
 
     @property
     def token(self) -> str:

@@ -410,3 +410,16 @@ def test_another_item_under_the_heads_key_is_named(shelf: Shelf, item: dict[str,
         with pytest.raises(Misconfigured, match="'head' is not a document's"):
             call()
     assert shelf.items() == before
+
+
+def test_two_names_that_are_one_in_json_are_refused(ground: Ground) -> None:
+    """Nothing is written, whole or by sections; a document of other names that are no text is."""
+    shelf = Documents(ground.table("pk", "sk"), ground.client)
+    for written in ({"document": {1: "a", "1": "b"}}, {"sections": {"s": [{None: 1, "null": 2}]}}):
+        with pytest.raises(Misconfigured, match="2 names of one object are"):
+            shelf.write("d", **written)
+    assert shelf.read("d", consistent=True) is None
+    shelf.write("d", {1: "a", "one": "b"})
+    found = shelf.read("d", consistent=True)
+    assert found is not None
+    assert found.value == {"1": "a", "one": "b"}

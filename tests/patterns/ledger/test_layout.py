@@ -17,6 +17,7 @@ from lambda_once.patterns.ledger.layout import (
     ID_BYTES,
     MOST_BUCKETS,
     NAMES,
+    SHARDS_BYTES,
     SKEW,
     Layout,
     bucket_count,
@@ -78,17 +79,18 @@ def test_bucket_counts(ids: int | None, buckets: int) -> None:
 
 @given(WINDOWS, BUCKETS, TIMES)
 def test_what_else_an_item_holds(window: timedelta, buckets: int, at: datetime) -> None:
-    """The names of the buckets and three stamps, with a time of 13 digits in ms."""
+    """The names of the buckets, three stamps, and the number of shards."""
     layout = layout_for(window, buckets)
-    stamps = {"bt": layout.number(at), "bl": layout.written, "bv": 10**13 - 1}
-    size = size_of({name: {"N": str(each)} for name, each in stamps.items()})
+    stamps = {"bt": layout.number(at), "bl": layout.written}
+    size = size_of({name: {"N": str(each)} for name, each in stamps.items()} | {"bv": {"B": bytes(8)}})
     assert size <= item_overhead(buckets) - buckets * BUCKET_BYTES <= size + 8
+    assert max(size_of({"bs": {"N": str(shards)}}) for shards in (2, 999, 1_000)) == SHARDS_BYTES
 
 
 def test_names_of_its_own() -> None:
-    """B with a number, three stamps and ttl are the ledger's, whatever else begins with b is not."""
+    """B with a number, three stamps, bs and ttl are the ledger's, whatever else begins with b is not."""
     taken = ledger_table("points", ("pk",)).taken
-    assert taken == {"pk", "bt", "bl", "bv", "ttl", *map(bucket_name, range(NAMES))}
+    assert taken == {"pk", "bt", "bl", "bv", "bs", "ttl", *map(bucket_name, range(NAMES))}
     assert not taken & {"b", "balance", "bx", "b1x", "xb1", "bt1", "B1"}
 
 

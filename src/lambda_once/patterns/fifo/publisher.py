@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.checks import checked_flag
 from lambda_once.core.clock import Clock, Deadline, SystemClock
+from lambda_once.core.threads import Exclusive
 from lambda_once.dynamodb import TRIES, Tries, forget_in_child, low_level, retry_deadline
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.observability.events import Event
@@ -69,7 +69,7 @@ class Publisher:
         )
         self._clock: Clock = SystemClock() if clock is None else clock
         self._client = low_level(client)
-        self._lock = threading.Lock()
+        self._lock = Exclusive("a client is being made")
         if client is None:
             forget_in_child(self)
         self._observer = Observer(self, self._channel.name, metrics, logger, service=service)
@@ -151,10 +151,12 @@ class Publisher:
 
     def _forget(self) -> None:
         """Drop the client after a fork, without closing the parent's connections."""
-        self._lock = threading.Lock()
+        self._lock = Exclusive("a client is being made")
         self._client = None
 
     def _connected(self) -> Any:
+        if self._client is not None:
+            return self._client
         with self._lock:
             if self._client is None:
                 self._client = self._channel.new_client()

@@ -8,11 +8,13 @@ then, because each write removes the names of all buckets that are not live.
 
     bt  the number of the newest bucket, the item's own time, which never decreases
     bl  the layout, ``100 × width + buckets``, with the width in milliseconds
-    bv  the time of the first write, in milliseconds since 1970, plus 1 for each write
+    bv  the random id of the write that changed the item last
+    bs  the number of shards of the key, if there are several
     ttl when the item expires, in seconds since 1970: the table's TTL attribute
 
-An item takes at most 1,000 writes a second, so ``bv`` stays behind the clock, and an item that is deleted and
-created again begins with a number that the earlier one never had.
+The first item of a key has the key itself, whatever the number of shards; the others have its text, ``#`` and
+their number. No shard is created before the first item has the number of shards (`requests.claiming`), so two
+ledgers that differ in it meet in that item, and one of them is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ ID_BYTES: Final = 8
 BUCKET_BYTES: Final = 3
 """Bytes of one bucket besides its ids: its name. A set has no overhead of its own (dynoxide 3.2.0)."""
 STAMP_BYTES: Final = 25
-"""Bytes of ``bt`` and ``bl`` (16 digits together) and ``bv`` (13): one for every two digits, plus one."""
+"""Bytes of ``bt`` and ``bl`` (16 digits together: one for every two, plus one each) and ``bv`` (8)."""
+SHARDS_BYTES: Final = 5
+"""Bytes of ``bs`` (up to 1,000)."""
 
 FEWEST_BUCKETS: Final = 2
 MOST_BUCKETS: Final = 32
@@ -45,8 +49,9 @@ NAMES: Final = 64
 SKEW: Final = timedelta(seconds=2)
 """How far the writers' clocks may differ."""
 
-BUCKETS, TIME, LAYOUT, VERSION = "b", "bt", "bl", "bv"
+BUCKETS, TIME, LAYOUT, VERSION, SHARDS = "b", "bt", "bl", "bv", "bs"
 STAMPS: Final = (TIME, LAYOUT, VERSION)
+NUMBERS: Final = (TIME, LAYOUT, SHARDS)
 TTL: Final = "ttl"
 
 LONGEST_ID: Final = 1024
@@ -139,7 +144,7 @@ class Seen(NamedTuple):
 
 
 def ledger_table(name: str, key: object) -> PatternTable:
-    own = (*map(bucket_name, range(NAMES)), *STAMPS, TTL)
+    own = (*map(bucket_name, range(NAMES)), *STAMPS, SHARDS, TTL)
     return PatternTable.of(name, key, dict(zip(own, own, strict=True)))
 
 
@@ -154,14 +159,30 @@ def seen_in(table: PatternTable, item: Mapping[str, Mapping[str, Any]]) -> Seen:
     for name, each in own.items():
         if name == TTL:  # others may have written it, of any type
             continue
-        whole = each.get("N", "").isdigit() if name in STAMPS else "BS" in each
-        if not whole or not own.keys() >= {*STAMPS}:
+        whole = each.get("N", "").isdigit() if name in NUMBERS else ("B" if name == VERSION else "BS") in each
+        if not whole or not (name == SHARDS or own.keys() >= {*STAMPS}):
             key = plain_item({part: item[part] for part in table.key})
             raise Misconfigured(
                 f"attribute {name!r} of item {key} was not written by ledger {table.name!r}. Nothing was "
                 f"written. Give the ledger a new key, {CARRY_OVER}"
             )
     return Seen(own, plain_item({name: item[name] for name in item if name not in table.taken}))
+
+
+def check_shards(table: PatternTable, item: Mapping[str, Mapping[str, Any]], shards: int) -> None:
+    """Raise `Misconfigured` if a ledger with another number of *shards* has written *item*."""
+    own = table.own_of(item)
+    written = int(own[SHARDS]["N"]) if SHARDS in own else 1
+    if written == shards or not own.keys() & {SHARDS, VERSION}:
+        return
+    key = plain_item({name: item[name] for name in table.key})
+    if written > 1:
+        key[table.key[0]] = str(key[table.key[0]]).partition(SEPARATOR)[0]
+    raise Misconfigured(
+        f"key {key} of ledger {table.name!r} was written with shards={written}, and this ledger has "
+        f"shards={shards}. Nothing was added. Make the ledger with shards={written}, or give it a new key, "
+        f"{CARRY_OVER}"
+    )
 
 
 def id_digest(name: object) -> bytes:
@@ -207,13 +228,13 @@ def key_item(table: PatternTable, key: object, shard: int | None) -> Item:
     if len(parts) != len(table.key):
         names = " and ".join(table.key)
         raise Misconfigured(f"a key here is {names}: {len(table.key)} parts, not {len(parts)}")
-    if shard is not None:
+    if shard is not None:  # of several, even the first, which has no number
         name, part = table.key[0], parts[0]
         if not isinstance(part, str) or part == "" or SEPARATOR in part:
             raise Misconfigured(
                 f"key {name!r} of a sharded ledger is text without {SEPARATOR!r}, not {part!r}"
             )
-        parts = (f"{part}{SEPARATOR}{shard}", *parts[1:])
+        parts = (f"{part}{SEPARATOR}{shard}" if shard else part, *parts[1:])
     return table.key_item(dict(zip(table.key, parts, strict=True)))
 
 

@@ -25,7 +25,7 @@ from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger import requests
-from lambda_once.patterns.ledger.layout import ID_BYTES, Seen, id_digest, ids_at
+from lambda_once.patterns.ledger.layout import ID_BYTES, VERSION, Seen, id_digest, ids_at
 from lambda_once.patterns.ledger.requests import DIGITS, Amount, LedgerWrite
 from lambda_once.patterns.observing import EVENTS, Observer, observed
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
@@ -61,8 +61,8 @@ class Ledger:
     minimum time that an id is remembered; it must exceed the longest redelivery. *buckets* is the number of
     steps in which ids expire (`bucket_count`). *shards* spreads each key over several items, by id; floors,
     *set* attributes, expectations, `update` and `change` then raise `Misconfigured`, because they need one
-    item. A key keeps its number of shards: another number requires a new key. *metrics*, *logger*: your
-    Powertools objects.
+    item. A key keeps its number of shards: another number is `Misconfigured`, and requires a new key.
+    *metrics*, *logger*: your Powertools objects.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -105,6 +105,8 @@ class Ledger:
         a duplicate are not compared. *expires*, with a time zone, is when TTL may delete the item; it is at
         least the end of the window, so that the id is not forgotten early.
 
+        A retry after a lost response is `Applied`; a `Duplicate`, if another write to the item came between.
+
         ``values`` of `Applied` are the counters and attributes that this write changed, with their new
         values; those of the other results, and of `Conflict`, are the current item. With several shards
         ``values`` is empty.
@@ -140,6 +142,12 @@ class Ledger:
             places.setdefault(write.place, []).append(position)
         items = self._items([writes[first].key for first, *_ in places.values()])
         seen = {layouts.place_of(self._table, item): self._seen(item) for item in items}
+        claim = next(
+            (each for each in writes if is_new_shard(each, seen.get(each.place, Seen({}, {})))), None
+        )
+        if claim is not None and claim.first is not None:
+            seen[layouts.place_of(self._table, claim.first)] = self._claim(claim)
+            writes = [replace(write, first=None) for write in writes]
         results: dict[int, Applied | Duplicate | Refused] = {}
         try:
             for place, positions in places.items():
@@ -159,6 +167,8 @@ class Ledger:
         """
         digest = id_digest(id)
         seen = self._read(layouts.home(self._table, key, digest, self._shards)).own
+        if VERSION not in seen and self._shards > 1:  # if it has other shards, the id may be in another item
+            self._read(layouts.key_item(self._table, key, 0))
         return digest in ids_at(seen, self._layout, self._sender.clock.now())
 
     def transact_item(
@@ -179,7 +189,11 @@ class Ledger:
         cancelled with `Conflict`: make a new entry. Raises as `add` does.
         """
         write = self._addition(key, id, amounts, floor, set, expected, expires)
-        now, item = self._sender.clock.now(), self._read(write.key).own
+        now, seen = self._sender.clock.now(), self._read(write.key)
+        if is_new_shard(write, seen):
+            self._claim(write)
+            write = replace(write, first=None)
+        item = seen.own
         if write.ids & ids_at(item, self._layout, now):
             item = {}  # it refuses the usual form, as a duplicate
 
@@ -199,7 +213,7 @@ class Ledger:
         """
         items = self._items(layouts.homes(self._table, key, self._shards))
         values = [self._seen(item).values for item in items]
-        if not values:
+        if not any(values) and (not values or self._shards > 1):  # of several, the first may be empty yet
             return None
         return values[0] if self._shards == 1 else summed(values)
 
@@ -252,12 +266,13 @@ class Ledger:
         self._refuse_shards("change")
         digest = self._digest("change", key, id)
         where = layouts.key_item(self._table, key, None)
-        races, written = Tries(self._sender.deadline, RACES), None
+        races, write, written = Tries(self._sender.deadline, RACES), None, None
         while True:
             began = self._sender.clock.now()
             seen = self._read(where)
             if digest in ids_at(seen.own, self._layout, began):
-                return Applied(written) if id is None and written is not None else Duplicate(seen.values)
+                ours = id is None or (write is not None and requests.is_last_write(write, seen.own))
+                return Applied(written) if ours and written is not None else Duplicate(seen.values)
             sets = requests.checked_values("change", change(dict(seen.values)), self._table.taken)
             write, written = self._write(where, digest, sets=sets), {**seen.values, **sets}
             now = self._sender.clock.now()
@@ -294,7 +309,11 @@ class Ledger:
             self._refuse_shards("floor and set, or expected")
         parts: dict[str, Any] = {"amounts": added, "floor": floors, "sets": settings, "expected": wanted}
         parts["expires"] = requests.checked_expiry(expires)
-        return self._write(layouts.home(self._table, key, digest, self._shards), digest, **parts)
+        where = layouts.home(self._table, key, digest, self._shards)
+        if self._shards > 1:
+            first = layouts.key_item(self._table, key, 0)
+            parts["first"] = None if where == first else first
+        return self._write(where, digest, **parts)
 
     def _digest(self, operation: str, key: Key, name: str | bytes | None) -> bytes:
         """Return the digest of the id *name*, or a random digest without one."""
@@ -324,7 +343,23 @@ class Ledger:
             raise StoreUnavailable(message) from error.__cause__
 
     def _write(self, where: Item, digest: bytes, **known: Any) -> LedgerWrite:
+        known |= {"write_id": os.urandom(ID_BYTES), "shards": self._shards}
         return LedgerWrite(self._table, where, self._layout, frozenset({digest}), **known)
+
+    def _claim(self, write: LedgerWrite) -> Seen:
+        """
+        Return the first item of the key, made if there is none, before *write* creates another one.
+
+        Raises `Misconfigured` if it was written with another number of shards.
+        """
+        request = requests.claiming(write, self._sender.clock.now())
+        try:
+            answer = self._sender.send("update_item", {**request, "ReturnValues": "ALL_NEW"})
+        except ConditionFailed as failed:
+            if failed.item is None:
+                raise without_item(self._table.name) from None
+            return self._seen(failed.item)
+        return self._seen(answer["Attributes"])
 
     def _sent(self, write: LedgerWrite) -> Applied | Duplicate | Refused:
         """Send *write*, again in another form if the item has another layout or time. Raises `Conflict`."""
@@ -334,6 +369,12 @@ class Ledger:
                 return Applied(self._update(write, requests.request_for(write, seen.own, now)))
             except ConditionFailed as failed:
                 refusing, before, seen = failed.item, seen, self._seen(failed.item)
+            if is_new_shard(write, seen):
+                self._claim(write)
+                write = replace(write, first=None)
+                continue
+            if requests.is_last_write(write, seen.own):
+                return Applied(requests.values_of(write, refusing or {}))
             result = self._refusal(write, seen, now)
             if result is not None:
                 return result
@@ -349,8 +390,8 @@ class Ledger:
 
         One by one also if the item, or the sum of the amounts, is too large for DynamoDB. A request without a
         response is sent again, and a copy may arrive late. But each requires ``bv`` as it was read, and
-        increments it, so of all requests based on one ``bv`` at most one takes effect. After a refusal the
-        results are computed again from the current item, where ids that are present are duplicates.
+        replaces it, so of all requests based on one ``bv`` at most one takes effect. If another write came
+        first, the results are computed again from the current item, where present ids are duplicates.
         """
         for _ in range(MERGES):
             now = self._sender.clock.now()
@@ -361,6 +402,8 @@ class Ledger:
                 self._update(write, requests.request_for(write, seen.own, now, unless_written=True))
             except ConditionFailed as failed:
                 seen = self._seen(failed.item)
+                if requests.is_last_write(write, seen.own):
+                    return results
             except (Full, Misconfigured):
                 break
             else:
@@ -394,7 +437,11 @@ class Ledger:
         )
 
     def _seen(self, item: Mapping[str, Mapping[str, Any]] | None) -> Seen:
-        return layouts.seen_in(self._table, item or {})
+        if not item:
+            return Seen({}, {})
+        seen = layouts.seen_in(self._table, item)
+        layouts.check_shards(self._table, item, self._shards)
+        return seen
 
     def _read(self, key: Item) -> Seen:
         return self._seen(next(iter(self._items([key])), None))
@@ -420,6 +467,11 @@ class Ledger:
                 f"{what}: a key with {self._shards} shards has no single item for it. Keep such "
                 "counters in a ledger of one shard"
             )
+
+
+def is_new_shard(write: LedgerWrite, seen: Seen) -> bool:
+    """Return whether *write* must not create its item, *seen* so far, before the first item of its key."""
+    return write.first is not None and VERSION not in seen.own
 
 
 def summed(items: Iterable[Values]) -> Values:

@@ -8,12 +8,13 @@ from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
+from lambda_once.core.clock import epoch_seconds
 from lambda_once.dynamodb import Item, Values, plain_item, typed, typed_item
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger.layout import (
     LAYOUT,
+    SHARDS,
     STAMPS,
     TIME,
     TTL,
@@ -45,6 +46,9 @@ MOST_ADDITIONS: Final = 10_000
 """Ids of one `Ledger.add_all`: as many records as SQS, Kinesis and Kafka deliver in one batch."""
 _PATH: Final = frozenset(".[]")
 
+UNCLAIMED: Final = " AND ".join(f"attribute_not_exists({each})" for each in (*STAMPS, SHARDS))
+"""No ledger has written the item: one of one shard has stamps alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class LedgerWrite:
@@ -55,6 +59,11 @@ class LedgerWrite:
     layout: Layout
     ids: frozenset[bytes]
     """Digests to remember."""
+    write_id: bytes
+    """Random. The item has that of its last write, so a write recognises itself if its response was lost."""
+    shards: int = 1
+    first: Item | None = None
+    """The first item of the key, which must have the number of shards before this write creates its item."""
     amounts: Mapping[str, Number] = field(default_factory=dict)
     floor: Mapping[str, Number] = field(default_factory=dict)
     """For counters of *amounts*."""
@@ -162,11 +171,11 @@ def request_for(
     present = layouts.layout_of(seen)
     recent = layouts.time_of(seen) >= number - len(layout.spare(number))
     if present is None or (present == layout and recent):  # as in `in_step`
-        return adding(write, number, now, seen if unless_written else None)
-    return rearranging(write, number, now, seen)
+        return adding(write, number, seen if unless_written else None)
+    return rearranging(write, number, seen)
 
 
-def adding(write: LedgerWrite, number: int, now: datetime, seen: Item | None = None) -> dict[str, Any]:
+def adding(write: LedgerWrite, number: int, seen: Item | None = None) -> dict[str, Any]:
     """Return the UpdateItem of *write* with bucket *number* as the newest, for an item that is in step."""
     terms = _Terms()
     spare = map(bucket_name, write.layout.spare(number))
@@ -176,10 +185,10 @@ def adding(write: LedgerWrite, number: int, now: datetime, seen: Item | None = N
         guards = [in_step(terms, write.layout, number), *(id_is_new(terms, each, live) for each in write.ids)]
     else:
         guards = [as_seen(terms, seen)]
-    return _request(write, terms, number, now, guards, added=[ids], removed=spare)
+    return _request(write, terms, number, guards, added=[ids], removed=spare)
 
 
-def rearranging(write: LedgerWrite, number: int, now: datetime, seen: Item) -> dict[str, Any]:
+def rearranging(write: LedgerWrite, number: int, seen: Item) -> dict[str, Any]:
     """Return the UpdateItem that also rearranges the ids of *seen*: long idle, or of another layout."""
     terms = _Terms()
     kept = layouts.remembered(seen, write.layout, number)
@@ -187,14 +196,13 @@ def rearranging(write: LedgerWrite, number: int, now: datetime, seen: Item) -> d
     names = {bucket_name(each): ids for each, ids in kept.items()}
     others = [name for name in map(bucket_name, range(layouts.NAMES)) if name not in names]
     buckets = [f"{name} = {terms.typed({'BS': sorted(ids)})}" for name, ids in names.items()]
-    return _request(write, terms, number, now, [as_seen(terms, seen)], set_=buckets, removed=others)
+    return _request(write, terms, number, [as_seen(terms, seen)], set_=buckets, removed=others)
 
 
 def _request(
     write: LedgerWrite,
     terms: _Terms,
     number: int,
-    now: datetime,
     guards: list[str],
     *,
     set_: Iterable[str] = (),
@@ -202,32 +210,80 @@ def _request(
     removed: Iterable[str],
 ) -> dict[str, Any]:
     floors = [floor_holds(terms, name, needed) for name, needed in needs(write).items()]
-    conditions = [*guards, *floors, *(is_as_expected(terms, *each) for each in write.expected.items())]
+    conditions = [
+        has_shards(terms, write),
+        *guards,
+        *floors,
+        *(is_as_expected(terms, *each) for each in write.expected.items()),
+    ]
     settings = [f"{TIME} = {terms.value(number)}", f"{LAYOUT} = {terms.value(write.layout.written)}"]
-    if write.expires is not None:  # not before the ids of this write are forgotten
-        expires = max(epoch_seconds(write.expires), write.layout.end(number))
-        settings.append(f"{terms.name(TTL)} = {terms.value(expires)}")
+    settings.append(f"{VERSION} = {terms.typed({'B': write.write_id})}")
+    if write.shards > 1:
+        settings.append(f"{SHARDS} = {terms.value(write.shards)}")
+    if write.expires is not None:
+        settings.append(f"{terms.name(TTL)} = {terms.value(_expiry(write, write.expires, number))}")
     settings += [f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()]
-    first = terms.value(epoch_milliseconds(now))
-    settings.append(f"{VERSION} = if_not_exists({VERSION}, {first}) + {terms.value(1)}")
     amounts = [f"{terms.name(name)} {terms.value(amount)}" for name, amount in write.amounts.items()]
     additions = ", ".join([*added, *amounts])
     update = (
         f"SET {', '.join([*settings, *set_])} {additions and f'ADD {additions} '}REMOVE {', '.join(removed)}"
     )
-    names = {"ExpressionAttributeNames": terms.names} if terms.names else {}
+    return _update_item(write.table, write.key, update, " AND ".join(filter(None, conditions)), terms)
+
+
+def claiming(write: LedgerWrite, now: datetime) -> dict[str, Any]:
+    """
+    Return the UpdateItem that makes the first item of a key, before *write* creates another one.
+
+    Refused if a ledger has made it: then its number of shards is what counts. It lives as long as the item
+    of *write*, so an earlier end is moved.
+    """
+    terms, number = _Terms(), write.layout.number(now)
+    shards = terms.value(write.shards)
+    settings = {
+        TIME: terms.value(number),
+        LAYOUT: terms.value(write.layout.written),
+        VERSION: terms.typed({"B": write.write_id}),
+        SHARDS: shards,
+    }
+    condition = UNCLAIMED
+    if write.expires is not None:
+        ttl, expires = terms.name(TTL), terms.value(_expiry(write, write.expires, number))
+        settings[ttl] = expires
+        condition = f"({UNCLAIMED}) OR ({SHARDS} = {shards} AND {ttl} < {expires})"
+    update = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    first = write.key if write.first is None else write.first
+    return _update_item(write.table, first, f"SET {update}", condition, terms)
+
+
+def _expiry(write: LedgerWrite, expires: datetime, number: int) -> int:
+    """Return the TTL attribute's value: not before the ids of *write* are forgotten."""
+    return max(epoch_seconds(expires), write.layout.end(number))
+
+
+def _update_item(
+    table: PatternTable, key: Item, update: str, condition: str, terms: _Terms
+) -> dict[str, Any]:
     return {
-        "TableName": write.table.name,
-        "Key": write.key,
+        "TableName": table.name,
+        "Key": key,
         "UpdateExpression": update,
-        "ConditionExpression": " AND ".join(filter(None, conditions)),
-        **names,
+        "ConditionExpression": condition,
+        **({"ExpressionAttributeNames": terms.names} if terms.names else {}),
         "ExpressionAttributeValues": terms.values,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 
 
 # -- conditions
+
+
+def has_shards(terms: _Terms, write: LedgerWrite) -> str:
+    """Require that all writers of the key have one number of shards: with another, ids count twice."""
+    if write.shards == 1:
+        return f"attribute_not_exists({SHARDS})"
+    same = f"{SHARDS} = {terms.value(write.shards)}"
+    return same if write.first is not None else f"({same} OR ({UNCLAIMED}))"
 
 
 def id_is_new(terms: _Terms, digest: bytes, names: list[str]) -> str:
@@ -320,7 +376,12 @@ def needs(write: LedgerWrite) -> dict[str, Number]:
 # -- results
 
 
-def values_of(write: LedgerWrite, changed: Item) -> Values:
+def is_last_write(write: LedgerWrite, seen: Item) -> bool:
+    """Return whether *write* itself is what changed *seen* last: only its response was lost."""
+    return VERSION in seen and bytes(seen[VERSION]["B"]) == write.write_id
+
+
+def values_of(write: LedgerWrite, changed: Mapping[str, Mapping[str, Any]]) -> Values:
     """Return the caller's attributes that *write* changed; *changed* is what DynamoDB returned."""
     counters = {name: changed[name] for name in write.amounts if name in changed}  # moto: not by adding 0
     return {**plain_item(counters), **write.sets}

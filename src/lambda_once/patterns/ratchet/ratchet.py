@@ -9,7 +9,6 @@ result would depend on the item that they meet, and no BatchWriteItem, because i
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from lambda_once.core.checks import checked_flag
 from lambda_once.core.clock import Clock, epoch_seconds
+from lambda_once.core.threads import Exclusive
 from lambda_once.dynamodb import (
     TRIES,
     ConditionFailed,
@@ -87,7 +87,7 @@ class Ratchet:
         self._ahead = ahead
         self._sender = Sender(client, clock)
         self._last_revision = 0
-        self._lock = threading.Lock()
+        self._lock = Exclusive("a timestamp is being made")
         self._observer = Observer(self, table, metrics, logger, key=self._table.key_of)
 
     # -- writing
