@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from click.testing import Result
 
 from lambda_once.patterns.ledger import Ledger
-from lambda_once.patterns.ledger.layout import home, id_digest, ledger_table
+from lambda_once.patterns.ledger.layout import home, id_digest, key_item, ledger_table
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.stores.transport import TokenTransport
 from tests.cli.shop import Shop, complaint, on_engine, open_shop
@@ -245,16 +245,17 @@ def test_without_describe_table(points: Points, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_of_shards_the_one_with_the_id_is_read(points: Points, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One item is read; the values are its own."""
+    """After the first, which has their number; the values are its own."""
     ledger = points.ledger(shards=7)
     asked = _asked(monkeypatch)
     table = ledger_table(points.table, "pk")
     for number in range(20):
         ledger.add("cust_77", {"balance": 1}, id=f"order-{number}")
-        found = points.shown("cust_77", "--id", f"order-{number}", "--ledger-shards", "7")
+        found = points.shown("cust_77", "--id", f"order-{number}")
         assert found["id"]["state"] == "remembered"
-        expected = home(table, "cust_77", id_digest(f"order-{number}"), 7)
-        assert [each["Key"] for each in asked if "Key" in each] == [expected]
+        first, own = key_item(table, "cust_77", 0), home(table, "cust_77", id_digest(f"order-{number}"), 7)
+        read = [each["Key"] for each in asked if "Key" in each]
+        assert read == ([first] if own == first else [first, own])
         asked.clear()
 
 
@@ -263,10 +264,23 @@ def test_all_shards_are_summed(points: Points) -> None:
     ledger = points.ledger(shards=5)
     for number in range(30):
         ledger.add("cust_77", {"balance": 2}, id=f"order-{number}")
-    found = points.shown("cust_77", "--ledger-shards", "5")
+    found = points.shown("cust_77")
     assert (found["values"], sum(each["ids"] for each in found["items"])) == ({"balance": 60}, 30)
     shown = [each["key"]["pk"] for each in found["items"]]
     assert shown == ["cust_77", *(f"cust_77#{shard}" for shard in range(1, 5))]
+
+
+def test_an_id_whose_shard_has_no_item_was_never_added(points: Points) -> None:
+    """The first item says how many shards there are; nothing is summed in part."""
+    points.ledger(shards=50).add("cust_77", {"balance": 2}, id="order-1")
+    states = {complaint_of(points, f"order-{number}") for number in range(2, 9)}
+    assert states == {(1, "notFound")}
+
+
+def complaint_of(points: Points, name: str) -> tuple[int, str]:
+    """Return exit code and state for the id *name*."""
+    ran = points.show("cust_77", "--id", name, "--output", "json")
+    return ran.exit_code, json.loads(ran.stdout)["id"]["state"]
 
 
 # -- what cannot be shown
@@ -276,8 +290,7 @@ def test_a_key_without_an_item(points: Points) -> None:
     """One line, and exit code 1."""
     points.ledger()
     assert complaint(points.show("cust_78", "--id", "1"), 1) == (
-        f"lambda-once: table {points.table} has no item cust_78: nothing was added to it, it has expired, or "
-        "its ledger has another number of shards (--ledger-shards)"
+        f"lambda-once: table {points.table} has no item cust_78: nothing was added to it, or it has expired"
     )
 
 
@@ -304,8 +317,6 @@ def test_an_item_that_no_ledger_wrote(points: Points, item: dict[str, Any]) -> N
     [
         (("a", "b"), "the key of table {table} is pk: give 1 of them"),
         (("a", "--id", ""), "an id has 1 to 1,024 bytes, not 0"),
-        (("a", "--ledger-shards", "1001"), "1001 is not in the range 1<=x<=1000"),
-        (("a#1", "--ledger-shards", "2"), "of a sharded ledger is text without '#'"),
         (("a", "--result"), "--result is for tokens: omit it with --ledger"),
         (("a", "--names", "orders/charge"), "--names is for tokens: omit it with --ledger"),
         (("a", "--ledger-key", "id"), "has another key: check KEY, SORT and --ledger-key"),
@@ -373,7 +384,7 @@ def test_only_what_the_page_grants_is_sent(points: Points, monkeypatch: pytest.M
         return call(self, operation, request, *rest)
 
     monkeypatch.setattr(TokenTransport, "call", noted)
-    points.shown("cust_77", "--ledger-shards", "3")
+    points.shown("cust_77")
     assert operations == {("describe_table", points.table), ("get_item", points.table)}
 
 

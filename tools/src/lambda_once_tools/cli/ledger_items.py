@@ -48,6 +48,8 @@ class Trace(NamedTuple):
 class LedgerItem:
     """One item that a ledger wrote."""
 
+    where: Item
+    """Its key, as DynamoDB has it."""
     key: Values
     values: Values
     """Without key and ids."""
@@ -59,13 +61,19 @@ class LedgerItem:
     @classmethod
     def of(cls, table: PatternTable, item: Mapping[str, Any]) -> LedgerItem:
         """Return *item* as it was read. Raises `Misconfigured` if no ledger wrote it."""
-        seen, key = layouts.seen_in(table, item), plain_item({name: item[name] for name in table.key})
+        where = {name: item[name] for name in table.key}
+        seen, key = layouts.seen_in(table, item), plain_item(where)
         layout = layouts.layout_of(seen.own)
         if layout is None or not _is_a_time(layout, layouts.time_of(seen.own)):
             raise Misconfigured(
                 f"item {key} of table {table.name!r} was not written by a ledger: check the table and the key"
             )
-        return cls(key, seen.values, seen.own, layout, _expiry(item.get(layouts.TTL, {})))
+        return cls(where, key, seen.values, seen.own, layout, _expiry(item.get(layouts.TTL, {})))
+
+    @property
+    def shards(self) -> int:
+        """How many items its key has at most."""
+        return int(self.own[layouts.SHARDS]["N"]) if layouts.SHARDS in self.own else 1
 
     @property
     def window(self) -> timedelta:

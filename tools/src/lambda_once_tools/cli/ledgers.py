@@ -41,7 +41,6 @@ class LedgerOptions(NamedTuple):
     key: tuple[str, ...]
     id: str | None
     key_names: str | None
-    shards: int
 
 
 def show_ledger(access: Access, given: LedgerOptions) -> None:
@@ -61,17 +60,15 @@ def show_ledger(access: Access, given: LedgerOptions) -> None:
     table = layouts.ledger_table(name, tuple(types))
     key = tuple(map(key_part, given.key, types.values()))
     digest = None if given.id is None else layouts.id_digest(given.id)
-    if digest is None:
-        homes = layouts.homes(table, key, given.shards)
-    else:
-        homes = [layouts.home(table, key, digest, given.shards)]
-    items = read_items(transport, table, homes, deadline)
-    if not items:
+    first = next(iter(read_items(transport, table, [layouts.key_item(table, key, None)], deadline)), None)
+    if first is None:
         shown = " ".join(given.key)
-        raise NotFound(
-            f"table {name} has no item {shown}: nothing was added to it, it has expired, or its ledger has "
-            "another number of shards (--ledger-shards)"
-        )
+        raise NotFound(f"table {name} has no item {shown}: nothing was added to it, or it has expired")
+    items = [first]
+    if digest is not None and (home := layouts.home(table, key, digest, first.shards)) != first.where:
+        items = read_items(transport, table, [home], deadline) or [first]
+    elif digest is None:
+        items += read_items(transport, table, layouts.homes(table, key, first.shards)[1:], deadline)
     trace = None if digest is None else items[0].trace(digest)
     found = LedgerAnswer(name, items, given.id, trace)
     now = clock.now()

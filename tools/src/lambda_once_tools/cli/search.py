@@ -19,7 +19,6 @@ from lambda_once.operations.listing import readable
 from lambda_once.operations.story import next_steps, short_memory, undoing
 from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import STUCK, Status, parts_of, token_status
-from lambda_once.patterns.ledger.layout import MOST_SHARDS
 from lambda_once_tools.cli.ledgers import LedgerOptions, show_ledger
 from lambda_once_tools.cli.options import TENANT, Access, NotFound, with_table
 from lambda_once_tools.cli.render import record_json, story_json, story_lines, tokens_at
@@ -124,14 +123,6 @@ class ShowOptions(NamedTuple):
     metavar="NAMES",
     help="Key attributes, comma-separated, which are text.  [default: those of DescribeTable]",
 )
-@click.option(
-    "--ledger-shards",
-    type=click.IntRange(1, MOST_SHARDS),
-    default=1,
-    show_default=True,
-    metavar="NUMBER",
-    help="Shards of the ledger.",
-)
 @with_table
 def show_command(
     access: Access,
@@ -140,7 +131,6 @@ def show_command(
     ledger: str | None,
     id: str | None,  # noqa: A002  (as the option is called)
     ledger_key: str | None,
-    ledger_shards: int,
     **options: Any,
 ) -> None:
     """
@@ -163,7 +153,7 @@ def show_command(
     if ledger is not None:
         _refuse_options_of_tokens()
         key = (given.token,) if sort is None else (given.token, sort)
-        show_ledger(access, LedgerOptions(key, id, ledger_key, ledger_shards))
+        show_ledger(access, LedgerOptions(key, id, ledger_key))
         return
     if sort is not None or id is not None:
         raise click.UsageError("SORT and --id are for a ledger: pass --ledger TABLE")
