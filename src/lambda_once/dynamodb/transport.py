@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
@@ -26,8 +27,10 @@ from lambda_once.dynamodb.client import (
     longest_try,
     made_client,
     surroundings,
+    unmakeable,
 )
 from lambda_once.dynamodb.retry import PATIENCE, Tries, as_asked
+from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -307,7 +310,16 @@ class Transport:
             return self._client
 
     def _make(self) -> None:
-        self._client = made_client(self._name, self._declined)
+        """Make the client. Raises NoClient, which requests raise, too, if the settings are wrong."""
+        errors = _errors()
+        try:
+            self._client = made_client(self._name, self._declined)
+        except Misconfigured as error:
+            raise errors.NoClient(reason=str(error)) from error
+        except ValueError as error:
+            if isinstance(error, errors.Caught):
+                raise
+            raise errors.NoClient(reason=unmakeable(error, os.environ)) from error
         self._longest = longest_try(self._client)
 
 
