@@ -37,8 +37,7 @@ def wrong(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     monkeypatch.delitem(sys.modules, "lambda_once.dynamodb.crt", raising=False)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "moto"]:
-        monkeypatch.delitem(sys.modules, name)  # it would decline crt's
+    monkeypatch.setattr("lambda_once.dynamodb.client.of_modules", lambda _: None)  # moto would decline crt's
     if environ.get("LAMBDA_ONCE_CLIENT") == "crt":
         for name in ("awscrt", "awscrt.auth"):
             monkeypatch.setitem(sys.modules, name, None)
@@ -107,5 +106,5 @@ def test_an_endpoint_that_is_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAMBDA_ONCE_CLIENT", "")
     with mounted():
         create_table(tables.shared(), "tokens")
-        handler = Once(table="tokens", service="s").event(key="id", name="n")(lambda event: event["id"])
+        handler: Any = Once(table="tokens", service="s").event(key="id", name="n")(lambda event: event["id"])
         assert handler({"id": 1}, lambda_context()) == 1

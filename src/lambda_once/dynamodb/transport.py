@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sys
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lambda_once.core.clock import FINAL
-from lambda_once.core.threads import Exclusive, check_running, in_kept_thread
+from lambda_once.core.threads import Exclusive, exiting, in_kept_thread
 from lambda_once.dynamodb.client import (
     ANSWER,
     CONNECT,
@@ -117,7 +118,8 @@ class Transport:
         Raises `RetryLater` while the interpreter exits, and botocore's exception of the last try; *failed* is
         called with the earlier ones.
         """
-        check_running()
+        if sys.is_finalizing():
+            raise exiting()
         errors = _errors()
         send = partial(self._exchanged, operation)
         made: dict[bool, Tries] = {}  # at the first failure of a kind: nearly all requests have none
