@@ -97,9 +97,11 @@ class KeyMissing(GiveUp):
     The payload has no key, or only a part of one. Nothing ran.
 
     ``whole``: ``key=`` selects nothing at all, and ``without_key="run"`` would run such work unprotected.
+    ``header``: the name of the header whose value is the key, if a request lacks it.
     """
 
     whole = False
+    header: str | None = None
 
 
 class CallerMissing(GiveUp):

@@ -13,8 +13,8 @@ import pytest
 from botocore.exceptions import NoRegionError
 
 from lambda_once.dynamodb.client import of_modules
+from lambda_once.dynamodb.errors import NoClient
 from lambda_once.dynamodb.transport import Transport
-from lambda_once.errors import Misconfigured
 
 
 class Crt:
@@ -138,7 +138,7 @@ def test_crt_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "lambda_once.dynamodb.crt")
     monkeypatch.setitem(sys.modules, "awscrt", None)
     monkeypatch.setattr(sys, "meta_path", [_Without(), *sys.meta_path])
-    with pytest.raises(Misconfigured, match=r"^client=crt needs awscrt: pip install 'lambda-once\[crt\]'$"):
+    with pytest.raises(NoClient, match=r"^client=crt needs awscrt: pip install 'lambda-once\[crt\]'$"):
         Transport("crt")._connected()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lambda_once import errors
-from lambda_once.core.unit import BadRequest, HeaderMissing, MalformedRequest
+from lambda_once.core.unit import BadRequest, MalformedRequest
 from lambda_once.sources.problems import Problem, problem_for
 
 
@@ -63,7 +63,9 @@ def test_a_malformed_request_is_not_one_without_a_key() -> None:
 
 def test_a_missing_header_is_named() -> None:
     """A client that sent no key reads which header to send; one whose body has no key reads no header."""
-    problem = problem_for(HeaderMissing("Idempotency-Key"))
+    missing = errors.KeyMissing("secret")
+    missing.header = "Idempotency-Key"
+    problem = problem_for(missing)
     assert (problem.status, problem.type) == (400, "urn:lambda-once:key-missing")
     wanted = "Send the header Idempotency-Key with a value that is unique to this request."
     assert problem.detail == f"Nothing was done. {wanted}"

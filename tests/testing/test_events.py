@@ -10,6 +10,7 @@ from aws_lambda_powertools.utilities.data_classes import (
     APIGatewayProxyEvent,
     LambdaFunctionUrlEvent,
     S3Event,
+    S3EventBridgeNotificationEvent,
 )
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQEvent
 from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMQEvent
@@ -29,6 +30,7 @@ from lambda_once.testing import (
     rabbitmq_event,
     rest_api_event,
     s3_event,
+    s3_eventbridge_event,
     using,
 )
 
@@ -147,3 +149,27 @@ def test_objects_are_worked_once_for_each_write() -> None:
             stored(event, lambda_context())
         stored(s3_event("a", sequencer="1"), lambda_context())
     assert keys == ["a", "b", "a", "a"]
+
+
+def test_objects_through_eventbridge_are_worked_once_for_each_write() -> None:
+    """Whatever the event's id is; Powertools' data class reads them."""
+    once, keys = Once(service="shop"), list[str]()
+
+    @once.event
+    def stored(event: dict[str, Any]) -> None:
+        keys.append(event["detail"]["object"]["key"])
+
+    build = s3_eventbridge_event
+    with using(once):
+        for event in (build("a b+c"), build("a b+c"), build("d", sequencer="1", event_id="1")):
+            stored(event, lambda_context())
+            stored(event, lambda_context())
+        stored(build("d", sequencer="1", event_id="2"), lambda_context())
+        stored(build("d", sequencer="1", detail_type="Object Deleted"), lambda_context())
+        stored(build("d", sequencer="1", bucket="others"), lambda_context())
+    assert keys == ["a b+c", "a b+c", "d", "d", "d"]
+    read = S3EventBridgeNotificationEvent(build("a b", bucket="documents", version_id="v1"))
+    thing = read.detail.object
+    assert (read.detail.bucket.name, thing.key, thing.version_id) == ("documents", "a b", "v1")
+    assert thing.sequencer < build("a")["detail"]["object"]["sequencer"]
+    assert read.detail_type == "Object Created"

@@ -59,10 +59,9 @@ class Exclusive:
         self._lock.release()
 
 
-def check_running() -> None:
-    """Raise `RetryLater` while the interpreter exits: imports fail then, and other threads stand still."""
-    if sys.is_finalizing():
-        raise RetryLater("the interpreter is exiting, and no request is sent any more: nothing ran")
+def exiting() -> RetryLater:
+    """Return the error where `sys.is_finalizing`: imports fail then, and other threads stand still."""
+    return RetryLater("the interpreter is exiting, and no request is sent any more: nothing ran")
 
 
 _kept: list[SimpleQueue[Work]] = []

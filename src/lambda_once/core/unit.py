@@ -52,14 +52,6 @@ class BadRecord(KeyMissing):
     """The record cannot be processed. The rest of its batch can."""
 
 
-class HeaderMissing(KeyMissing):
-    """The request lacks *header*, whose value is its key. Clients may read the header's name."""
-
-    def __init__(self, header: str) -> None:
-        super().__init__(f"the request has no {header}: send one")
-        self.header = header
-
-
 class BadRequest(KeyMissing):
     """The request has no valid key. The message is for the client and repeats nothing of the request."""
 

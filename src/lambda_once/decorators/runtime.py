@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.tenant import TENANCY
-from lambda_once.core.threads import Exclusive, check_running
+from lambda_once.core.threads import Exclusive, exiting
 from lambda_once.core.variables import TRUE, Listing, boolean, configured_listing, given
 from lambda_once.decorators.names import Names
 from lambda_once.decorators.suspensions import SDK, check_context
@@ -182,7 +182,8 @@ class Runtime:
         disabled = self.disabled
         if self._overrides is Runtime.overrides and disabled in (engines := self._engines):
             return engines[disabled]
-        check_running()
+        if sys.is_finalizing():
+            raise exiting()
         with self._lock:
             if self._overrides is not Runtime.overrides:
                 self._engines, self._overrides = {}, Runtime.overrides

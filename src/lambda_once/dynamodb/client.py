@@ -61,6 +61,8 @@ _NOT_UNDERSTOOD: Final = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+ENDPOINTS: Final = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL")
+"""The variables of an endpoint; the first that is set counts."""
 _SWITCHES: Final = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
 _FILES: Final = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
 _PATCH_BOTOCORE: Final = (
@@ -174,7 +176,15 @@ def of_modules(modules: Container[str]) -> str | None:
 
 def endpoint_given(environ: Mapping[str, str]) -> str | None:
     """Return the endpoint that the environment names; None: AWS' own."""
-    return environ.get("AWS_ENDPOINT_URL_DYNAMODB") or environ.get("AWS_ENDPOINT_URL") or None
+    return next(filter(None, map(environ.get, ENDPOINTS)), None)
+
+
+def unmakeable(error: ValueError, environ: Mapping[str, str]) -> str:
+    """Return why botocore makes no client, for a person; not the endpoint, which may have a password."""
+    if not str(error).startswith("Invalid endpoint"):
+        return f"no client for DynamoDB can be made: {error}"
+    name = next((name for name in ENDPOINTS if environ.get(name)), "the endpoint")
+    return f"{name} is no URL of an endpoint: give one such as http://localhost:8000, or unset it"
 
 
 def endpoint_url(environ: Mapping[str, str]) -> str:

@@ -261,6 +261,12 @@ class UnreadableCertificates(BotoCoreError):  # type: ignore[misc]  # botocore h
     fmt = "the certificates in {bundle} cannot be read: {error}"
 
 
+class NoClient(BotoCoreError):  # type: ignore[misc]  # botocore has no types
+    """No client can be made from the settings. A retry does not help; the reason is for a person."""
+
+    fmt = "{reason}"
+
+
 class CrossedResponse(HTTPClientError):  # type: ignore[misc]  # botocore has no types
     """The response belongs to another request, so it counts as none. A retry may help."""
 

@@ -67,7 +67,15 @@ class Sender:
         Raises `ConditionFailed`; `StoreUnavailable` without a response (it may have taken effect);
         `Misconfigured` for a request that DynamoDB will never accept.
         """
-        from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_refusal, is_transient, outage
+        from lambda_once.dynamodb.errors import (
+            CONDITION,
+            Caught,
+            NoClient,
+            code_of,
+            is_refusal,
+            is_transient,
+            outage,
+        )
 
         earlier: list[Exception] = []
         try:
@@ -76,6 +84,8 @@ class Sender:
             if code_of(error) == CONDITION:
                 unanswered = not all(map(is_refusal, earlier))
                 raise ConditionFailed(error.response.get("Item"), unanswered=unanswered) from None
+            if isinstance(error, NoClient):
+                raise Misconfigured(str(error)) from error
             if not is_transient(error):
                 raise Misconfigured(_refused(error, operation, request)) from error
             reason = outage(error, operation, _table_of(request), self._transport.host)

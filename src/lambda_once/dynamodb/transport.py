@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import sys
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lambda_once.core.clock import FINAL
-from lambda_once.core.threads import Exclusive, check_running, in_kept_thread
+from lambda_once.core.threads import Exclusive, exiting, in_kept_thread
 from lambda_once.dynamodb.client import (
     ANSWER,
     CONNECT,
@@ -26,8 +28,10 @@ from lambda_once.dynamodb.client import (
     longest_try,
     made_client,
     surroundings,
+    unmakeable,
 )
 from lambda_once.dynamodb.retry import PATIENCE, Tries, as_asked
+from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -114,7 +118,8 @@ class Transport:
         Raises `RetryLater` while the interpreter exits, and botocore's exception of the last try; *failed* is
         called with the earlier ones.
         """
-        check_running()
+        if sys.is_finalizing():
+            raise exiting()
         errors = _errors()
         send = partial(self._exchanged, operation)
         made: dict[bool, Tries] = {}  # at the first failure of a kind: nearly all requests have none
@@ -307,7 +312,16 @@ class Transport:
             return self._client
 
     def _make(self) -> None:
-        self._client = made_client(self._name, self._declined)
+        """Make the client. Raises NoClient, which requests raise, too, if the settings are wrong."""
+        errors = _errors()
+        try:
+            self._client = made_client(self._name, self._declined)
+        except Misconfigured as error:
+            raise errors.NoClient(reason=str(error)) from error
+        except ValueError as error:
+            if isinstance(error, errors.Caught):
+                raise
+            raise errors.NoClient(reason=unmakeable(error, os.environ)) from error
         self._longest = longest_try(self._client)
 
 

@@ -30,7 +30,7 @@ from lambda_once.core.fields import printable
 from lambda_once.core.identity import NOTHING, Content, Given, Identity, scope_of
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
-from lambda_once.core.unit import Delivered, HeaderMissing, MalformedRequest, Unit
+from lambda_once.core.unit import Delivered, MalformedRequest, Unit
 from lambda_once.core.written import UNESCAPED, HandlerCodec, form_of, text_of
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier
@@ -39,7 +39,7 @@ from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Receiver, unchanged
 from lambda_once.engine.replay import Replayed
-from lambda_once.errors import CallerMissing, Misconfigured, OnceError
+from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API
@@ -354,7 +354,9 @@ class HttpIdentifier:
         if hashed and settings.without_key == "run":
             return None
         if hashed and settings.without_key == "reject":
-            raise HeaderMissing(KEY_HEADER)
+            error = KeyMissing(f"the request has no {KEY_HEADER}: send one")
+            error.header = KEY_HEADER
+            raise error
         if settings.caller is None:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from math import ceil
 from typing import Final, NamedTuple
 
-from lambda_once.core.unit import BadRequest, HeaderMissing, MalformedRequest
+from lambda_once.core.unit import BadRequest, MalformedRequest
 from lambda_once.errors import (
     CallerMissing,
     Held,
@@ -166,7 +166,7 @@ def problem_for(error: Exception) -> Problem:
     """
     Return the problem document for *error*.
 
-    For a `BadRequest` it contains the message, for a `HeaderMissing` the name of the header, for a
+    For a `BadRequest` it contains the message, for a `KeyMissing` the name of its header, for a
     `KeyReused` the names of the fields that differ unless they are hidden; every other text is fixed. A
     request that may be retried gets `Retry-After`: that of the error, rounded up, or one second.
     """
@@ -174,7 +174,7 @@ def problem_for(error: Exception) -> Problem:
     if row is None:
         return _UNKNOWN
     detail = f"Nothing was done. {error}" if isinstance(error, BadRequest) else row.detail
-    if isinstance(error, HeaderMissing):
+    if isinstance(error, KeyMissing) and error.header is not None:
         detail = (
             f"Nothing was done. Send the header {error.header} with a value that is unique to this request."
         )

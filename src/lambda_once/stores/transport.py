@@ -14,6 +14,7 @@ from lambda_once.dynamodb.errors import (
     NOT_ACCEPTED,
     NOT_DYNAMODB,
     Caught,
+    NoClient,
     code_of,
     is_foreign,
     is_transient,
@@ -142,6 +143,8 @@ def _unsent(error: Exception) -> str | None:
     """Return what this environment lacks, so that no request can be sent from it; None: nothing."""
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
+    if isinstance(error, NoClient):
+        return str(error)
     if isinstance(error, NoRegionError):
         return "no AWS region is set: set AWS_DEFAULT_REGION (Lambda does), or pass client="
     if is_without_certificates(error):

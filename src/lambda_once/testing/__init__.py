@@ -35,6 +35,7 @@ from lambda_once.testing.events import (
     function_url_event,
     rest_api_event,
     s3_event,
+    s3_eventbridge_event,
     sns_event,
     sqs_event,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "rabbitmq_event",
     "rest_api_event",
     "s3_event",
+    "s3_eventbridge_event",
     "sns_event",
     "sqs_event",
     "using",

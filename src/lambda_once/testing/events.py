@@ -180,6 +180,43 @@ def s3_event(
     }
 
 
+def s3_eventbridge_event(
+    key: str,
+    *,
+    bucket: str = "orders",
+    detail_type: str = "Object Created",
+    version_id: str | None = None,
+    sequencer: str | None = None,
+    event_id: str | None = None,
+) -> Event:
+    """
+    Return what S3 sends through EventBridge of the object *key*: the kind is *detail_type*.
+
+    Each call is a new write of the object; pass the same *sequencer* again for a second event of one write.
+    The key is sent as it is, not URL-encoded.
+
+        s3_eventbridge_event("orders/5.pdf", bucket="documents")
+    """
+    thing = {
+        "key": key,
+        "size": 1024,
+        "etag": hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(),
+        **({} if version_id is None else {"version-id": version_id}),
+        "sequencer": f"{next(_writes):018X}" if sequencer is None else sequencer,
+    }
+    detail = {
+        "version": "0",
+        "bucket": {"name": bucket},
+        "object": thing,
+        "request-id": uuid.uuid4().hex[:16].upper(),
+        "requester": ACCOUNT,
+        "source-ip-address": "192.0.2.1",
+        "reason": "PutObject",
+    }
+    resources = [f"arn:aws:s3:::{bucket}"]
+    return eventbridge_event(detail, detail_type, "aws.s3", event_id=event_id, resources=resources)
+
+
 # -- HTTP requests
 
 
