@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from lambda_once_tools.check.packages import TAKE_MODELS
 from lambda_once_tools.cli.app import app
+from tests.decorators.sources_table import RECORD_DECORATORS
 
 Checked = Callable[..., Any]
 
@@ -306,6 +308,73 @@ def test_what_invokes_by_a_role_or_is_off(checked: Checked, kind: str) -> None:
     assert found(off) is (kind in ("AWS::IoT::TopicRule", "AWS::Lambda::EventInvokeConfig"))
 
 
+ALIAS = """
+  Live: {Type: AWS::Lambda::Alias, Properties: {FunctionName: !Ref PlainFunction, Name: live}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("invoked", "kept", "found"),
+    [
+        ("!Ref Live", "live", False),
+        ("!Ref Live", '"$LATEST"', True),
+        ("!Ref PlainFunction", "live", True),
+        ("!Ref PlainFunction", '"$LATEST"', False),
+        ('!Sub "${PlainFunction}:live"', "live", False),
+        ("!Ref Live", "!Ref Stage", False),
+    ],
+)
+def test_a_destination_is_that_of_one_qualifier(
+    checked: Checked, invoked: str, kept: str, found: bool
+) -> None:
+    """Lambda applies a configuration to its alias alone; the line is for the one that is invoked."""
+    parameter = "Parameters: {Stage: {Type: String}}\n"
+    plain = PLAIN.format(name="Plain", principal="events.amazonaws.com").replace(
+        "FunctionName: !Ref PlainFunction", f"FunctionName: {invoked}"
+    )
+    config = "  Kept: {Type: AWS::Lambda::EventInvokeConfig, Properties: {FunctionName: !Ref PlainFunction, "
+    config += f"Qualifier: {kept}, " + ON_FAILURE[1:-1].replace("Type: SQS, ", "") + "}}\n"
+    report = checked(parameter, BASE, plain, ALIAS, config)
+    assert ("A1" in codes(report)) is found
+    if found:
+        fix = finding(report, "asynchronously")["fix"].replace("FailedEvents", "Failed")
+        assert "A1" not in codes(checked(parameter, BASE, plain, ALIAS, f"  {fix}\n"))
+
+
+def test_the_alias_of_sam_is_for_its_own_events(checked: Checked) -> None:
+    """A rule that invokes the function itself is another thing."""
+    published = f"      AutoPublishAlias: live\n      EventInvokeConfig: {ON_FAILURE}\n"
+    rule = (
+        "  Rule: {Type: AWS::Events::Rule, Properties: {EventPattern: {source: [a]}, "
+        "Targets: [{Id: a, Arn: !GetAtt Work.Arn}]}}\n"
+    )
+    report = checked(BASE, FUNCTION, published, rule)
+    assert 'Qualifier: "$LATEST"' in finding(report, "asynchronously")["fix"]
+    assert "A1" not in codes(checked(BASE, FUNCTION, published, events(RULE)))
+
+
+@pytest.mark.parametrize(
+    ("destination", "found"), [("", True), (", " + ON_FAILURE[1:-1].replace("Type: SQS, ", ""), False)]
+)
+def test_the_configuration_of_another_stacks_function(
+    checked: Checked, destination: str, found: bool
+) -> None:
+    """It may be this one's; without a destination it keeps nothing of anyone's."""
+    plain = PLAIN.format(name="Plain", principal="events.amazonaws.com")
+    config = "  Kept: {Type: AWS::Lambda::EventInvokeConfig, Properties: {FunctionName: !ImportValue other, "
+    config += f'Qualifier: "$LATEST", MaximumRetryAttempts: 0{destination}}}}}\n'
+    assert ("A1" in codes(checked(BASE, plain, config))) is found
+
+
+def test_strange_resources_break_nothing(checked: Checked) -> None:
+    """Properties of one's own, two groups of a pipe's parameters, code that Python does not read."""
+    custom = "  Own: {Type: Custom::Own, Properties: {ServiceToken: x, SourceArn: [a, b]}}\n"
+    pipe = PIPE.replace("      TargetParameters: %s\n", "")
+    pipe += "      SourceParameters: {SqsQueueParameters: {BatchSize: 1}, Others: {BatchSize: 2}}\n"
+    deep = "import lambda_once  # model\n" + "-" * 200_000 + "1\n"
+    assert "Q1" not in codes(checked(BASE, queue("Orders")[0], custom, pipe, FUNCTION, code=deep))
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [
@@ -495,6 +564,45 @@ def test_a_loop_that_is_none_is_listed(checked: Checked, wrong: str) -> None:
     assert [each["resource"] for each in report["findings"] if each["code"] == "F1"] == ["Fn::ForEach::Wrong"]
 
 
+def test_a_parameter_of_the_parameter_store_is_known_only_there(checked: Checked) -> None:
+    """Its value is a name; none that is given makes it known."""
+    kind = "AWS::SSM::Parameter::Value<List<String>>"
+    parameter = f"Parameters: {{Names: {{Type: '{kind}', Default: /names}}}}\n"
+    assert "get-template" in finding(checked(parameter, BASE, LOOP % "!Ref Names"), "CloudFormation")["fix"]
+
+
+@pytest.mark.parametrize("over", ["!Split [',', !Sub '${Names},b']", "!FindInMap [Kinds, !Ref Names, names]"])
+def test_a_parameter_within_an_expression_is_named(checked: Checked, over: str) -> None:
+    """Any value makes it known."""
+    head = "Parameters: {Names: {Type: String}}\nMappings: {Kinds: {A: {names: [X, Y]}}}\n"
+    assert "--parameter Names=" in finding(checked(head, BASE, LOOP % over), "Names")["fix"]
+    assert "F1" not in codes(checked(head, BASE, LOOP % over, given="--parameter Names=A"))
+
+
+def test_a_parameter_of_the_stack_above_is_named(checked: Checked, tmp_path: Path) -> None:
+    """The nested stack's loop goes over what it is given."""
+    child = "Parameters: {Names: {Type: CommaDelimitedList}}\n" + BASE + LOOP % "!Ref Names"
+    (tmp_path / "child.yaml").write_text(child)
+    parent = """
+Parameters: {Given: {Type: CommaDelimitedList}}
+Resources:
+  Child:
+    Type: AWS::CloudFormation::Stack
+    Properties: {TemplateURL: child.yaml, Parameters: {Names: !Join [',', !Ref Given]}}
+"""
+    assert "--parameter Given=" in finding(checked(parent), "Given")["fix"]
+    assert "F1" not in codes(checked(parent, given="--parameter Given=A,B"))
+
+
+@pytest.mark.parametrize("text", ["${N}", "x"])
+def test_loops_that_make_too_much_text_are_refused(checked: Checked, text: str) -> None:
+    """Long values in long texts, a few times."""
+    many = ", ".join(f"'{each}{'v' * 20_000}'" for each in range(20))
+    body = f"{{'T&{{N}}': {{Type: AWS::SNS::Topic, Properties: {{A: '{text * 5_000}'}}}}}}"
+    long = checked(BASE, f"  Fn::ForEach::All: [N, [{many}], {body}]\n", output="table")
+    assert ("characters" in long) is (text == "${N}")
+
+
 @pytest.mark.parametrize("inner", ["{X: {Type: AWS::SNS::Topic}}", "{}"])
 def test_loops_that_make_too_much_are_refused(checked: Checked, inner: str) -> None:
     """Ten loops of twenty, one in the other, are more than any template."""
@@ -530,6 +638,12 @@ def test_the_closing_line_names_what_was_checked(checked: Checked) -> None:
 
 # -- packages
 
+
+def test_decorators_that_take_a_model_are_those_of_records() -> None:
+    """As the sources have them."""
+    assert set(TAKE_MODELS) == set(RECORD_DECORATORS)
+
+
 MODEL = """
     from dataclasses import dataclass
 
@@ -556,10 +670,25 @@ MODEL = """
         (MODEL, "lambda-once[pydantic]", False),
         (MODEL, "lambda-once\nfastapi", False),
         (MODEL.replace(", model=Order", ""), "lambda-once", False),
-        (MODEL.replace("@once.sqs", "chat = client.chat"), "lambda-once", False),
+        (MODEL.replace("@once.sqs", "@llm.tool"), "lambda-once", False),
+        (MODEL.replace("model=Order", "model=None"), "lambda-once", False),
+        (
+            MODEL.replace("@once.sqs", "handler = once.sqs").replace("def handler(order)", "def work(order)"),
+            "lambda-once",
+            True,
+        ),
         ("def broken(:\n", "lambda-once", False),
     ],
-    ids=["without", "with the extra", "another may bring it", "no model=", "another's model=", "no Python"],
+    ids=[
+        "without",
+        "with the extra",
+        "another may bring it",
+        "no model=",
+        "another's model=",
+        "None",
+        "called",
+        "no Python",
+    ],
 )
 def test_a_model_without_pydantic_is_found(
     checked: Checked, code: str, requirements: str, found: bool

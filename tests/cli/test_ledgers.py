@@ -270,6 +270,17 @@ def test_all_shards_are_summed(points: Points) -> None:
     assert shown == ["cust_77", *(f"cust_77#{shard}" for shard in range(1, 5))]
 
 
+def test_any_item_of_a_key_may_be_typed(points: Points) -> None:
+    """As it is shown; a key of one item may have a "#" of its own."""
+    ledger = points.ledger(shards=3)
+    for number in range(9):
+        ledger.add("cust_77", {"balance": 2}, id=f"order-{number}")
+    assert points.shown("cust_77#1")["values"] == points.shown("cust_77")["values"] == {"balance": 18}
+    assert points.shown("cust_77#2", "--id", "order-1")["id"]["state"] == "remembered"
+    Ledger(points.table, points.shop.client, window=timedelta(days=1)).add("a#b", {"balance": 5}, id="1")
+    assert points.shown("a#b")["values"] == {"balance": 5}
+
+
 def test_an_id_whose_shard_has_no_item_was_never_added(points: Points) -> None:
     """The first item says how many shards there are; nothing is summed in part."""
     points.ledger(shards=50).add("cust_77", {"balance": 2}, id="order-1")

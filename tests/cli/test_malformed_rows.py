@@ -151,3 +151,37 @@ def test_many_malformed_rows_are_counted(shop: Shop) -> None:
     assert len(named) == MOST_NAMED + 1
     assert named[-1] == "not readable: 3 more"
     assert all("\x1b" not in line for line in named)
+
+
+WRONG: dict[str, dict[str, object]] = {
+    "another word": {"status": {"S": "waiting"}},
+    "a status that is no text": {"status": {"N": "1"}},
+    "no lease": {"expectedCompletion": None},
+    "a lease that is no time": {"expectedCompletion": {"S": "soon"}},
+    "no attempt": {"attempt": None},
+    "no creation": {"created": None},
+}
+
+
+@pytest.mark.parametrize("command", [("list", "--in-progress"), ("watch", "--count", "1")])
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_scan_names_what_it_cannot_read(
+    shop: Shop, wrong: dict[str, object], command: tuple[str, ...]
+) -> None:
+    """Its row may be lost work: "nothing" is no answer. The twin without it is one."""
+    shop.begin("orders/charge/odd", lease=900)
+    shop.begin("orders/charge/busy", lease=900)
+    assert shop.run(*command, "--scan", "--yes").exit_code == 0
+    row = shop.client.get_item(TableName=shop.name, Key={"lockToken": {"S": "orders/charge/odd"}})["Item"]
+    shop.put({name: each for name, each in {**row, **wrong}.items() if each is not None})
+    ran = shop.run(*command, "--scan", "--yes")
+    assert ran.exit_code == 2
+    assert f"not readable: token orders/charge/odd: {next(iter(wrong))} is missing or malformed" in ran.stderr
+    if command[0] == "list":
+        assert "orders/charge/busy" in ran.stdout
+
+
+def test_a_scan_knows_the_rows_that_are_no_tokens(shop: Shop) -> None:
+    """Parts of a result, and what the watchdog keeps, have a "#" in their key."""
+    shop.put({"lockToken": {"S": "watchdog#stream"}, "status": {"S": "open"}})
+    assert shop.run("list", "--in-progress", "--scan", "--yes").exit_code == 0

@@ -165,20 +165,55 @@ def test_other_threads_wait() -> None:
 
     def second() -> None:
         inside.wait()
-        with lock:
+        with lock.alone():
             order.append("second")
 
     thread = threading.Thread(target=second)
     thread.start()
-    with lock:
+    with lock.alone():
         inside.set()
-        with pytest.raises(RetryLater, match="the client"), lock:
+        with pytest.raises(RetryLater, match="the client"), lock.alone():
             order.append("never")
         order.append("first")
     thread.join()
-    with lock:
+    with lock.alone():
         order.append("third")
     assert order == ["first", "second", "third"]
+
+
+class Interrupt(Exception):
+    """What a handler of SIGALRM raises."""
+
+
+def test_what_a_signal_handler_raises_leaves_the_lock_free() -> None:
+    """At each line of ours that taking it enters; taking and giving it back are the interpreter's."""
+    lines = 0
+
+    def work(lock: Exclusive) -> None:
+        with lock.alone():
+            pass
+
+    def at(line: int, frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        if lines == line:
+            raise Interrupt
+        return partial(at, line) if frame.f_code.co_name in ("alone", "check") else None
+
+    for line in range(1, 100):
+        lock, lines = Exclusive("the client"), 0
+        sys.settrace(partial(at, line))
+        try:
+            work(lock)
+        except Interrupt:
+            pass
+        else:
+            break
+        finally:
+            sys.settrace(None)
+        work(lock)
+        in_time(partial(work, lock))
+    assert 4 < line < 99
 
 
 class Reporting:
@@ -220,7 +255,7 @@ def test_a_revision_within_another_one_raises() -> None:
     prices = Ratchet("prices", object(), tombstone_ttl=timedelta(days=1))
 
     def nested() -> None:
-        with prices._lock, pytest.raises(RetryLater, match="timestamp"):
+        with prices._lock.alone(), pytest.raises(RetryLater, match="timestamp"):
             prices.revision()
 
     in_time(nested)

@@ -37,10 +37,10 @@ def test_what_is_forgotten() -> None:
     own, given = Transport(), Transport(object())
     for transport in (own, given):
         transport.each([1, 2], str)
-        transport._lock.__enter__()
+        transport._lock.alone().__enter__()
         transport._forget()
         assert transport._pool is None
-        with transport._lock:
+        with transport._lock.alone():
             assert transport._pool is None
     assert own._client is None
     assert given._client is not None

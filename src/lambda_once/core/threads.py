@@ -14,6 +14,7 @@ from lambda_once.errors import Misconfigured, RetryLater
 if TYPE_CHECKING:
     from asyncio import Runner
     from collections.abc import Callable, Coroutine
+    from contextlib import AbstractContextManager
 
     Work = Callable[[], Callable[[], object] | None]
 
@@ -22,41 +23,38 @@ T = TypeVar("T")
 
 class Exclusive:
     """
-    A lock for what one thread at a time does, and that thread only once.
+    A lock for what one thread at a time does, and that thread only once: ``with lock.alone(): …``.
 
     Other threads wait. A call on the same thread, by a signal handler or a finaliser that interrupts the
     first, would wait for itself: it raises `RetryLater`, and nothing has run.
+
+    Who has it is asked of the lock itself, and the ``with`` is the interpreter's: what a signal handler
+    raises in between leaves neither the lock nor a note of its owner behind.
     """
 
-    __slots__ = ("_lock", "_owner", "_what")
+    __slots__ = ("_held", "_lock", "_what")
 
     def __init__(self, what: str) -> None:
         """Take *what* is being done, for the message, such as "the client is being made"."""
         self._what = what
         self._lock = threading.RLock()
-        self._owner: int | None = None
-        """The thread that has it."""
+        self._held = threading.Condition(self._lock)
+
+    def alone(self) -> AbstractContextManager[object]:
+        """Return what holds the lock in a ``with``. Raises `RetryLater` if this thread has it."""
+        self.check()
+        return self._lock
 
     def check(self) -> None:
         """Raise `RetryLater` if this thread has it, for a call that would wait in another thread."""
-        if self._owner == threading.get_ident():
-            raise RetryLater(
-                f"{self._what} on this thread, in the call that this one interrupts: nothing ran. "
-                "In a signal handler or finaliser, only note what is to be done, and call later"
-            )
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
         try:
-            self.check()
-        except RetryLater:
-            self._lock.release()
-            raise
-        self._owner = threading.get_ident()
-
-    def __exit__(self, *_: object) -> None:
-        self._owner = None
-        self._lock.release()
+            self._held.notify(0)  # nobody waits; a thread without the lock may not notify
+        except RuntimeError:
+            return
+        raise RetryLater(
+            f"{self._what} on this thread, in the call that this one interrupts: nothing ran. "
+            "In a signal handler or finaliser, only note what is to be done, and call later"
+        )
 
 
 def exiting() -> RetryLater:

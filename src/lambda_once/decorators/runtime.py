@@ -184,7 +184,7 @@ class Runtime:
             return engines[disabled]
         if sys.is_finalizing():
             raise exiting()
-        with self._lock:
+        with self._lock.alone():
             if self._overrides is not Runtime.overrides:
                 self._engines, self._overrides = {}, Runtime.overrides
             if disabled not in self._engines:

@@ -242,7 +242,7 @@ class Transport:
         pool = self._pool
         if pool is not None:
             return pool
-        with self._lock:
+        with self._lock.alone():
             self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
             return self._pool
 
@@ -293,7 +293,7 @@ class Transport:
         It is made again at first use where the process, the endpoint, the region, the credentials or the
         libraries that patch botocore have changed since. Raises what making it raises.
         """
-        with self._lock:
+        with self._lock.alone():
             if self._client is None:
                 self._make()
                 self._prepared = surroundings(self._name)
@@ -302,7 +302,7 @@ class Transport:
         is_checked, client = self._prepared is None, self._client  # in this order
         if is_checked and client is not None:
             return client
-        with self._lock:
+        with self._lock.alone():
             if self._prepared is not None:
                 if self._prepared != surroundings(self._name):
                     self._client = None

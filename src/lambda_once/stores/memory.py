@@ -68,7 +68,7 @@ class MemoryStore:
         self, state: State, deadline: Deadline, before: datetime | None = None
     ) -> Iterator[Record]:
         del deadline
-        with self._lock:
+        with self._lock.alone():
             found = [record for record in self.records.values() if record.state is state and record.is_listed]
         for row in sorted(found, key=lambda record: record.expected_completion):
             if before is not None and row.expected_completion >= before:
@@ -76,7 +76,7 @@ class MemoryStore:
             yield row
 
     def _acquire(self, acquisition: Acquire) -> AcquireAnswer:
-        with self._lock:
+        with self._lock.alone():
             answer, row = answer_acquire(self.records.get(acquisition.token), acquisition)
             if row is not None:
                 self.records[acquisition.token] = row
@@ -84,7 +84,7 @@ class MemoryStore:
 
     def _finish(self, write: Write) -> tuple[WriteAnswer, bool]:
         """Return the answer to *write*, and whether it changed the row."""
-        with self._lock:
+        with self._lock.alone():
             answer, row = answer_write(self.records.get(write.token), write)
             if row is None:
                 return answer, False

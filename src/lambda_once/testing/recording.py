@@ -51,7 +51,7 @@ class RecordingStore(MemoryStore):
         answers = super().acquire(acquisitions, deadline)
         for acquisition, answer in zip(acquisitions, answers, strict=True):
             if isinstance(answer, Won):
-                with self._lock:
+                with self._lock.alone():
                     self.acquisitions[acquisition.token] = self.acquisitions.get(acquisition.token, 0) + 1
             self._add(acquisition.token, acquisition.now, _of_acquisition(acquisition, answer))
         return answers
@@ -71,7 +71,7 @@ class RecordingStore(MemoryStore):
         return answer
 
     def _add(self, token: str, at: datetime, text: str) -> None:
-        with self._lock:
+        with self._lock.alone():
             self.history.setdefault(token, []).append(RecordedCall(at, text))
 
 

@@ -67,21 +67,21 @@ def test_the_request_is_a_value() -> None:
         floor={"balance": 0},
         sets={"last": "today"},
     )
-    request = adding(write, 64)
+    request = adding(write, 64, {})
     spare = ", ".join(f"b{n}" for n in range(1, 63))
     assert request == {
         "TableName": "points",
         "Key": {"pk": {"S": "c"}},
         "UpdateExpression": (
-            f"SET bt = :v6, bl = :v7, bv = :v8, #n1 = :v9 ADD b0 :v0, #n0 :v10 REMOVE {spare}"
+            f"SET bt = :v6, bl = :v7, bv = :v8, #n2 = :v10 ADD b0 :v0, #n0 :v11 REMOVE {spare}"
         ),
         "ConditionExpression": (
             "attribute_not_exists(bs) AND (attribute_not_exists(bt) AND attribute_not_exists(bl) "
             "AND attribute_not_exists(bv) OR (bl = :v2 "
             "AND bt <= :v1 AND (bt >= :v3 OR attribute_not_exists(b0)))) "
-            "AND NOT (contains(b63, :v4) OR contains(b0, :v4)) AND #n0 >= :v5"
+            "AND NOT (contains(b63, :v4) OR contains(b0, :v4)) AND #n0 >= :v5 AND NOT (#n1 < :v9)"
         ),
-        "ExpressionAttributeNames": {"#n0": "balance", "#n1": "last"},
+        "ExpressionAttributeNames": {"#n0": "balance", "#n1": "ttl", "#n2": "last"},
         "ExpressionAttributeValues": {
             ":v0": {"BS": [b"12345678"]},
             ":v1": {"N": "64"},
@@ -92,8 +92,9 @@ def test_the_request_is_a_value() -> None:
             ":v6": {"N": "64"},
             ":v7": {"N": "100002"},
             ":v8": {"B": b"87654321"},
-            ":v9": {"S": "today"},
-            ":v10": {"N": "-5"},
+            ":v9": {"N": "66"},
+            ":v10": {"S": "today"},
+            ":v11": {"N": "-5"},
         },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
@@ -686,7 +687,7 @@ def expiry(ground: Ground, table: str, key: str = "c") -> int:
 
 
 def test_items_expire(ground: Ground) -> None:
-    """Each shard that is written; the attribute is the ledger's own, and a duplicate does not move it."""
+    """The attribute is the ledger's own, and a duplicate does not move it; shards have none."""
     clock = FakeClock()
     at, later = clock.now() + timedelta(days=9, seconds=0.5), clock.now() + timedelta(days=10)
     table = ground.table()
@@ -697,10 +698,40 @@ def test_items_expire(ground: Ground) -> None:
     assert expiry(ground, table) == int(at.timestamp())
     assert points.get("c") == {"n": 2}
     spread = ledger(ground, table=table, clock=clock, shards=2)
-    for n in range(8):
-        spread.add("home", {"n": 1}, id=f"m{n}", expires=at)
-    assert {expiry(ground, table, key) for key in ("home", "home#1")} == {int(at.timestamp())}
-    assert spread.get("home") == {"n": 8}
+    with pytest.raises(Misconfigured, match="expires: a key with 2 shards"):
+        spread.add("home", {"n": 1}, id="m1", expires=at)
+    with pytest.raises(Misconfigured, match="expires: a key with 2 shards"):
+        spread.add_all("home", {"m1": {"n": 1}}, expires=at)
+    assert spread.get("home") is None
+
+
+@pytest.mark.parametrize(
+    "late", [timedelta(0), HOUR * 8], ids=["its ids are forgotten first", "it ends first"]
+)
+def test_a_write_without_an_end_outlives_its_item(ground: Ground, late: timedelta) -> None:
+    """TTL would delete the item, and an id inside of its window with it: an earlier end is moved."""
+    clock = FakeClock()
+    end = clock.now() + 9 * HOUR
+    writes: dict[str, Callable[[Ledger], object]] = {
+        "add": lambda points: points.add("c", {"n": 1}, id="m2"),
+        "add_all": lambda points: points.add_all("c", {"m2": {"n": 1}}),
+        "update": lambda points: points.update("c", {"x": 1}, expected={"n": 1}, id="m2"),
+        "change": lambda points: points.change("c", lambda _: {"x": 1}, id="m2"),
+        "transact": lambda points: ground.client.transact_write_items(
+            TransactItems=[points.transact_item("c", {"n": 1}, id="m2")]
+        ),
+    }
+    for name, write in writes.items():
+        table, its = ground.table(), FakeClock(clock.now())
+        points = ledger(ground, table=table, clock=its)
+        points.add("c", {"n": 1}, id="m1", expires=end)
+        its.advance(late.total_seconds() + 1)
+        write(points)
+        left = expiry(ground, table) - its.now().timestamp()
+        assert points.has("c", "m2"), name
+        assert (expiry(ground, table) == int(end.timestamp())) is (late == timedelta(0)), name
+        its.advance(left)
+        assert not points.has("c", "m2"), name
 
 
 @pytest.mark.parametrize("buckets", [2, 32])
@@ -725,7 +756,10 @@ def test_a_ttl_of_others_stays_until_the_ledger_sets_one(ground: Ground, theirs:
     ground.client.put_item(TableName=table, Item={"pk": {"S": "c"}, "ttl": theirs, "n": {"N": "1"}})
     points = ledger(ground, table=table, clock=clock)
     assert points.add("c", {"n": 1}, id="m1") == Applied({"n": 2})
-    assert item(ground, table)["ttl"] == plain_item({"ttl": theirs})["ttl"]
+    if theirs == {"N": "1"}:  # the id would go with the item
+        assert expiry(ground, table) > clock.now().timestamp() + HOUR.total_seconds()
+    else:
+        assert item(ground, table)["ttl"] == plain_item({"ttl": theirs})["ttl"]
     points.add("c", {"n": 1}, id="m2", expires=clock.now() + 9 * HOUR)
     assert expiry(ground, table) == int((clock.now() + 9 * HOUR).timestamp())
     assert points.get("c") == {"n": 3}

@@ -229,19 +229,6 @@ def test_a_lost_response_does_not_lose_the_claim(ground: Ground, lost: Fate, pos
     assert ledger(ground, table, 4).get("home") == {"n": 1}
 
 
-def test_the_first_item_lives_as_long_as_the_others(ground: Ground) -> None:
-    """It gets the TTL of the shard that is created, and a later one moves it."""
-    table, clock = ground.table(), FakeClock()
-    points = ledger(ground, table, 4, clock=clock)
-    for days, shard in ((30, 1), (90, 2), (60, 3)):
-        points.add("home", {"n": 1}, id=an_id(4, shard), expires=clock.now() + timedelta(days=days))
-    ends = {each["pk"]["S"]: int(each["ttl"]["N"]) for each in items(ground, table)}
-    assert ends["home"] == ends["home#2"] == max(ends.values())
-    points.add("kept", {"n": 1}, id=an_id(4, 0))
-    points.add("kept", {"n": 1}, id=an_id(4, 1), expires=clock.now() + DAY * 9)
-    assert "ttl" not in next(each for each in items(ground, table) if each["pk"]["S"] == "kept")
-
-
 def test_an_item_of_others_becomes_the_first(ground: Ground) -> None:
     """What stood under the key keeps its attributes, and has the number of shards."""
     table = ground.table()

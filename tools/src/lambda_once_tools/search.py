@@ -27,7 +27,7 @@ from lambda_once.operations.table import was_denied
 from lambda_once.operations.tokens import UNFINISHED, TokenName, parts_of
 from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Entry, Item, listed
+from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Entry, Item, indexed, listed
 from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
@@ -412,7 +412,7 @@ class ScannedIndex(StatusIndex):
         wanted = f"({_OPEN} OR {_GIVEN_BACK})" if released else _OPEN
         request = {
             "TableName": table.name,
-            "FilterExpression": f"{wanted} AND attribute_exists(#expectedCompletion)",
+            "FilterExpression": wanted,
             "ReturnConsumedCapacity": "TOTAL",
             **projection((*("status" if name == "listed" else name for name in INDEXED), "ttl")),
         }
@@ -420,20 +420,31 @@ class ScannedIndex(StatusIndex):
             self.pages += len(pages)
             self.units += sum(page.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0) for page in pages)
             rows += (item for page in pages for item in page["Items"])
+        self.unreadable: list[Misconfigured] = []
+        """An error for each row that cannot be read."""
         self._rows: dict[str, list[Item]] = {}
         self._ttls: dict[str, int] = {}
         now = table.now().timestamp()
         for row in sorted(rows, key=_lease_text):
             token: str = row[TOKEN]["S"]
+            if "#" in token:  # a part of a result, or the watchdog's own
+                continue
             state = _STATES.get(row.pop("status", _RELEASED).get("S", ""))
             ttl = _whole(row.pop("ttl", {}).get("N"))
             if state is State.RELEASED and ttl is not None:
                 if ttl <= now:
                     continue  # counts as absent (`Record.expired`)
                 self._ttls[token] = ttl
-            if state is not None:
-                partition = listed(state, token)
-                self._rows.setdefault(partition, []).append(row | {"listed": {"S": partition}})
+            partition = "" if state is None else listed(state, token)
+            row["listed"] = {"S": partition}
+            try:
+                indexed(row)
+            except Misconfigured as wrong:
+                named = "status" if state is None else wrong.__cause__
+                text = f"token {token}: {named} is missing or malformed: lambda-once show prints its row"
+                self.unreadable.append(Misconfigured(text, token=token))
+            else:
+                self._rows.setdefault(partition, []).append(row)
 
     def page(
         self,

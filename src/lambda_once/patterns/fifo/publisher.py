@@ -157,7 +157,7 @@ class Publisher:
     def _connected(self) -> Any:
         if self._client is not None:
             return self._client
-        with self._lock:
+        with self._lock.alone():
             if self._client is None:
                 self._client = self._channel.new_client()
             return self._client

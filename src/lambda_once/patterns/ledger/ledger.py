@@ -60,9 +60,9 @@ class Ledger:
     Thread-safe; connects at first use. *key* names the key attributes, partition key first. *window* is the
     minimum time that an id is remembered; it must exceed the longest redelivery. *buckets* is the number of
     steps in which ids expire (`bucket_count`). *shards* spreads each key over several items, by id; floors,
-    *set* attributes, expectations, `update` and `change` then raise `Misconfigured`, because they need one
-    item. A key keeps its number of shards: another number is `Misconfigured`, and requires a new key.
-    *metrics*, *logger*: your Powertools objects.
+    *set* attributes, expectations, *expires*, `update` and `change` then raise `Misconfigured`, because they
+    need one item. A key keeps its number of shards: another number is `Misconfigured`, and requires a new
+    key. *metrics*, *logger*: your Powertools objects.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -102,8 +102,9 @@ class Ledger:
         A missing counter counts as 0; negative amounts subtract. *floor* is the minimum of each counter that
         is subtracted from; below it the write is `Refused`, unless the id was applied before. *expected* are
         values that attributes must have, as for `update`; they are compared before the floor. The amounts of
-        a duplicate are not compared. *expires*, with a time zone, is when TTL may delete the item; it is at
-        least the end of the window, so that the id is not forgotten early.
+        a duplicate are not compared. *expires*, with a time zone, is when TTL may delete the item. It is at
+        least the end of the window, so that no id is forgotten early, and a write without *expires* moves an
+        earlier one there.
 
         A retry after a lost response is `Applied`; a `Duplicate`, if another write to the item came between.
 
@@ -305,8 +306,8 @@ class Ledger:
             raise Misconfigured("nothing to add: name a counter and an amount, or an attribute to set")
         floors = requests.checked_floor(floor, added.keys())
         wanted = {} if expected is None else requests.checked_expected(expected, taken)
-        if floors or settings or wanted:
-            self._refuse_shards("floor and set, or expected")
+        if floors or settings or wanted or expires is not None:
+            self._refuse_shards("floor, set, expected or expires")
         parts: dict[str, Any] = {"amounts": added, "floor": floors, "sets": settings, "expected": wanted}
         parts["expires"] = requests.checked_expiry(expires)
         where = layouts.home(self._table, key, digest, self._shards)

@@ -171,21 +171,21 @@ def request_for(
     present = layouts.layout_of(seen)
     recent = layouts.time_of(seen) >= number - len(layout.spare(number))
     if present is None or (present == layout and recent):  # as in `in_step`
-        return adding(write, number, seen if unless_written else None)
+        return adding(write, number, seen, unless_written=unless_written)
     return rearranging(write, number, seen)
 
 
-def adding(write: LedgerWrite, number: int, seen: Item | None = None) -> dict[str, Any]:
+def adding(write: LedgerWrite, number: int, seen: Item, *, unless_written: bool = False) -> dict[str, Any]:
     """Return the UpdateItem of *write* with bucket *number* as the newest, for an item that is in step."""
     terms = _Terms()
     spare = map(bucket_name, write.layout.spare(number))
     ids = f"{bucket_name(number)} {terms.typed({'BS': sorted(write.ids)})}"
-    if seen is None:
+    if not unless_written:
         live = [bucket_name(each) for each in write.layout.live(number)]
         guards = [in_step(terms, write.layout, number), *(id_is_new(terms, each, live) for each in write.ids)]
     else:
         guards = [as_seen(terms, seen)]
-    return _request(write, terms, number, guards, added=[ids], removed=spare)
+    return _request(write, terms, number, seen, guards, added=[ids], removed=spare)
 
 
 def rearranging(write: LedgerWrite, number: int, seen: Item) -> dict[str, Any]:
@@ -196,13 +196,14 @@ def rearranging(write: LedgerWrite, number: int, seen: Item) -> dict[str, Any]:
     names = {bucket_name(each): ids for each, ids in kept.items()}
     others = [name for name in map(bucket_name, range(layouts.NAMES)) if name not in names]
     buckets = [f"{name} = {terms.typed({'BS': sorted(ids)})}" for name, ids in names.items()]
-    return _request(write, terms, number, [as_seen(terms, seen)], set_=buckets, removed=others)
+    return _request(write, terms, number, seen, [as_seen(terms, seen)], set_=buckets, removed=others)
 
 
 def _request(
     write: LedgerWrite,
     terms: _Terms,
     number: int,
+    seen: Item,
     guards: list[str],
     *,
     set_: Iterable[str] = (),
@@ -220,8 +221,12 @@ def _request(
     settings.append(f"{VERSION} = {terms.typed({'B': write.write_id})}")
     if write.shards > 1:
         settings.append(f"{SHARDS} = {terms.value(write.shards)}")
-    if write.expires is not None:
-        settings.append(f"{terms.name(TTL)} = {terms.value(_expiry(write, write.expires, number))}")
+    until, is_set = _expiry(write, number, seen)
+    ttl, end = terms.name(TTL), terms.value(until)
+    if is_set:
+        settings.append(f"{ttl} = {end}")
+    if write.expires is None:
+        conditions.append(f"NOT ({ttl} {'>' if is_set else '<'} {end})")
     settings += [f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()]
     amounts = [f"{terms.name(name)} {terms.value(amount)}" for name, amount in write.amounts.items()]
     additions = ", ".join([*added, *amounts])
@@ -235,30 +240,31 @@ def claiming(write: LedgerWrite, now: datetime) -> dict[str, Any]:
     """
     Return the UpdateItem that makes the first item of a key, before *write* creates another one.
 
-    Refused if a ledger has made it: then its number of shards is what counts. It lives as long as the item
-    of *write*, so an earlier end is moved.
+    Refused if a ledger has made it: then its number of shards is what counts.
     """
-    terms, number = _Terms(), write.layout.number(now)
-    shards = terms.value(write.shards)
+    terms = _Terms()
     settings = {
-        TIME: terms.value(number),
+        TIME: terms.value(write.layout.number(now)),
         LAYOUT: terms.value(write.layout.written),
         VERSION: terms.typed({"B": write.write_id}),
-        SHARDS: shards,
+        SHARDS: terms.value(write.shards),
     }
-    condition = UNCLAIMED
-    if write.expires is not None:
-        ttl, expires = terms.name(TTL), terms.value(_expiry(write, write.expires, number))
-        settings[ttl] = expires
-        condition = f"({UNCLAIMED}) OR ({SHARDS} = {shards} AND {ttl} < {expires})"
     update = ", ".join(f"{name} = {value}" for name, value in settings.items())
     first = write.key if write.first is None else write.first
-    return _update_item(write.table, first, f"SET {update}", condition, terms)
+    return _update_item(write.table, first, f"SET {update}", UNCLAIMED, terms)
 
 
-def _expiry(write: LedgerWrite, expires: datetime, number: int) -> int:
-    """Return the TTL attribute's value: not before the ids of *write* are forgotten."""
-    return max(epoch_seconds(expires), write.layout.end(number))
+def _expiry(write: LedgerWrite, number: int, seen: Item) -> tuple[int, bool]:
+    """
+    Return until when the item must stay, and whether its TTL attribute is set to that.
+
+    It stays at least until the ids of *write* are forgotten: a write without *expires* moves an earlier end.
+    """
+    end = write.layout.end(number)
+    if write.expires is not None:
+        return max(epoch_seconds(write.expires), end), True
+    found = seen.get(TTL, {}).get("N")
+    return end, found is not None and Decimal(found) < end
 
 
 def _update_item(

@@ -146,7 +146,7 @@ class Ratchet:
         if not isinstance(after, int | Decimal | None):
             raise Misconfigured(f"after is a {type(after).__name__}: give the timestamp of what was read")
         now = milliseconds(self._sender.clock.now())
-        with self._lock:
+        with self._lock.alone():
             self._last_revision = max(int(now), self._last_revision + 1, int(after or 0) + 1)
             return Revision(self, self._last_revision)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from lambda_once_tools.check import intrinsics
-from lambda_once_tools.check.deployment import UNKNOWN, Pipe, Unknown
+from lambda_once_tools.check.deployment import UNKNOWN, Caller, Pipe, Unknown
 from lambda_once_tools.check.documents import POLLED
 from lambda_once_tools.check.schedules import is_on
 from lambda_once_tools.check.stacks import Resource, inside, items_of, mapping
@@ -24,31 +24,65 @@ def names_of(functions: Iterable[Resource]) -> dict[str | Unknown, str]:
     }
 
 
-def function_of(target: object, names: Mapping[str | Unknown, str]) -> str | None:
-    """Return the function that *target* names, itself or by an alias or a version."""
-    if not isinstance(target, str):
-        return None
-    return names.get(target) or names.get(target.rpartition(":")[0])
+class Target(NamedTuple):
+    """What is invoked: a function, and which of its aliases or versions."""
+
+    function: str
+    qualifier: str | Unknown
+
+
+LATEST: Final = "$LATEST"
+
+
+class Targets:
+    """What names functions, their aliases and versions in a template."""
+
+    def __init__(self, everything: Iterable[Resource], functions: Iterable[Resource]) -> None:
+        self._functions = names_of(functions)
+        self._aliases = {
+            intrinsics.mark_of(each.name): each.properties.get("Name", UNKNOWN)
+            for each in everything
+            if each.kind == "AWS::Lambda::Alias"
+        }
+
+    def of(self, given: object) -> Target | None:
+        """Return what *given* names; None if it is nothing of the deployment's."""
+        if not isinstance(given, str):
+            return None
+        if given in self._functions:
+            return Target(self._functions[given], LATEST)
+        name, _, qualifier = given.rpartition(":")
+        if name not in self._functions:
+            return None
+        return Target(self._functions[name], known(self._aliases.get(qualifier, qualifier)))
+
+
+def known(qualifier: object) -> str | Unknown:
+    """Return *qualifier*, if a template decides it."""
+    return qualifier if isinstance(qualifier, str) and intrinsics.is_known(qualifier) else UNKNOWN
 
 
 # -- asynchronous events
 
 
-def callers_of(everything: Sequence[Resource], functions: Iterable[Resource]) -> dict[str, tuple[str, ...]]:
+def callers_of(
+    everything: Sequence[Resource], functions: Sequence[Resource]
+) -> dict[str, tuple[Caller, ...]]:
     """Return what invokes each function: services, the events of SAM, and other functions' destinations."""
-    names = names_of(functions)
+    targets = Targets(everything, functions)
     rules = {
         intrinsics.arn(each.id, each.stack.scope) for each in everything if each.kind == "AWS::Events::Rule"
     }
-    found: dict[str, set[str]] = {each.name: {*_events_that_are_on(each)} for each in functions}
+    found: dict[str, set[Caller]] = {each.name: {*_events_that_are_on(each)} for each in functions}
     for each in everything:
-        if each.properties.get("SourceArn") in rules:
-            continue  # a permission of a rule that is here, and says itself whether it is on
-        for target, caller in _invocations(each):
-            function = function_of(target, names)
-            if function is not None and isinstance(caller, str):
-                found[function].add("an URL" if caller == "*" else caller)
-    return {function: tuple(sorted(callers)) for function, callers in found.items()}
+        of_rule = each.kind == "AWS::Lambda::Permission" and each.properties.get("SourceArn")
+        if isinstance(of_rule, str) and of_rule in rules:
+            continue  # the rule is here, and says itself whether it is on
+        for given, by in _invocations(each):
+            target = targets.of(given)
+            if target is not None and isinstance(by, str):
+                found[target.function].add(Caller("an URL" if by == "*" else by, target.qualifier))
+    return {function: tuple(sorted(callers, key=str)) for function, callers in found.items()}
 
 
 DESTINATION: Final = "a destination"
@@ -77,33 +111,57 @@ def _invocations(resource: Resource) -> Iterator[tuple[object, object]]:
             pass
 
 
-def _events_that_are_on(function: Resource) -> Iterator[str]:
+def _events_that_are_on(function: Resource) -> Iterator[Caller]:
+    """Yield SAM's events, which invoke the alias that SAM makes, if it makes one."""
+    alias = alias_of(function)
     for kind, properties in _events(function).values():
         if is_on(properties) is not False:
-            yield kind
+            yield Caller(kind, LATEST if alias is None else alias)
 
 
-def keep_failures(everything: Iterable[Resource], functions: Sequence[Resource]) -> dict[str, bool | Unknown]:
-    """Return of each function whether its failed asynchronous events go anywhere; by an alias counts, too."""
-    names = names_of(functions)
-    answers: dict[str, set[bool | Unknown]] = {
-        each.name: {_has(each.properties.get("DeadLetterConfig", {}), "TargetArn")} for each in functions
-    }
+def alias_of(function: Resource) -> str | Unknown | None:
+    """Return SAM's AutoPublishAlias, of its own or from Globals; None: there is none."""
+    raw = function.stack.raw
+    own = mapping(mapping(raw["Resources"].get(function.id)).get("Properties"))
+    shared = mapping(mapping(raw.get("Globals")).get("Function"))
+    given = own.get("AutoPublishAlias", shared.get("AutoPublishAlias"))
+    return None if given is None else known(intrinsics.computed(given, function.stack.scope))
+
+
+EVERY: Final = "every qualifier"
+
+
+def kept_on(
+    everything: Sequence[Resource], functions: Sequence[Resource]
+) -> dict[str, frozenset[str | Unknown]]:
+    """
+    Return of each function for which qualifiers its failed asynchronous events go anywhere.
+
+    EVERY: it has a dead-letter queue of its own. `UNKNOWN` among them: any may.
+    """
+    targets = Targets(everything, functions)
+    kept: dict[str, set[str | Unknown]] = {each.name: set() for each in functions}
+    for each in functions:
+        has = _has(each.properties.get("DeadLetterConfig", {}), "TargetArn")
+        kept[each.name] |= {UNKNOWN} if isinstance(has, Unknown) else {EVERY} if has else set()
     for each in everything:
-        if each.kind == "AWS::Lambda::EventInvokeConfig":
-            target = each.properties.get("FunctionName")
-            function = function_of(target, names)
-            config = each.properties.get("DestinationConfig", {})
-            failed = config if isinstance(config, Unknown) else mapping(config).get("OnFailure", {})
-            if function is not None:
-                answers[function].add(_has(failed, "Destination"))
-            elif not isinstance(target, str) or intrinsics.OPEN in target:
-                for of_function in answers.values():
-                    of_function.add(UNKNOWN)
-    return {
-        function: True if True in found else UNKNOWN if UNKNOWN in found else False
-        for function, found in answers.items()
-    }
+        if each.kind != "AWS::Lambda::EventInvokeConfig":
+            continue
+        config = each.properties.get("DestinationConfig", {})
+        has = _has(
+            config if isinstance(config, Unknown) else mapping(config).get("OnFailure", {}), "Destination"
+        )
+        if has is False:
+            continue
+        given = each.properties.get("FunctionName")
+        target = targets.of(given)
+        qualifier = known(each.properties.get("Qualifier", UNKNOWN)) if has is True else UNKNOWN
+        if target is not None:
+            kept[target.function].add(qualifier)
+        elif not isinstance(given, str) or intrinsics.OPEN in given:
+            for qualifiers in kept.values():
+                qualifiers.add(UNKNOWN)
+    return {function: frozenset(qualifiers) for function, qualifiers in kept.items()}
 
 
 def _has(given: object, name: str) -> bool | Unknown:
@@ -116,15 +174,14 @@ def _has(given: object, name: str) -> bool | Unknown:
 # -- pipes
 
 
-def pipes_into(everything: Iterable[Resource], functions: Iterable[Resource]) -> Iterator[Pipe]:
+def pipes_into(everything: Sequence[Resource], functions: Iterable[Resource]) -> Iterator[Pipe]:
     """Yield the pipes whose target is one of *functions*."""
-    names = names_of(functions)
+    targets = Targets(everything, functions)
     for each in everything:
-        function = function_of(each.properties.get("Target"), names) if each.kind == PIPE else None
-        if function is not None:
-            yield Pipe(
-                each.name, function, _has(each.properties.get("TargetParameters", {}), "InputTemplate")
-            )
+        target = targets.of(each.properties.get("Target")) if each.kind == PIPE else None
+        if target is not None:
+            parameters = each.properties.get("TargetParameters", {})
+            yield Pipe(each.name, target.function, _has(parameters, "InputTemplate"))
 
 
 PIPE: Final = "AWS::Pipes::Pipe"

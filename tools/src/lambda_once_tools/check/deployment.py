@@ -69,6 +69,14 @@ class Package(NamedTuple):
 NOTHING_KNOWN: Final = Package()
 
 
+class Caller(NamedTuple):
+    """What invokes a function, and which of its aliases or versions."""
+
+    by: str
+    """A service's principal, or the type of an event of SAM's."""
+    qualifier: str | Unknown
+
+
 class Statement(NamedTuple):
     """One statement of an IAM policy; a value that could not be resolved is `UNKNOWN`."""
 
@@ -104,12 +112,14 @@ class Function:
     package: Package = NOTHING_KNOWN
     """What its own code brings."""
     handler: str | Unknown = UNKNOWN
-    callers: tuple[str, ...] = ()
+    callers: tuple[Caller, ...] = ()
     """What invokes it without a mapping: services of HTTP and of asynchronous events."""
     is_isolated: bool | Unknown = False
     """Whether Lambda isolates its tenants (TenancyConfig)."""
-    keeps_failures: bool | Unknown = False
-    """Whether an asynchronous event that failed on all its tries goes to a destination or a queue."""
+    kept_on: frozenset[str | Unknown] = frozenset()
+    """The qualifiers for which an asynchronous event that failed on all its tries goes anywhere."""
+    alias: str | Unknown | None = None
+    """SAM's AutoPublishAlias, which its events and its EventInvokeConfig are for."""
     is_durable: bool = False
     is_serverless: bool = False
     """Whether it is SAM's resource, with SAM's properties."""

@@ -16,10 +16,11 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import INDEX, TOKEN
-from lambda_once_tools.check.callers import DESTINATION
+from lambda_once_tools.check.callers import DESTINATION, EVERY, LATEST
 from lambda_once_tools.check.deployment import (
     NOTHING_KNOWN,
     UNKNOWN,
+    Caller,
     Deployment,
     EventSource,
     Function,
@@ -276,7 +277,7 @@ def no_report(deployment: Deployment) -> Iterator[Fault]:
                 yield Fault(
                     function.resource,
                     f"{what}: SAM takes none with SqsSubscription; subscribe the queue yourself, "
-                    "with the same FilterPolicy",
+                    "with the same FilterPolicy and BatchSize",
                     _subscribed(source, function, {each.resource: each for each in deployment.queues}),
                 )
 
@@ -289,13 +290,14 @@ def _subscribed(source: EventSource, function: Function, queues: Mapping[object,
     queue that it makes for ``true`` stands in no file.
     """
     event, queue = source.subscription, queues.get(source.source)
+    own = f"{function.resource.rpartition('.')[2]}{event}"
     is_elsewhere = queue is None and isinstance(source.source, str) and is_known(source.source)
-    name = f"{event}Queue" if queue is None or queue.is_generated else queue.resource
+    name = f"{own}Queue" if queue is None or queue.is_generated else queue.resource
     arn = source.source if is_elsewhere else f"!GetAtt {name}.Arn"
     endpoint = f"Protocol: sqs, TopicArn: !Ref Topic, Endpoint: {arn}"
     lines = [
         f"{event}: {{Type: SQS, Properties: {{Queue: {arn}, {_REPORT}}}}}",
-        f"{event}Subscription: {{Type: AWS::SNS::Subscription, Properties: {{{endpoint}}}}}",
+        f"{own}Subscription: {{Type: AWS::SNS::Subscription, Properties: {{{endpoint}}}}}",
     ]
     if not is_elsewhere:
         allowed = (
@@ -303,7 +305,7 @@ def _subscribed(source: EventSource, function: Function, queues: Mapping[object,
             f"Resource: {arn}, Condition: {{ArnEquals: {{'aws:SourceArn': !Ref Topic}}}}"
         )
         policy = f"Queues: [!Ref {name}], PolicyDocument: {{Statement: [{{{allowed}}}]}}"
-        lines.append(f"{event}Policy: {{Type: AWS::SQS::QueuePolicy, Properties: {{{policy}}}}}")
+        lines.append(f"{own}Policy: {{Type: AWS::SQS::QueuePolicy, Properties: {{{policy}}}}}")
     if queue is not None and queue.is_generated:
         seconds = 30 if isinstance(function.timeout, Unknown) else function.timeout
         properties = f"VisibilityTimeout: {VISIBILITY * seconds}, {_DEAD_LETTERS}"
@@ -522,16 +524,24 @@ def transformed(deployment: Deployment) -> Iterator[Fault]:
 
 def dropped(deployment: Deployment) -> Iterator[Fault]:
     for function in deployment.functions:
-        by = [each for each in function.callers if is_asynchronous(each)]
-        if by and function.keeps_failures is False and not _may_be_watchdog(function, by, deployment):
+        asynchronous = [each for each in function.callers if is_asynchronous(each.by)]
+        lost = [each for each in asynchronous if not _is_kept(function, each)]
+        by = list(dict.fromkeys(each.by for each in lost))
+        if by and not _may_be_watchdog(function, by, deployment):
             yield Fault(
                 function.resource,
                 f"is invoked asynchronously ({', '.join(by)}), and nothing keeps what fails on all tries",
-                _keeping(function),
+                _keeping(function, lost[0].qualifier),
             )
 
 
-def _keeping(function: Function) -> str:
+def _is_kept(function: Function, caller: Caller) -> bool:
+    """Whether a failed event of *caller* goes anywhere, or may."""
+    is_known_one = not isinstance(caller.qualifier, Unknown)
+    return not is_known_one or bool({EVERY, UNKNOWN, caller.qualifier} & function.kept_on)
+
+
+def _keeping(function: Function, qualifier: str | Unknown) -> str:
     """Return what keeps the failed events of *function*; that of a durable one takes no destinations."""
     queue = "!GetAtt FailedEvents.Arn"
     if function.is_durable:
@@ -540,13 +550,13 @@ def _keeping(function: Function) -> str:
             if function.is_serverless
             else f"DeadLetterConfig: {{TargetArn: {queue}}}"
         )
-    if function.is_serverless:
+    if function.is_serverless and qualifier == (function.alias or LATEST):
         return f"EventInvokeConfig: {{DestinationConfig: {{OnFailure: {{Type: SQS, Destination: {queue}}}}}}}"
     name = function.resource.rpartition(".")[2]
     kept = f"DestinationConfig: {{OnFailure: {{Destination: {queue}}}}}"
     return (
         f"{name}Failures: {{Type: AWS::Lambda::EventInvokeConfig, Properties: "
-        f'{{FunctionName: !Ref {name}, Qualifier: "$LATEST", {kept}}}}}'
+        f'{{FunctionName: !Ref {name}, Qualifier: "{qualifier}", {kept}}}}}'
     )
 
 
@@ -982,7 +992,7 @@ def no_watchdog(deployment: Deployment) -> Iterator[Fault]:
 
 def loops(deployment: Deployment) -> Iterator[Fault]:
     for each in deployment.loops:
-        if each.parameters and "." not in each.resource:
+        if each.parameters:
             names = ", ".join(each.parameters)
             given = " ".join(f"--parameter {name}=VALUE" for name in each.parameters)
             yield Fault(

@@ -23,6 +23,8 @@ MARK: Final = re.compile("\u2039[^\u203a]*\u203a")
 OPEN: Final = "\u2039?"
 """How the mark of a value begins that a template does not decide."""
 MARK_OF_PARAMETER: Final = re.compile("\u2039\\?(\\w+)\u203a", re.ASCII)
+SSM: Final = "AWS::SSM::Parameter::Value"
+"""How the type of a parameter begins whose value is in the Parameter Store."""
 REGION, ACCOUNT, STACK = "\u2039region\u203a", "\u2039account\u203a", "\u2039stack\u203a"
 PSEUDO: Final[Mapping[str, Any]] = {
     "AWS::AccountId": ACCOUNT,
@@ -140,7 +142,7 @@ def parameter_values(template: Template, given: Mapping[str, Any]) -> dict[str, 
     for name, each in declared.items() if isinstance(declared, Mapping) else ():
         kind = str(each.get("Type", "String")) if isinstance(each, Mapping) else "String"
         value = given.get(name, each.get("Default") if isinstance(each, Mapping) else None)
-        if value is None or kind.startswith("AWS::SSM::Parameter::Value"):
+        if value is None or kind.startswith(SSM):
             values[name] = mark_of(f"?{name}")
         elif isinstance(value, Unknown | list):
             values[name] = value
@@ -288,7 +290,8 @@ def _join(argument: Any, scope: Scope) -> Any:
             found = computed(parts, scope)
             if isinstance(found, list) and not any(isinstance(each, Unknown | list | dict) for each in found):
                 return between.join(map(_text, found))
-            return UNKNOWN
+            is_a_list = between == "," and isinstance(found, str) and found.startswith(OPEN)
+            return found if is_a_list else UNKNOWN  # a parameter without a value, as it is given to a stack
         case _:
             return UNKNOWN
 

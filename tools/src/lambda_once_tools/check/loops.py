@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lambda_once_tools.check.deployment import CannotCheck, Loop
-from lambda_once_tools.check.intrinsics import OPEN, Scope, computed, is_known
+from lambda_once_tools.check.intrinsics import MARK_OF_PARAMETER, SSM, Scope, computed, is_known
 
 LOOP: Final = "Fn::ForEach::"
 SECTIONS: Final = ("Conditions", "Outputs", "Resources")
 """Where loops may stand, with the properties of resources (the same page)."""
 MOST_MADE: Final = 200_000
 """Values that the loops of a template may make; CloudFormation takes 500 resources (its quotas)."""
+MOST_TEXT: Final = 20_000_000
+"""Characters of them; CloudFormation takes a template of 1 MB (its quotas)."""
 
 _WORDS: Final = re.compile(r"([$&])\{(\w+)\}", re.ASCII)
 
@@ -47,7 +49,7 @@ class _Unrolling:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.made = 0
+        self.made = self.text = 0
         self.waiting: list[Loop] = []
         self.left: list[Loop] = []
 
@@ -63,16 +65,16 @@ class _Unrolling:
             case list():
                 return [self.filled(each, names) for each in value]
             case str():
-                return _replaced(value, names)
+                return self._replaced(value, names)
             case _:
                 return value
 
     def _members(self, value: Mapping[Any, Any], names: Mapping[str, str]) -> Iterator[tuple[Any, Any]]:
         for key, inner in value.items():
             if isinstance(key, str) and key.startswith(LOOP):
-                yield from self._turns(_replaced(key, names), inner, names)
+                yield from self._turns(self._replaced(key, names), inner, names)
             else:
-                yield _replaced(key, names) if isinstance(key, str) else key, self.filled(inner, names)
+                yield self._replaced(key, names) if isinstance(key, str) else key, self.filled(inner, names)
 
     def _turns(self, key: str, loop: Any, names: Mapping[str, str]) -> Iterator[tuple[Any, Any]]:
         """Yield what the turns of a loop make; the loop itself if it is not known what they are."""
@@ -94,36 +96,42 @@ class _Unrolling:
         texts = [str(each).lower() if isinstance(each, bool) else str(each) for each in found]
         return texts if all(map(is_known, texts)) else None
 
-    def _count(self) -> None:
+    def _count(self, text: int = 0) -> None:
         self.made += 1
-        if self.made > MOST_MADE:
+        self.text += text
+        if self.made > MOST_MADE or self.text > MOST_TEXT:
             raise CannotCheck(
-                f"its loops make more than {MOST_MADE} values; CloudFormation takes no such template"
+                f"its loops make more than {MOST_MADE} values, or {MOST_TEXT} characters; CloudFormation "
+                "takes no such template"
             )
 
+    def _replaced(self, text: str, names: Mapping[str, str]) -> str:
+        if not names:
+            return text
+        self._count(len(text) + sum(len(names.get(each[2], "")) for each in _WORDS.finditer(text)))
 
-def _replaced(text: str, names: Mapping[str, str]) -> str:
-    def value(found: re.Match[str]) -> str:
-        given = names.get(found[2])
-        if given is None:
-            return found[0]
-        return given if found[1] == "$" else re.sub(r"[^0-9A-Za-z]", "", given)
+        def value(found: re.Match[str]) -> str:
+            given = names.get(found[2])
+            if given is None:
+                return found[0]
+            return given if found[1] == "$" else re.sub(r"[^0-9A-Za-z]", "", given)
 
-    return _WORDS.sub(value, text) if names else text
+        return _WORDS.sub(value, text)
 
 
 def _without_value(loop: Any, scope: Scope) -> Iterator[str]:
-    """Yield the parameters that a loop goes over and that have no value."""
+    """Yield the parameters, perhaps of the stack above, that a loop goes over and that have no value."""
+    of_ssm = {
+        name
+        for name, each in scope.section("Parameters").items()
+        if isinstance(each, Mapping) and str(each.get("Type")).startswith(SSM)
+    }
     waiting = [loop[1]] if isinstance(loop, list) and len(loop) > 1 else []
     while waiting:
-        match waiting.pop():
-            case {"Ref": str(name)}:
-                given = scope.values.get(name)
-                if isinstance(given, str) and given.startswith(OPEN):
-                    yield name
-            case Mapping() as more:
-                waiting += more.values()
-            case list(more):
-                waiting += more
-            case _:
-                pass
+        each = waiting.pop()
+        texts = computed(each, scope)
+        for text in texts if isinstance(texts, list) else [texts]:
+            if isinstance(text, str):
+                yield from (name for name in MARK_OF_PARAMETER.findall(text) if name not in of_ssm)
+        if isinstance(each, Mapping | list):
+            waiting += each.values() if isinstance(each, Mapping) else each

@@ -37,6 +37,9 @@ PYDANTIC: Final = Module(
     ),
 )
 
+TAKE_MODELS: Final = ("dynamodb_stream", "kafka", "kinesis", "mq", "sns", "sqs")
+"""The decorators of records (README, "Sources")."""
+
 _ELSEWHERE: Final = re.compile(r"(-r|-e|-c|\.|/|https?:|file:|git\+|.*\.(whl|zip|tar\.gz))")
 _BUILDS: Final = ("Makefile", "pyproject.toml", "Pipfile", "uv.lock", "poetry.lock", "setup.py")
 _LARGEST: Final = 1_000_000
@@ -129,7 +132,7 @@ def _models(folder: Path) -> Iterator[str]:
         try:
             if file.stat().st_size <= _LARGEST and _has_model(file.read_text(encoding="utf-8")):
                 yield file.relative_to(folder).as_posix()
-        except (OSError, ValueError, SyntaxError, RecursionError):
+        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):  # as ast.parse says
             continue  # no file that Python reads
 
 
@@ -140,12 +143,10 @@ def _is_installed(path: Path) -> bool:
 def _has_model(text: str) -> bool:
     if ONCE.name not in text or "model" not in text:
         return False
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    decorated = (each for each in ast.walk(ast.parse(text)) if isinstance(each, functions))
-    decorators = (each for function in decorated for each in function.decorator_list)
     return any(
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
-        and any(keyword.arg == "model" for keyword in each.keywords)
-        for each in decorators
+        and each.func.attr in TAKE_MODELS
+        and any(given.arg == "model" and not isinstance(given.value, ast.Constant) for given in each.keywords)
+        for each in ast.walk(ast.parse(text))
     )

@@ -20,11 +20,11 @@ from lambda_once.stores.row import TOKEN
 from lambda_once_tools.check import faults, intrinsics, policies
 from lambda_once_tools.check.callers import (
     PIPE,
+    Targets,
+    alias_of,
     callers_of,
-    function_of,
-    keep_failures,
+    kept_on,
     nameless_callers,
-    names_of,
     pipes_into,
 )
 from lambda_once_tools.check.deployment import (
@@ -93,13 +93,13 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
     callers, nameless = callers_of(everything, functions), nameless_callers(everything, functions)
-    kept = keep_failures(everything, functions)
+    kept = kept_on(everything, functions)
     made = [
         replace(
             _function(each, variables[each.name], roles),
             callers=callers.get(each.name, ()),
             nameless=nameless.get(each.name, ()),
-            keeps_failures=kept[each.name],
+            kept_on=kept[each.name],
         )
         for each in functions
     ]
@@ -350,6 +350,7 @@ def _function(
         package=package_of(resource),
         handler=cast("str", handler) if known else UNKNOWN,
         is_isolated=_is_isolated(resource),
+        alias=alias_of(resource),
         is_durable="DurableConfig" in properties,
         is_serverless=mapping(resource.stack.raw["Resources"].get(resource.id)).get("Type")
         == f"{SERVERLESS}Function",
@@ -438,7 +439,7 @@ def _sources(
     notes: list[NotChecked],
 ) -> Iterator[EventSource]:
     names = {each.resource for each in users}
-    called = names_of(each for each in functions if each.name in names)
+    targets = Targets(everything, [each for each in functions if each.name in names])
     queues = {
         intrinsics.arn(each.id, each.stack.scope): each.name
         for each in everything
@@ -449,18 +450,18 @@ def _sources(
     }
     for each in everything:
         if each.kind == PIPE:
-            function = function_of(each.properties.get("Target"), called)
-            if function is not None:
-                yield _piped(each, function, queues)
+            piped = targets.of(each.properties.get("Target"))
+            if piped is not None:
+                yield _piped(each, piped.function, queues)
         if each.kind != "AWS::Lambda::EventSourceMapping":
             continue
-        target = each.properties.get("FunctionName")
-        if not isinstance(target, str):
+        given = each.properties.get("FunctionName")
+        if not isinstance(given, str):
             notes.append(NotChecked(each.name, "which function it calls is not known"))
             continue
-        function = function_of(target, called)
-        if function is not None:
-            yield replace(_source(each, function, queues), subscription=made.get(each.name))
+        target = targets.of(given)
+        if target is not None:
+            yield replace(_source(each, target.function, queues), subscription=made.get(each.name))
 
 
 def _source(resource: Resource, function: str, queues: Mapping[str, str]) -> EventSource:
@@ -491,7 +492,7 @@ def _piped(pipe: Resource, function: str, queues: Mapping[str, str]) -> EventSou
     arn = pipe.properties.get("Source")
     known = arn if isinstance(arn, str) else UNKNOWN
     given = mapping(pipe.properties.get("SourceParameters")).values()
-    (parameters,) = [mapping(each) for each in given if "BatchSize" in mapping(each)] or [{}]
+    parameters = next((mapping(each) for each in given if "BatchSize" in mapping(each)), {})
     kind = _kind({"EventSourceArn": known, "StartingPosition": None})
     return EventSource(
         resource=pipe.name,

@@ -73,7 +73,7 @@ class LedgerItem:
     @property
     def shards(self) -> int:
         """How many items its key has at most."""
-        return int(self.own[layouts.SHARDS]["N"]) if layouts.SHARDS in self.own else 1
+        return max(int(self.own[layouts.SHARDS]["N"]), 1) if layouts.SHARDS in self.own else 1
 
     @property
     def window(self) -> timedelta:

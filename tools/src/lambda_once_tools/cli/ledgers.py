@@ -64,11 +64,15 @@ def show_ledger(access: Access, given: LedgerOptions) -> None:
     if first is None:
         shown = " ".join(given.key)
         raise NotFound(f"table {name} has no item {shown}: nothing was added to it, or it has expired")
+    if first.shards > 1:  # its other items have their number behind a "#": any of them may have been typed
+        key = (str(key[0]).partition(layouts.SEPARATOR)[0], *key[1:])
     items = [first]
     if digest is not None and (home := layouts.home(table, key, digest, first.shards)) != first.where:
         items = read_items(transport, table, [home], deadline) or [first]
     elif digest is None:
-        items += read_items(transport, table, layouts.homes(table, key, first.shards)[1:], deadline)
+        homes = layouts.homes(table, key, first.shards)
+        items += read_items(transport, table, [each for each in homes if each != first.where], deadline)
+        items.sort(key=lambda each: homes.index(each.where))
     trace = None if digest is None else items[0].trace(digest)
     found = LedgerAnswer(name, items, given.id, trace)
     now = clock.now()

@@ -55,6 +55,10 @@ def searching(
             raise click.exceptions.Exit(1)
         index = rescan(access, released=released)
         report_scan(access, index.pages, index.units)
+        with access.output.naming_malformed() as malformed:
+            malformed.extend(index.unreadable)
+            yield
+        return
     yield
 
 
