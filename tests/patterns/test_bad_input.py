@@ -169,7 +169,7 @@ LEDGER: Wrong = {
         lambda: ledger(shards=2).add("c", {"n": -1}, id="m", floor={"n": 0}),
         "no single item",
     ),
-    "set with shards": (lambda: ledger(shards=2).add("c", {"n": 1}, id="m", set={"x": 1}), "floor and set"),
+    "set with shards": (lambda: ledger(shards=2).add("c", {"n": 1}, id="m", set={"x": 1}), "floor, set"),
     "update with shards": (lambda: ledger(shards=2).update("c", {}, expected={"v": 1}), "update: a key"),
     "change with shards": (lambda: ledger(shards=2).change("c", dict), "change: a key"),
     "nothing expected": (lambda: ledger().update("c", {"n": 1}, expected={}), "names no attribute"),
