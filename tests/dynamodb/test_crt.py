@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import count
 from pathlib import Path
+from stat import S_ISSOCK
 from typing import Any, Final
 
 import pytest
@@ -35,6 +36,7 @@ from lambda_once.core.clock import monotonic
 from lambda_once.dynamodb import crt
 from lambda_once.dynamodb.crt import OPERATIONS, CrtClient
 from lambda_once.dynamodb.errors import CrossedResponse, UnreadableCertificates, is_transient
+from lambda_once.integrations import private
 from lambda_once.testing import FakeClock
 from tests.dynamodb.scripted import Server
 from tests.dynamodb.scripted import answer as scripted
@@ -936,3 +938,57 @@ def _forked(client: CrtClient) -> int:
         os._exit(0 if answers == [key] * 3 else 1)
     finally:  # else a child that fails would go on with the parent's tests
         os._exit(2)
+
+
+# ---------------------------------------------------------------- Nagle's algorithm
+
+DESCRIPTORS = Path("/proc/self/fd")
+needs_proc = pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="descriptors are listed on Linux")
+
+
+def delays(port: int) -> list[int]:
+    """Return TCP_NODELAY of each connection of this process to *port*."""
+    found = []
+    for each in [int(entry.name) for entry in DESCRIPTORS.iterdir()]:
+        with suppress(OSError):
+            if S_ISSOCK(os.fstat(each).st_mode):
+                with socket.socket(fileno=os.dup(each)) as copy:
+                    if copy.getpeername()[1] == port:
+                        found.append(copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+    return found
+
+
+@needs_proc
+def test_no_request_waits_for_an_acknowledgement(made: Made) -> None:
+    """Nagle's algorithm is off, on a connection that was late, too; no descriptor is left behind."""
+    with serving(echoing) as host:
+        client = made(host)
+        get(client)
+        assert delays(host.port) == [1]
+        late: Future[Any] = Future()
+        late.set_result(client._connected())
+        client._keep_late(late)
+        assert delays(host.port) == [1, 1]
+        descriptors = len(list(DESCRIPTORS.iterdir()))
+        private.without_nagle(host.port)
+        assert len(list(DESCRIPTORS.iterdir())) == descriptors
+
+
+@needs_proc
+def test_twin_awscrt_leaves_it_on(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of awscrt 0.38.1: once it doesn't, `without_nagle` may go."""
+    monkeypatch.setattr(crt, "without_nagle", lambda _: None)
+    with serving(echoing) as host:
+        get(made(host))
+        assert delays(host.port) == [0]
+
+
+def test_where_it_cannot_be_switched_off_that_is_said(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a process; the requests are sent."""
+    monkeypatch.setattr(private, "_DESCRIPTORS", "/nowhere")
+    private._delayed.cache_clear()
+    with serving(echoing) as host:
+        with pytest.warns(RuntimeWarning, match="may wait 40 ms"):
+            assert get(made(host)) == KEY
+        assert get(made(host)) == KEY  # warnings are errors here
+    private._delayed.cache_clear()

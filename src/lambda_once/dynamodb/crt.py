@@ -18,7 +18,7 @@ import math
 import os
 from base64 import b64encode
 from collections import deque
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from datetime import timedelta
 from functools import cache, partial
 from hashlib import sha256
@@ -51,6 +51,7 @@ from botocore.exceptions import (
 from lambda_once.core.clock import Clock, SystemClock, monotonic
 from lambda_once.dynamodb.answers import Response, answer_of
 from lambda_once.dynamodb.errors import REDIRECT, REQUEST_ID, CrossedResponse, UnreadableCertificates
+from lambda_once.integrations.private import without_nagle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -289,6 +290,7 @@ class CrtClient:
         coming = HttpClientConnection.new(self._name, self._port, _bootstrap(os.getpid()), options, tls)
         failed = _failure(coming, self._connect, until)
         if failed is None:
+            without_nagle(self._port)
             return coming.result()
         coming.add_done_callback(self._keep_late)
         is_late = isinstance(failed, TimeoutError) or getattr(failed, "name", "") in _LATE
@@ -297,6 +299,7 @@ class CrtClient:
 
     def _keep_late(self, coming: Future[HttpClientConnection]) -> None:
         if coming.exception() is None:
+            without_nagle(self._port)
             self._kept.append(_Kept(coming.result()))
 
 
@@ -350,8 +353,16 @@ def _failure(future: Future[Any], seconds: float, until: float) -> BaseException
 
     What a signal handler raises passes.
     """
+    if future.done():
+        return future.exception()
     left = max(min(seconds, until - monotonic()), 0.0)
-    return future.exception() if wait((future,), left).done else TimeoutError(f"more than {left:.3g} s")
+    due = monotonic() + left
+    try:
+        return future.exception(left)
+    except TimeoutError:
+        if monotonic() < due:  # a signal handler's
+            raise
+    return future.exception() if future.done() else TimeoutError(f"more than {left:.3g} s")
 
 
 @cache

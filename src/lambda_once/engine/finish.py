@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import datetime, timedelta
-from logging import WARNING
+from logging import DEBUG, WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
@@ -168,6 +168,8 @@ class PreparedFinish(NamedTuple):
     error: BaseException | None = None
     result: FinishedWork | None = None
     """What is stored of what was returned."""
+    is_given: bool = False
+    """Whether the work itself completed the token, by `Attempt.complete` or `Attempt.transact`."""
     sent: int = 0
     parts: int = 0
     """How many parts of a large result have been written."""
@@ -184,6 +186,11 @@ class PreparedFinish(NamedTuple):
                 return Event.HELD
             case _:
                 return Event.RELEASED
+
+    @property
+    def level(self) -> int | None:
+        """The level of its line; None: the event's. ``once.returned`` has told of plain work."""
+        return DEBUG if self.event is Event.COMPLETED and not self.is_given else None
 
     def write_at(self, now: datetime) -> Write:
         """Return the write for a try at *now*; its ttl counts from then."""
@@ -277,7 +284,7 @@ class Finisher:
             ownership.call.guard.succeeded(ownership.call, copied, ownership)
             now = self.clock.now()
         change = Complete(Unavailable.UNAVAILABLE if result is None else result.stored)
-        return PreparedFinish(ownership, ownership.write(change, now), value, result=result)
+        return PreparedFinish(ownership, ownership.write(change, now), value, result=result, is_given=given)
 
     def prepare_error(self, ownership: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
         """Prepare the finish according to the policy for *error*, which the work raised or returned."""
@@ -340,7 +347,7 @@ class Finisher:
             case Written():
                 ownership.finished = finish.event
                 self._remember(finish)
-                ownership.call.report(ownership.finished, ownership, error=error)
+                ownership.call.report(ownership.finished, ownership, error=error, level=finish.level)
                 if finish.result is not None:
                     report_change(ownership.call, finish.result, ownership)
             case Refused(Record() as ours) if (
@@ -414,7 +421,8 @@ class Finisher:
                     return value
                 seconds = (self.clock.now() - ownership.created).total_seconds()
                 ownership.call.report(Event.RETURNED, ownership, seconds=seconds)
-                return self.after(PreparedFinish(ownership, write, value, result=work), Written.WRITTEN)
+                finish = PreparedFinish(ownership, write, value, result=work, is_given=True)
+                return self.after(finish, Written.WRITTEN)
             case Refused(record):
                 raise self._lost(ownership, record)
             case Unanswered(reason):

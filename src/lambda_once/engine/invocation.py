@@ -286,7 +286,7 @@ class Call(NamedTuple):
         """
         invocation, reporter = self.invocation, self.invocation.reporter
         is_working = whose is not None and not isinstance(whose, Record)
-        if is_working and not reporter.shows(event):
+        if is_working and not reporter.shows(event, level):
             reporter.count(event, invocation.tally)
             return
         attempt, other_delivery = NO_ATTEMPT, None

@@ -59,6 +59,54 @@ def mistakes(found: Any) -> list[Mistake] | None:
         return None
 
 
+# ------------------------------------------------------------------ awscrt
+
+_DESCRIPTORS: Final = "/proc/self/fd"
+
+
+def without_nagle(port: int) -> None:
+    """
+    Switch Nagle's algorithm off on this process's TCP connections to *port*.
+
+    awscrt 0.38.1 leaves it on, and its SocketOptions can't say otherwise: a request that follows an
+    unacknowledged one waits up to 40 ms (Linux). Its connections tell no descriptor, so all to that port are
+    looked through; one of the user's own loses the same delay. Where there is no /proc, requests are sent
+    with the delay.
+    """
+    import os
+
+    try:
+        descriptors = os.listdir(_DESCRIPTORS)  # noqa: PTH208 - names alone
+    except OSError:
+        _delayed()
+        return
+    for each in descriptors:
+        _undelay(int(each), port)
+
+
+def _undelay(descriptor: int, port: int) -> None:
+    import os
+    import socket
+    from stat import S_ISSOCK
+
+    with suppress(OSError):  # closed meanwhile, or one that listens
+        if S_ISSOCK(os.fstat(descriptor).st_mode):
+            with socket.socket(fileno=os.dup(descriptor)) as copy:
+                if copy.family in (socket.AF_INET, socket.AF_INET6) and copy.getpeername()[1] == port:
+                    copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+@cache
+def _delayed() -> None:
+    """Say, once a process, that crt's connections have Nagle's algorithm."""
+    warnings.warn(
+        "lambda-once can't switch Nagle's algorithm off for client='crt' here (it can on Linux): requests "
+        "may wait 40 ms. boto3's client doesn't",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
 # ------------------------------------------------------------------ pydantic
 
 

@@ -217,11 +217,11 @@ class Reporter:
         self._seen: Counter[Event] = Counter()
         self._lock = RLock()
 
-    def shows(self, event: Event) -> bool:
-        """Whether a hook, or the log at its level, receives the details of *event*."""
+    def shows(self, event: Event, level: int | None = None) -> bool:
+        """Whether a hook, or the log at *level* or the event's own, receives the details of *event*."""
         logger = self._ready_logger()
         try:
-            return bool(self._hooks) or logger is None or _is_logged(logger, event)
+            return bool(self._hooks) or logger is None or _is_logged(logger, event, level)
         except Exception:  # noqa: BLE001 - as in `log`, which reports it
             return True
 
@@ -384,8 +384,8 @@ def level_of(event: Event, effective: int) -> int:
     return max(event.level, min(effective, logging.WARNING)) if event in MUST_SURVIVE else event.level
 
 
-def _is_logged(logger: logging.Logger, event: Event) -> bool:
-    return logger.isEnabledFor(level_of(event, logger.getEffectiveLevel()))
+def _is_logged(logger: logging.Logger, event: Event, level: int | None) -> bool:
+    return logger.isEnabledFor(level_of(event, logger.getEffectiveLevel()) if level is None else level)
 
 
 def _write(
