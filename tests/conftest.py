@@ -15,6 +15,7 @@ from lambda_once.core.clock import SystemClock
 from lambda_once.core.written import Answer, HandlerCodec
 from tests.kit import descriptions, tables
 from tests.kit.dynoxide import EngineAbsent, running
+from tests.kit.equal import compared
 from tests.kit.runtime import disagreement
 from tests.kit.strict.mounted import batches_sent, mounted
 from tests.operations.big_table import big_table
@@ -121,6 +122,7 @@ def engine_endpoint() -> Iterator[str]:
 def senders(engine_endpoint: str) -> Iterator[Mapping[str, Any]]:
     """Each client of `tables.CLIENTS`, on the engine: one for all tests that leave its events as they are."""
     made = {name: make(engine_endpoint) for name, make in tables.CLIENTS.items()}
+    compared(made[tables.BOTO3])  # with what botocore would have written and read
     yield made
     for client in made.values():
         client.close()

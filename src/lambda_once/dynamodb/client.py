@@ -93,7 +93,7 @@ def made_client(name: str | None, declined_by: Callable[[str], object] | None) -
             return crt_client()
         if declined_by is not None:
             declined_by(f"boto3's client is used instead of crt's: {reason}")
-    return guarded(new_client())
+    return guarded(new_client(), is_own=True)
 
 
 def surroundings(name: str | None) -> tuple[object, ...]:
@@ -257,11 +257,11 @@ def _config() -> Any:
     )
 
 
-def guarded(client: Any) -> Any:
-    """Return *client*, which raises for a response that is broken, or not DynamoDB's."""
+def guarded(client: Any, *, is_own: bool = False) -> Any:
+    """Return *client*, which raises for a response that is broken, or not DynamoDB's. *is_own*: made here."""
     from lambda_once.dynamodb.errors import only_dynamodb
 
-    return only_dynamodb(client)
+    return only_dynamodb(client, is_own=is_own)
 
 
 def longest_try(client: Any) -> float:

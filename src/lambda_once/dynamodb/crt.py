@@ -13,10 +13,8 @@ for an answer can hang in the fork itself; 3.12 does not.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from base64 import b64encode
 from collections import deque
 from concurrent.futures import Future
 from datetime import timedelta
@@ -50,6 +48,7 @@ from botocore.exceptions import (
 
 from lambda_once.core.clock import Clock, SystemClock, monotonic
 from lambda_once.dynamodb.answers import Response, answer_of
+from lambda_once.dynamodb.bodies import encoded
 from lambda_once.dynamodb.errors import REDIRECT, REQUEST_ID, CrossedResponse, UnreadableCertificates
 from lambda_once.integrations.private import without_nagle
 
@@ -165,7 +164,7 @@ class CrtClient:
         """Send one request. Raises ClientError for a refusal, a BotoCoreError without a whole answer."""
         self._forget_the_parents()
         until = monotonic() + self._connect + self._answer
-        body = _ENCODER.encode(arguments).encode()
+        body = encoded(arguments)
         try:
             return self._sent(operation, body, self._signed(operation, body, until), until)
         except ClientError as error:
@@ -391,13 +390,3 @@ def _context() -> ClientTlsContext:
         return ClientTlsContext(options)
     except (OSError, RuntimeError) as error:
         raise UnreadableCertificates(bundle=bundle or "the system", error=error) from error
-
-
-def _base64(value: object) -> str:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return b64encode(value).decode()
-    raise TypeError(f"a request to DynamoDB has a {type(value).__name__}; give low-level attribute values")
-
-
-# `json.dumps` would make one a request.
-_ENCODER: Final = json.JSONEncoder(default=_base64, separators=(",", ":"))

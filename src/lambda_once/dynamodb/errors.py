@@ -24,6 +24,8 @@ from botocore.exceptions import (
     SSLError,
 )
 
+from lambda_once.dynamodb.bodies import OPERATIONS, fast, handed_on, object_in
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -273,7 +275,7 @@ class CrossedResponse(HTTPClientError):  # type: ignore[misc]  # botocore has no
     fmt = "the response is that of another request"
 
 
-def only_dynamodb(client: Any) -> Any:
+def only_dynamodb(client: Any, *, is_own: bool = False) -> Any:
     """
     Return *client*, which from now on accepts a response only if it is DynamoDB's, and whole.
 
@@ -282,11 +284,14 @@ def only_dynamodb(client: Any) -> Any:
 
     Neither event is documented. `before-parse` comes before a parser that fails on JSON that is no object, or
     reads a refusal out of half a head; botocore has it from 1.35.20 on. Without it `after-call` would still
-    check whatever may grant.
+    check whatever may grant. One that *is_own*, botocore's and made here, is `fast` besides.
     """
     events = getattr(getattr(client, "meta", None), "events", None)
     if events is not None:
-        events.register("before-parse.dynamodb", _before_parse, unique_id="lambda-once-unparsed")
+        if is_own:
+            fast(client)
+        before = _parsed_at_once if is_own else _before_parse
+        events.register("before-parse.dynamodb", before, unique_id="lambda-once-unparsed")
         events.register("after-call.dynamodb", _after_call, unique_id="lambda-once-parsed")
     return client
 
@@ -300,7 +305,30 @@ def _before_parse(response_dict: dict[str, Any], **_: object) -> None:
     response_dict["body"] = b"" if is_page else without_session_token(status, body)
 
 
-def _after_call(http_response: Any, **_: object) -> None:
+def _parsed_at_once(
+    response_dict: dict[str, Any],
+    customized_response_dict: dict[str, Any],
+    operation_model: Any,
+    **_: object,
+) -> None:
+    """Read the answer in place of botocore's parser, which gets an error to read, or nothing."""
+    status, headers, body = (response_dict[name] for name in ("status_code", "headers", "body"))
+    content = object_in(body) if operation_model.name in OPERATIONS else None
+    shown = body if content is None else without_session_token(status, body)
+    if content is None or shown is not body or not isinstance(content.get("__type", ""), str):
+        _before_parse(response_dict)
+        return
+    check(status, headers, body, is_object=True)
+    handed_on(content, body, response_dict, customized_response_dict)
+    customized_response_dict[_CHECKED] = True
+
+
+_CHECKED = "lambda_once_checked"
+
+
+def _after_call(http_response: Any, parsed: Any = None, **_: object) -> None:
+    if isinstance(parsed, dict) and parsed.pop(_CHECKED, False):
+        return
     came = getattr(http_response, "raw", None) is not None  # a double's has no body to read
     if came and http_response.status_code < REDIRECT:
         check(http_response.status_code, http_response.headers, http_response.content, is_object=True)

@@ -59,6 +59,27 @@ def mistakes(found: Any) -> list[Mistake] | None:
         return None
 
 
+def without_needless_headers(events: Any) -> None:
+    """
+    Take from *events*, of a client for DynamoDB that tries once, what adds headers nobody there reads.
+
+    botocore 1.35.20 to 1.44.8, ``handlers``: ``add_retry_headers`` counts tries of botocore's own,
+    ``add_recursion_detection_header`` is for Lambda, ``inject_api_version_header_if_needed`` for services
+    with endpoint discovery of their own. Where botocore has none of the name, its requests are as they come.
+    """
+    handlers = import_module("botocore.handlers")
+    for event, name in _NEEDLESS:
+        handler = getattr(handlers, name, None)
+        if handler is not None:
+            events.unregister(event, handler)
+
+
+_NEEDLESS: Final = (
+    ("request-created", "add_retry_headers"),
+    ("before-call", "add_recursion_detection_header"),
+    ("before-call", "inject_api_version_header_if_needed"),
+)
+
 # ------------------------------------------------------------------ awscrt
 
 _DESCRIPTORS: Final = "/proc/self/fd"
