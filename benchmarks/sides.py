@@ -27,7 +27,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 from benchmarks import events
 from benchmarks.world import leave_out_of_collections, reaching
 from lambda_once import Once
-from lambda_once.dynamodb.client import crt_client, new_client
+from lambda_once.dynamodb.client import crt_client, own_client
 from lambda_once.testing import create_table
 
 if TYPE_CHECKING:
@@ -167,14 +167,14 @@ Side = LambdaOnce | Powertools
 """A library and a kind of client."""
 LIBRARY: Final = "lambda-once"
 """What each of its clients costs alike."""
-OURS: Final = LambdaOnce("boto3", new_client)
+OURS: Final = LambdaOnce("boto3", own_client)
 CRT: Final = LambdaOnce("crt", crt_client)
 BOTH: Final = (OURS, CRT) if find_spec("awscrt") else (OURS,)
 """lambda-once, with each of its clients."""
-QUIET: Final = LambdaOnce("boto3, no log lines or metrics", new_client, quiet=True)
+QUIET: Final = LambdaOnce("boto3, no log lines or metrics", own_client, quiet=True)
 """Counted in a process of its own, for metrics are disabled there."""
 THEIRS: Final = Powertools("Powertools", partial(boto3.client, "dynamodb"))
-SAME: Final = Powertools("Powertools, our client", new_client)
+SAME: Final = Powertools("Powertools, our client", own_client)
 SIDES: Final[tuple[Side, Side]] = (OURS, THEIRS)
 """Each with the client that it makes by itself."""
 TIMED: Final[tuple[Side, ...]] = (*BOTH, THEIRS)

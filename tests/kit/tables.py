@@ -54,7 +54,7 @@ def boto3s(endpoint: str, patience: float | None = None) -> Any:
         if patience is not None:
             patch.setattr(made, "CONNECT", patience)
             patch.setattr(made, "ANSWER", patience)
-        return made.guarded(made.new_client(), is_own=True)
+        return made.own_client()
 
 
 def crt(endpoint: str, patience: float | None = None) -> Any:

@@ -93,7 +93,7 @@ def made_client(name: str | None, declined_by: Callable[[str], object] | None) -
             return crt_client()
         if declined_by is not None:
             declined_by(f"boto3's client is used instead of crt's: {reason}")
-    return guarded(new_client(), is_own=True)
+    return own_client()
 
 
 def surroundings(name: str | None) -> tuple[object, ...]:
@@ -221,6 +221,11 @@ def new_client() -> Any:
     import botocore.session
 
     return botocore.session.get_session().create_client("dynamodb", config=_config())
+
+
+def own_client() -> Any:
+    """Return what `new_client` does, checked (`guarded`), and with its bodies written and read at once."""
+    return guarded(new_client(), is_own=True)
 
 
 def new_streams_client(region: str | None, endpoint: str | None) -> Any:

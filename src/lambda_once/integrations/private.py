@@ -50,7 +50,7 @@ def mistakes(found: Any) -> list[Mistake] | None:
     """
     Return the mistakes in *found*, the ValidationErrors of botocore; None if they can't be read.
 
-    botocore 1.35.20 to 1.44.5: ``_errors``, each a reason, a place, details. The public report quotes values.
+    botocore 1.35.20 to 1.44.8: ``_errors``, each a reason, a place, details. The public report quotes values.
     """
     try:
         return [Mistake(str(reason), str(place), dict(details)) for reason, place, details in found._errors]
