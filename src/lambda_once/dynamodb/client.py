@@ -257,7 +257,7 @@ def _config() -> Any:
         parameter_validation=False,
         tcp_keepalive=True,
         max_pool_connections=WORKERS,
-        # A constant: botocore would build its own twice a request, a quarter of a request's CPU.
+        # A constant: botocore before 1.44.8 built its own twice a request, a quarter of a request's CPU.
         user_agent=f"lambda-once Botocore/{botocore.__version__} Python/{platform.python_version()}",
     )
 
