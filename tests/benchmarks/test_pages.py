@@ -39,7 +39,7 @@ def test_ratios_are_those_that_were_measured(name: str) -> None:
 def test_peak_memory_is_what_was_measured() -> None:
     """That of boto3's client is as theirs; crt's is said."""
     found = measured(cold_start.PART)[cold_start.MEMORY]
-    assert found["× 0"] == "1.00"
+    assert found["× 0"] in ("1.00", "1.01")
     assert f"with crt {found['× 1']} times that." in PERFORMANCE
 
 
@@ -56,13 +56,13 @@ def test_instructions_with_one_client_are_those_that_were_counted() -> None:
 
 
 def test_log_lines_are_what_the_page_says_of_a_batch() -> None:
-    """A quarter of the instructions of new records."""
+    """A fifth of the instructions of new records."""
     batch = rows(report.section(README, counts.MARK))[NEW]
     loud, quiet = (
         int(batch[f"{head} 0"].replace(",", "")) for head in ("boto3", "boto3, no log lines or metrics")
     )
-    assert "Log lines are a quarter of it." in PERFORMANCE
-    assert 1 - quiet / loud == pytest.approx(0.25, abs=0.03)
+    assert "Log lines are a fifth of it." in PERFORMANCE
+    assert 1 - quiet / loud == pytest.approx(0.2, abs=0.03)
 
 
 def test_every_amount_of_the_costs_page_was_computed() -> None:

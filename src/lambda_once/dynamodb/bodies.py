@@ -30,7 +30,8 @@ OPERATIONS: Final = (
 
 ERROR: Final = ("__type", "message", "Message")
 """Of a refusal's body, what botocore makes the error of."""
-_BODY: Final = "lambda_once_body"
+WRITTEN: Final = "lambda_once_body"
+"""Where the context of a request has its body."""
 _NAMES: Final = "TableName", "RequestItems"
 """What botocore's rules for endpoints read of a request."""
 
@@ -47,7 +48,7 @@ def fast(client: Any) -> Any:
 
 
 def _take(params: Mapping[str, Any], context: dict[str, Any], **_: object) -> dict[str, Any]:
-    context[_BODY] = encoded(params)
+    context[WRITTEN] = encoded(params)
     left = {name: params[name] for name in _NAMES if name in params}
     if "RequestItems" in left:
         left["RequestItems"] = {table: {} for table in left["RequestItems"]}
@@ -55,7 +56,7 @@ def _take(params: Mapping[str, Any], context: dict[str, Any], **_: object) -> di
 
 
 def _put(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
-    params["body"] = context.pop(_BODY)
+    params["body"] = context[WRITTEN]
 
 
 def handed_on(content: dict[str, Any], body: bytes, response: dict[str, Any], given: dict[str, Any]) -> None:
