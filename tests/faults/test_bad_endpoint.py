@@ -120,7 +120,7 @@ def _doubled(params: dict[str, Any], **_: object) -> tuple[AWSResponse, dict[str
     http = AWSResponse(params["url"], 200, {}, None)
     if "ReturnValues" not in request:
         return http, {}
-    attempt = request["ExpressionAttributeValues"][":attempt_"]
+    attempt = request["ExpressionAttributeValues"][":attempt"]
     row = {
         **request["Key"],
         "attempt": attempt,

@@ -262,7 +262,7 @@ def test_twin_with_an_attempt_id_of_its_own(strict: Payments, monkeypatch: pytes
     def under_a_fresh_id(table: str, write: Any) -> Any:
         request = build(table, write)
         if isinstance(write.by, Resolver):
-            request["ExpressionAttributeValues"][":attempt_"] = {"S": "fresh"}
+            request["ExpressionAttributeValues"][":attempt"] = {"S": "fresh"}
         return request
 
     monkeypatch.setattr(requests, "finish", under_a_fresh_id)

@@ -96,7 +96,7 @@ def _worded(operation: str, arguments: Arguments) -> str:
             shown = ", ".join(f"{name} {_value(value)}" for name, value in sorted(values.items()))
             condition = arguments["ConditionExpression"]
             if "lockedBy" in sets:
-                return f"ACQUIRE {_short(token)} as {_value(values[':attempt_'])} IF {condition}"
+                return f"ACQUIRE {_short(token)} as {_value(values[':attempt'])} IF {condition}"
             return f"UPDATE {_short(token)} {sets} REMOVE {removes} IF {condition} [{shown}]"
         case "get_item":
             return f"GET {_short(arguments['Key']['lockToken']['S'])}"

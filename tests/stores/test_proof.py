@@ -13,7 +13,7 @@ ROW = KEY | {"attempt": {"S": "a2"}}
 ACQUIRES = {
     "Key": KEY,
     "ReturnValues": "ALL_NEW",
-    "ExpressionAttributeValues": {":attempt_": {"S": "a1"}},
+    "ExpressionAttributeValues": {":attempt": {"S": "a1"}},
 }
 READS = {"RequestItems": {"tokens": {"Keys": [KEY, {"lockToken": {"S": "v"}}]}}}
 PUTS = {"RequestItems": {"tokens": [{"PutRequest": {"Item": KEY}}]}}

@@ -165,26 +165,35 @@ def _flat(values: Any) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["take over", "hold"])
 def test_insert_makes_the_row_of_the_single_write(name: str) -> None:
     """Every attribute has the value that both single writes give it, the partition included."""
-    single = requests.acquire("tokens", ACQUISITIONS[name])["ExpressionAttributeValues"]
-    first = requests.acquire_new("tokens", ACQUISITIONS[name], Listing.AT_ONCE)["ExpressionAttributeValues"]
+    single = set_by(requests.acquire("tokens", ACQUISITIONS[name]))
+    first = set_by(requests.acquire_new("tokens", ACQUISITIONS[name], Listing.AT_ONCE))
     statement = requests.insert("tokens", ACQUISITIONS[name], Listing.AT_ONCE)
     names = re.findall(r"'(\w+)': \?", statement["Statement"])
     row = dict(zip(names, statement["Parameters"], strict=True))
     assert row.pop("lockToken") == {"S": "t"}
-    assert first == {f":{name}_": value for name, value in row.items() if name != "generation"}
-    assert row.pop("fence") == {"N": str(int(single[":epoch_ms"]["N"]) + 1)}
-    assert row.pop("generation") == single[":attempt_"]
-    assert row == {name: single[f":{name}_"] for name in row}
-    assert {f":{name}_" for name in row} == {name for name in single if name.endswith("_")} - {":before_"}
+    assert first == row
+    computed = {"fence", "generation", "before"}  # in an expression, of what the row has
+    fence = requests.acquire("tokens", ACQUISITIONS[name])["ExpressionAttributeValues"][":epoch_ms"]
+    assert row["fence"] == {"N": str(int(fence["N"]) + 1)}
+    assert row["generation"] == row["attempt"]
+    assert single == {each: value for each, value in row.items() if each not in computed}
+
+
+def set_by(request: dict[str, Any]) -> dict[str, Any]:
+    """Return each attribute that an UpdateItem sets to a value, with that."""
+    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
+    update = request["UpdateExpression"].partition(" REMOVE ")[0].removeprefix("SET ")
+    pairs = re.findall(r"([#\w]+) = (:\w+)(?=,|$)", update)
+    return {names.get(name, name): values[place] for name, place in pairs}
 
 
 def test_a_token_is_listed_by_its_hash() -> None:
     """The same token is always in the same partition, and not all tokens in one; the status is bare."""
 
     def listed(token: str) -> str:
-        values = requests.acquire("tokens", ACQUISITION._replace(token=token))["ExpressionAttributeValues"]
-        assert values[":status_"] == {"S": "inProgress"}
-        return str(values[":listed_"]["S"])
+        values = set_by(requests.acquire("tokens", ACQUISITION._replace(token=token)))
+        assert values["status"] == {"S": "inProgress"}
+        return str(values["listed"]["S"])
 
     written = [listed(f"t{n}") for n in (*range(80), *range(80))]
     assert written[:80] == written[80:]

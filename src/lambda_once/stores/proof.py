@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 GRANT = "ALL_NEW"
 """ReturnValues of an acquisition: the response is the row, with its token and the attempt id."""
+ATTEMPT = ":attempt"
+"""The placeholder of the attempt's id in it."""
 
 
 def is_answer(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
@@ -38,7 +40,7 @@ def _is_granted(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool
     if "RequestItems" in request and all("Keys" in batch for batch in request["RequestItems"].values()):
         return isinstance(found, dict) and _are_rows(request["RequestItems"], found)
     if request.get("ReturnValues") == GRANT:
-        asked = {**request["Key"], "attempt": request["ExpressionAttributeValues"][":attempt_"]}
+        asked = {**request["Key"], "attempt": request["ExpressionAttributeValues"][ATTEMPT]}
         return _bears(response.get("Attributes", {}), asked)
     return True
 

@@ -30,7 +30,7 @@ from lambda_once.core.writes import (
     clears,
 )
 from lambda_once.stores.contract import Won
-from lambda_once.stores.proof import GRANT
+from lambda_once.stores.proof import ATTEMPT, GRANT
 from lambda_once.stores.row import (
     GIVEN,
     OPTIONAL,
@@ -43,7 +43,7 @@ from lambda_once.stores.row import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 Arguments = dict[str, Any]
@@ -128,13 +128,13 @@ def acquire(table: str, acquisition: Acquire) -> Arguments:
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
     # The response is the new row, with the attempt id, so the previous status is stored there as `before`.
     extra = (
-        "fence = if_not_exists(fence, :epoch_ms) + :one, #before = if_not_exists(#status, :before_), "
-        "generation = if_not_exists(generation, :attempt_)"
+        "fence = if_not_exists(fence, :epoch_ms) + :one, #before = if_not_exists(#status, :before), "
+        f"generation = if_not_exists(generation, {ATTEMPT})"
     )
     values |= {
         ":epoch_ms": {"N": str(epoch_milliseconds(acquisition.now))},
         ":one": {"N": str(1)},
-        ":before_": _NONE,
+        ":before": _NONE,
     }
     request = _update(table, acquisition.token, sets, removed, condition, values, extra=extra)
     return request | {"ReturnValues": GRANT}
@@ -148,7 +148,7 @@ def acquire_new(table: str, acquisition: Acquire, listing: Listing) -> Arguments
     `Listing.STREAM` it is not listed: the stream has an INSERT, which the watchdog reads.
     """
     sets = {**acquired_attributes(acquisition, listing), "fence": {"N": str(acquisition.first_fence)}}
-    extra = "generation = :attempt_"
+    extra = f"generation = {ATTEMPT}"
     return _update(table, acquisition.token, sets, [], ABSENT, {}, extra=extra) | {"ReturnValues": GRANT}
 
 
@@ -453,7 +453,10 @@ def _update(
         "UpdateExpression": expression,
         "ConditionExpression": condition,
         "ExpressionAttributeNames": dict(names),
-        "ExpressionAttributeValues": {f":{name}_": value for name, value in sets.items()} | values,
+        "ExpressionAttributeValues": {
+            **dict(zip(placeholders(tuple(sets)), sets.values(), strict=True)),
+            **values,
+        },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 
@@ -463,12 +466,18 @@ def _expression(
     sets: tuple[str, ...], removed: tuple[str, ...], condition: str, extra: str
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the update expression, and the placeholders in it and in *condition*, with their names."""
-    assignments = [f"{_written(name)} = :{name}_" for name in sets] + ([extra] if extra else [])
+    pairs = zip(map(_written, sets), placeholders(sets), strict=True)
+    assignments = [f"{name} = {place}" for name, place in pairs] + ([extra] if extra else [])
     expression = f"SET {', '.join(assignments)}" if assignments else ""
     if removed:
         expression = f"{expression} REMOVE {', '.join(map(_written, removed))}".strip()
     used = f"{expression} {condition}"
     return expression, tuple((f"#{name}", name) for name in RESERVED if f"#{name}" in used)
+
+
+def placeholders(sets: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the values that the attributes *sets* get: short, for each is sent twice."""
+    return tuple(ATTEMPT if name == "attempt" else f":{place}" for place, name in enumerate(sets))
 
 
 def _written(name: str) -> str:
