@@ -953,7 +953,7 @@ def delays(port: int) -> list[int]:
         with suppress(OSError):
             if S_ISSOCK(os.fstat(each).st_mode):
                 with socket.socket(fileno=os.dup(each)) as copy:
-                    if copy.getpeername()[1] == port:
+                    if copy.family == socket.AF_INET and copy.getpeername()[1] == port:
                         found.append(copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
     return found
 

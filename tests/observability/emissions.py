@@ -162,8 +162,9 @@ def _large() -> str:
 
 
 def outcomes() -> None:
-    """Work that returns and is delivered again, equal content twice, and another payload under a key."""
+    """Work that returns and is delivered again, equal content, another payload, work that completes itself."""
     shop = Shop()
+    shop.once.run("given", "given", lambda: shop.once.current().complete(1))
     shop.deliver(shop.once.sqs(name="keyed", key="id")(_works), "m1", "m1")
     shop.deliver(shop.once.sqs(name="hashed")(_works), "m1", "m2")
     handler = shop.once.sqs(name="amended", key="id")(_works)

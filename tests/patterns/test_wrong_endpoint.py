@@ -81,7 +81,7 @@ def test_without_the_guard_a_page_acknowledges_a_write(
     call: str, acknowledged: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative twin: botocore reads an empty answer, which is success, out of any page of status 200."""
-    monkeypatch.setattr(errors, "only_dynamodb", lambda client: client)
+    monkeypatch.setattr(errors, "only_dynamodb", lambda client, **_: client)
     with strangers.page(*PAGES["a page"]) as address:
         assert CALLS[call](client_of(address)) == acknowledged
 
