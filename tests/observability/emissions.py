@@ -162,7 +162,7 @@ def _large() -> str:
 
 
 def outcomes() -> None:
-    """Work that returns and is delivered again, equal content, another payload, work that completes itself."""
+    """Work that returns, is delivered again, equal content, another payload, work that completes itself."""
     shop = Shop()
     shop.once.run("given", "given", lambda: shop.once.current().complete(1))
     shop.deliver(shop.once.sqs(name="keyed", key="id")(_works), "m1", "m1")
