@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from botocore import handlers
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ResponseStreamingError
 
 from lambda_once.dynamodb import bodies, errors
 from lambda_once.integrations import private
@@ -122,6 +122,27 @@ def test_refusals_are_botocores(operation: str, sent: bytes) -> None:
     with asked(sent) as (client, _):
         found = outcome(compared(client), operation)
         assert found["Error"].keys() >= {"Code", "Message"}
+
+
+FOREIGN = {"Error": {"Code": "ConditionalCheckFailedException", "Message": "page"}, "ResponseMetadata": {}}
+
+
+@pytest.mark.parametrize("status", [200, 400, 403, 404, 500, 503])
+@pytest.mark.parametrize("client", ["made here", "crt"])
+def test_what_botocore_adds_is_never_read_of_a_body(status: int, client: str) -> None:
+    """A page in JSON can't name an error, nor hide its status; DynamoDB writes neither at the top."""
+    sent = answer({**FOREIGN, "message": "no", "Attributes": {}}, status)
+    with asked(sent, tables.boto3s if client == "made here" else tables.crt) as (made, _):
+        found = outcome(made, "update_item")
+        assert found["ResponseMetadata"]["HTTPStatusCode"] == status
+        assert found.get("Error", {}).get("Code") in (None, str(status))
+
+
+def test_an_answer_that_is_nested_too_deeply_is_broken() -> None:
+    """Nobody is DynamoDB who sends it: it counts as lost."""
+    deep = b'{"Item": ' + b'{"L": [' * 600 + b"null" + b"]}" * 600 + b"}"
+    with asked(answer(deep)) as (client, _), pytest.raises(ResponseStreamingError):
+        client.get_item(**REQUESTS["get_item"])
 
 
 @pytest.mark.parametrize(

@@ -992,3 +992,27 @@ def test_where_it_cannot_be_switched_off_that_is_said(made: Made, monkeypatch: p
             assert get(made(host)) == KEY
         assert get(made(host)) == KEY  # warnings are errors here
     private._delayed.cache_clear()
+
+
+@needs_proc
+def test_no_other_socket_is_touched(made: Made) -> None:
+    """With a default timeout, as functions set it, one that is looked at would stop to block."""
+    ours, theirs = socket.socketpair()
+    try:
+        socket.setdefaulttimeout(5)
+        with serving(echoing) as host:
+            get(made(host))
+            socket.setdefaulttimeout(None)
+            assert (os.get_blocking(ours.fileno()), os.get_blocking(theirs.fileno())) == (True, True)
+            assert 1 in delays(host.port)
+    finally:
+        socket.setdefaulttimeout(None)
+        ours.close()
+        theirs.close()
+
+
+def test_a_late_answer_is_late_by_any_clock(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests stop the clock: the wait is over all the same."""
+    monkeypatch.setattr(crt, "monotonic", lambda: 5.0)
+    with silent() as listener:
+        assert isinstance(failure(made(port_of(listener), answer=0.2)), ReadTimeoutError)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.dynamodb.bodies import object_in
+from lambda_once.dynamodb.bodies import BOTOCORES, object_in
 from lambda_once.dynamodb.errors import REDIRECT, REQUEST_ID, check, without_session_token
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def answer_of(response: Response) -> dict[str, Any]:
     check(status, headers, body, is_object=content is not None)
     shown = without_session_token(status, body)
     parsed = (content if shown is body else object_in(shown)) or {}
+    for name in BOTOCORES:
+        parsed.pop(name, None)
     if status >= REDIRECT:
         kind = str(parsed.pop("__type", status))
         code = kind.partition(":")[0].rpartition("#")[2]

@@ -30,6 +30,8 @@ OPERATIONS: Final = (
 
 ERROR: Final = ("__type", "message", "Message")
 """Of a refusal's body, what botocore makes the error of."""
+BOTOCORES: Final = ("Error", "ResponseMetadata")
+"""What botocore adds to an answer. DynamoDB has none of it at the top of a body."""
 WRITTEN: Final = "lambda_once_body"
 """Where the context of a request has its body."""
 _NAMES: Final = "TableName", "RequestItems"
@@ -65,6 +67,8 @@ def handed_on(content: dict[str, Any], body: bytes, response: dict[str, Any], gi
 
     *response* and *given* are the arguments `response_dict` and `customized_response_dict` of `before-parse`.
     """
+    for name in BOTOCORES:
+        content.pop(name, None)
     error: dict[str, Any] = {name: content.pop(name) for name in ERROR if name in content}
     response["body"] = encoded(error)
     given.update(_without_nulls(content) if b"null" in body else content)

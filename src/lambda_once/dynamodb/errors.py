@@ -319,7 +319,10 @@ def _parsed_at_once(
         _before_parse(response_dict)
         return
     check(status, headers, body, is_object=True)
-    handed_on(content, body, response_dict, customized_response_dict)
+    try:
+        handed_on(content, body, response_dict, customized_response_dict)
+    except RecursionError:  # DynamoDB nests 32 levels
+        raise ResponseStreamingError(error="the body is nested too deeply") from None
     customized_response_dict[_CHECKED] = True
 
 

@@ -91,7 +91,8 @@ def without_nagle(port: int) -> None:
 
     awscrt 0.38.1 leaves it on, and its SocketOptions can't say otherwise: a request that follows an
     unacknowledged one waits up to 40 ms (Linux). Its connections tell no descriptor, so all to that port are
-    looked through; one of the user's own loses the same delay. Where there is no /proc, requests are sent
+    looked through, but none that blocks, for awscrt's don't: to look at one where a default timeout is set
+    (`socket.setdefaulttimeout`) would make it one that doesn't. Where there is no /proc, requests are sent
     with the delay.
     """
     import os
@@ -111,7 +112,7 @@ def _undelay(descriptor: int, port: int) -> None:
     from stat import S_ISSOCK
 
     with suppress(OSError):  # closed meanwhile, or one that listens
-        if S_ISSOCK(os.fstat(descriptor).st_mode):
+        if S_ISSOCK(os.fstat(descriptor).st_mode) and not os.get_blocking(descriptor):
             with socket.socket(fileno=os.dup(descriptor)) as copy:
                 if copy.family in (socket.AF_INET, socket.AF_INET6) and copy.getpeername()[1] == port:
                     copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
