@@ -21,6 +21,8 @@ Row = dict[str, Any]
 
 KEYS = ("lockToken", "id")
 _KEY = re.compile(rb'"(?:lockToken|id)": ?{"S": ?"([^"]*)"')
+_SET = re.compile(r"([#\w]+) = (:\w+)(?=,|$)")
+"""What an update expression sets to a value, and the value's placeholder."""
 _REQUESTS = itertools.count()
 """An id is never sent twice: crt's client takes a second answer of one id for a lost one."""
 REFUSED = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
@@ -67,10 +69,11 @@ def _granted(body: bytes) -> bytes:
     if b"ALL_NEW" not in body:
         return b"{}"
     request = json.loads(body)
-    values = request["ExpressionAttributeValues"]
-    found = {name[1:-1]: value for name, value in values.items() if name.endswith("_")}
-    made = {"fence": values.get(":fence_", values.get(":epoch_ms")), "generation": values[":attempt_"]}
-    return encoded({"Attributes": {**request["Key"], **found, **made}})
+    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
+    update = request["UpdateExpression"].partition(" REMOVE ")[0].removeprefix("SET ")
+    found = {names.get(name, name): values[place] for name, place in _SET.findall(update)}
+    made = {"fence": values.get(":epoch_ms"), "generation": values[":attempt"]}  # where they are computed
+    return encoded({"Attributes": {**request["Key"], **made, **found}})
 
 
 def headers_of(body: bytes) -> dict[str, str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,16 +9,22 @@ from botocore.exceptions import ClientError
 
 from benchmarks import callgrind, cold_start, invocations, report, standin
 from benchmarks.__main__ import Size, measured
-from benchmarks.answers import Row
+from benchmarks.answers import Answers, Row
 from benchmarks.cases import DUPLICATES, NEW, prepared
 from benchmarks.meter import Meter
 from benchmarks.sampling import Sample, Timing, interleaved
 from benchmarks.sides import BOTH, OURS, QUIET, SAME, SIDES, THEIRS, Side
 from benchmarks.world import conditions, function_environment, reaching
+from lambda_once.core.variables import Listing
+from lambda_once.core.writes import Acquire
 from lambda_once.engine import pipeline
+from lambda_once.stores import requests
 from lambda_once.stores.batches import Batches
+from lambda_once.stores.proof import is_answer
+from lambda_once.stores.row import record_of
 from lambda_once.testing import lambda_context
 from tests.kit.strict.mounted import mounted
+from tests.stores.test_requests import ACQUISITIONS
 
 pytestmark = pytest.mark.timed
 
@@ -124,6 +131,19 @@ def test_a_count_is_that_of_its_block() -> None:
 def written_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Completions of quick records are written together, however slow this machine is."""
     monkeypatch.setattr(pipeline, "LINGER", 0.5)
+
+
+@pytest.mark.parametrize("acquisition", ACQUISITIONS.values(), ids=ACQUISITIONS)
+def test_the_stand_in_grants_what_is_asked_for(acquisition: Acquire) -> None:
+    """The new row, as DynamoDB returns it: an API's acquisition is sent again otherwise."""
+    for asked in (
+        requests.acquire("t", acquisition),
+        requests.acquire_new("t", acquisition, Listing.AT_ONCE),
+    ):
+        status, body = Answers([]).to("UpdateItem", json.dumps(asked).encode())
+        row = json.loads(body)["Attributes"]
+        assert (status, is_answer(asked, {"Attributes": row})) == (200, True)
+        assert record_of({**row, "fence": {"N": "1"}}).attempt_id == acquisition.attempt_id
 
 
 @pytest.mark.usefixtures("written_together")
