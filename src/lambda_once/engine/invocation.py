@@ -9,6 +9,7 @@ one source alone has a use.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from lambda_once.core.clock import FINAL, LAST_ANSWER, Clock, Deadline
 from lambda_once.core.context import INVOCATION, Span
 from lambda_once.core.lifecycle import Course, Record, decide
 from lambda_once.core.results import Seal
+from lambda_once.core.threads import exiting
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import NO_ATTEMPT, Details, Reporter, Tally
 from lambda_once.settings import FOR_QUEUES, Settings
@@ -86,8 +88,10 @@ def invoked(
 
     Inside an invocation with the same context the outer one continues, and metrics are flushed once, at its
     end. What was started inside one and outlives it is not in it. *unknown* is called if no context has a
-    remaining time.
+    remaining time. Raises `RetryLater` while the interpreter exits: datetime fails then, from Python 3.13 on.
     """
+    if sys.is_finalizing():
+        raise exiting()
     outer = current_invocation()
     if outer is None or not (context is None or context is outer.context):
         invocation = invocation_of(context, clock, reporter)
