@@ -32,7 +32,7 @@ ERROR: Final = ("__type", "message", "Message")
 """Of a refusal's body, what botocore makes the error of."""
 BOTOCORES: Final = ("Error", "ResponseMetadata")
 """What botocore adds to an answer. DynamoDB has none of it at the top of a body."""
-WRITTEN: Final = "lambda_once_body"
+BODY: Final = "lambda_once_body"
 """Where the context of a request has its body."""
 _NAMES: Final = "TableName", "RequestItems"
 """What botocore's rules for endpoints read of a request."""
@@ -50,7 +50,7 @@ def fast(client: Any) -> Any:
 
 
 def _take(params: Mapping[str, Any], context: dict[str, Any], **_: object) -> dict[str, Any]:
-    context[WRITTEN] = encoded(params)
+    context[BODY] = encoded(params)
     left = {name: params[name] for name in _NAMES if name in params}
     if "RequestItems" in left:
         left["RequestItems"] = {table: {} for table in left["RequestItems"]}
@@ -58,7 +58,7 @@ def _take(params: Mapping[str, Any], context: dict[str, Any], **_: object) -> di
 
 
 def _put(params: dict[str, Any], context: dict[str, Any], **_: object) -> None:
-    params["body"] = context[WRITTEN]
+    params["body"] = context[BODY]
 
 
 def handed_on(content: dict[str, Any], body: bytes, response: dict[str, Any], given: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from botocore import handlers, xform_name
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ClientError
 
-from lambda_once.dynamodb.bodies import WRITTEN
+from lambda_once.dynamodb.bodies import BODY
 from lambda_once.stores import batches
 from tests.kit.strict.engine import StrictEngine
 
@@ -109,7 +109,7 @@ def answered(
     """Answer a request to DynamoDB's own address; botocore raises what is an error."""
     if not _mounted or ADDRESS not in params["url"]:
         return None
-    body = context.get(WRITTEN)
+    body = context.get(BODY)
     arguments = context[ARGUMENTS] if body is None else _decoded(json.loads(body))
     status, answer = _answer(xform_name(model.name), arguments)
     return AWSResponse(params["url"], status, HEADERS, None), answer
