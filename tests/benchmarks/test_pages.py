@@ -47,6 +47,8 @@ def test_instructions_with_one_client_are_those_that_were_counted() -> None:
     """The page names them for the API's events, without log lines and metrics, and with them."""
     counted = rows(report.section(README, counts.MARK))
     assert list(counted) == [API_NEW, API_DUPLICATE, NEW, DUPLICATES]
+    ratios = f"{counted[API_NEW]['× 0']} and {counted[API_DUPLICATE]['× 0']}"
+    assert f"Beside Powertools with its own client it's {ratios}." in PERFORMANCE
     quiet, loud = (
         f"{counted[API_NEW][head]} and {counted[API_DUPLICATE][head]}"
         for head in ("× of our client's 0", "boto3 × of it 0")
