@@ -24,7 +24,7 @@ from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import readable, unfinished
 from lambda_once.operations.table import was_denied
-from lambda_once.operations.tokens import UNFINISHED, TokenName, parts_of
+from lambda_once.operations.tokens import UNFINISHED, TokenName, is_auxiliary, parts_of
 from lambda_once.stores.index import IndexPage, StatusIndex, index_page
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import INDEXED, LISTED, TOKEN, Entry, Item, indexed, listed
@@ -427,7 +427,7 @@ class ScannedIndex(StatusIndex):
         now = table.now().timestamp()
         for row in sorted(rows, key=_lease_text):
             token: str = row[TOKEN]["S"]
-            if "#" in token:  # a part of a result, or the watchdog's own
+            if is_auxiliary(token):
                 continue
             state = _STATES.get(row.pop("status", _RELEASED).get("S", ""))
             ttl = _whole(row.pop("ttl", {}).get("N"))

@@ -542,7 +542,11 @@ def _is_kept(function: Function, caller: Caller) -> bool:
 
 
 def _keeping(function: Function, qualifier: str | Unknown) -> str:
-    """Return what keeps the failed events of *function*; that of a durable one takes no destinations."""
+    """
+    Return what keeps the failed events of *function*.
+
+    For a durable one AWS advises a dead-letter queue (Lambda developer guide, durable best practices).
+    """
     queue = "!GetAtt FailedEvents.Arn"
     if function.is_durable:
         return (
