@@ -65,7 +65,7 @@ def test_it_is_the_row(rig: Rig) -> None:
 def test_it_has_what_the_reference_says_and_nothing_else(rig: Rig) -> None:
     """What the engine knows of an attempt is no part of the handle that the work has."""
     section = REFERENCE.read_text(encoding="utf-8").partition("## `Attempt`")[2].partition("\n## ")[0]
-    members = "|".join(row.split("|")[1] for row in section.splitlines() if row.startswith("| `"))
+    members = "|".join(line.partition(": ")[0] for line in section.splitlines() if line.startswith("* `"))
     documented = set(re.findall(r"\.(\w+)", members))
 
     @rig.once.function

@@ -251,7 +251,7 @@ def _again(night: Night) -> None:
 
 def test_held_tokens(night: Night) -> None:
     """One outage is released, which runs; what was held before, and what a person decided, is not."""
-    listed, shown, dry, release = SECTIONS["Tokens are held"]
+    listed, shown, release = SECTIONS["Tokens are held"]
     night.fails("1", AmountMismatch("100, not 10"))
     night.fails("5", GatewayTimeout("last week"))
     night.clock.advance(9 * 86_400)
@@ -261,7 +261,7 @@ def test_held_tokens(night: Night) -> None:
     before = {order: night.row(order) for order in ("1", "2", "5")}
     assert "it WAS charged" in night.types(listed, 1).output
     night.types(shown, 1)
-    assert "2 held" in night.types(dry).output
+    assert "2 held" in night.types_by_hand(f"{release.removeprefix('lambda-once ')} --dry-run").output
     assert {night.row(order).state for order in ("1", "2", "3", "5", "12345")} == {State.HELD}
     ran = night.types(release).output
     assert "2 released, 1 skipped" in ran
@@ -613,7 +613,8 @@ def test_the_table_is_throttled(night: Night) -> None:
 
 def test_more_is_in_progress_than_usual(night: Night) -> None:
     """The list has what is alive, the earliest lease first; the totals say how many, in three rounds."""
-    listed, three = SECTIONS["More is in progress than usual"]
+    (listed,) = SECTIONS["More is in progress than usual"]
+    (three,) = SECTIONS["The store is unavailable"]
     for order in ("12345", "12346"):
         night.lapses(order)
     night.clock.advance(-100)
@@ -643,15 +644,19 @@ def test_a_pattern_needs_attention(night: Night) -> None:
 
 def test_a_restored_table(night: Night) -> None:
     """By its name. What is written into it: tests/docs/test_restored_table.py."""
-    listed, done, not_done = SECTIONS["The table was restored"]
+    (listed,) = SECTIONS["The table was restored"]
+    *_, done, not_done = (
+        f"{line.removeprefix('lambda-once ')} --table tokens-restored"
+        for line in SECTIONS["Stuck or unfinished work"]
+    )
     create_table(night.client, "tokens-restored")
     try:
         night.lapses(table="tokens-restored")
         assert TOKEN in night.types(listed, 1).output
-        night.types(done)
+        night.types_by_hand(done)
         night.types(listed)
         night.lapses("2", table="tokens-restored")
-        night.types_by_hand(not_done.removeprefix("lambda-once ").replace("/12345", "/2"))
+        night.types_by_hand(not_done.replace("/12345", "/2"))
         night.types(listed, 1)
         assert night.row("2", table="tokens-restored").state is State.RELEASED
     finally:
@@ -674,7 +679,8 @@ def test_a_region_fails_over(night: Night, engine_endpoint: str, monkeypatch: py
 @pytest.mark.parametrize("result", [RECEIPT, LARGE], ids=["in the row", "in parts"])
 def test_a_keep_that_is_wrong(night: Night, result: Any) -> None:
     """It is kept with its result, which can be saved; a number that is used again runs, and only then."""
-    keep, save, drop = SECTIONS["Retention"]
+    (keep,) = SECTIONS["Retention"]
+    (drop,) = re.findall(r"`(resolve [^`]+ --drop-result)`", PAGE)
     night.provider = lambda _: result
     night.deliver()
     night.clock.advance(60)
@@ -686,9 +692,11 @@ def test_a_keep_that_is_wrong(night: Night, result: Any) -> None:
     assert row.ttl == int((night.clock.now() + timedelta(days=28)).timestamp())
     night.clock.advance(20 * 86_400)
     assert (night.deliver(), night.charged) == (result, ["12345"])
-    night.types(save)
+    drop = f"{drop} {TOKEN} --because 'number reused'"
+    (save,) = re.findall(r"Save it: lambda-once (.+)", night.types_by_hand(drop, 1, "n\n").output)
+    night.types_by_hand(save)
     assert json.loads((night.folder / "backup.json").read_text(encoding="utf-8")) == result
-    assert "backup.json" in night.types(drop).output
+    night.types_by_hand(drop)
     night.provider = lambda _: "the other order 12345"
     assert (night.deliver(), night.charged) == ("the other order 12345", ["12345", "12345"])
 
