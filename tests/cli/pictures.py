@@ -20,7 +20,8 @@ from tests.kit import terminal
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "img"
-COLUMNS = 126
+COLUMNS = 80
+"""More would be too small to read on a page."""
 SERVICE = "orders"
 HARMLESS = {
     "AWS_ACCESS_KEY_ID": "testing",

@@ -107,6 +107,12 @@ def test_pictures_are_up_to_date(picture: Picture) -> None:
     assert f"img/{picture.name}.svg" in PAGE.read_text(encoding="utf-8")
 
 
+def test_a_picture_has_lines_that_are_wider_than_it_to_their_end() -> None:
+    """A query that is to be copied is printed unbroken, and goes on in the next line as in a terminal."""
+    shown = text_of((FOLDER / "cli-show.svg").read_text(encoding="utf-8"))
+    assert shown.replace(" ", "").count("|sort@timestamp|limit1000") == 2
+
+
 def test_an_old_picture_is_seen() -> None:
     """One that says something else differs."""
     there = (FOLDER / "cli-list.svg").read_text(encoding="utf-8")

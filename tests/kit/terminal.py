@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
+from rich.text import Text
 
 
 def recorder(columns: int) -> Console:
@@ -25,10 +26,11 @@ def recorder(columns: int) -> Console:
 
 
 def picture(console: Console, title: str, unique_id: str, theme: TerminalTheme = SVG_EXPORT_THEME) -> str:
-    """Return what *console* recorded as SVG, and keep the record."""
-    return console.export_svg(
-        title=title, code_format=_without_fonts(), unique_id=unique_id, theme=theme, clear=False
-    )
+    """Return what *console* recorded as SVG, and keep the record. As in a terminal, no line is cut off."""
+    screen = recorder(console.width)
+    for line in Text.from_ansi(console.export_text(clear=False, styles=True)).split("\n"):
+        screen.print(*line.divide(range(console.width, len(line), console.width)), sep="\n")
+    return screen.export_svg(title=title, code_format=_without_fonts(), unique_id=unique_id, theme=theme)
 
 
 def text_of(svg: str) -> str:
