@@ -35,9 +35,6 @@ ACROSS = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIn
 
 LEFT_OUT_TYPES = {
     "AWS::ApiGatewayV2::Api",
-    "AWS::ApiGatewayV2::Authorizer",
-    "AWS::ApiGatewayV2::Integration",
-    "AWS::ApiGatewayV2::Route",
     "AWS::ApiGatewayV2::Stage",
     "AWS::CloudWatch::Alarm",
     "AWS::CloudWatch::Dashboard",
