@@ -1,55 +1,98 @@
 """
-A CDK app with the token table: a queue's function, one of another service, and the groups of operators.
+A CDK app with the token table, functions behind a queue, an HTTP API and a rule, and groups of operators.
 
-Copy it beside token_table.py, tokens.yaml, function/ (examples/minimal) and layer.zip (make layer).
+Copy it beside token_table.py, tokens.yaml, function/ and layer.zip: docs/deploying.md. RUNTIME, ARCHITECTURE,
+ISSUER and AUDIENCE are environment variables.
 """
 
+import os
+
 from aws_cdk import App, Duration, Stack
+from aws_cdk import aws_apigatewayv2 as http
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
+from aws_cdk.aws_apigatewayv2_authorizers import HttpJwtAuthorizer
+from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
+from aws_cdk.aws_events_targets import LambdaFunction
+from aws_cdk.aws_lambda_destinations import SqsDestination
 from aws_cdk.aws_lambda_event_sources import SqsEventSource
 from token_table import TokenTable
+
+runtime = os.environ.get("RUNTIME", "python3.14")  # of the functions, and of layer.zip
+architecture = os.environ.get("ARCHITECTURE", "arm64")
 
 app = App()
 stack = Stack(app, "Shop")
 notices = sns.Topic(stack, "Notices")
-archive = lambda_.Code.from_asset("layer.zip")  # for Python 3.14 and arm64
+log_group = logs.LogGroup(stack, "Logs", retention=logs.RetentionDays.ONE_MONTH)
+archive = lambda_.Code.from_asset("layer.zip")
 layer = lambda_.LayerVersion(stack, "LambdaOnce", code=archive)
-tokens = TokenTable(stack, "Tokens", service="orders", namespace="Orders", notices=notices, layer=layer)
-payments = lambda_.Function(
-    stack,
-    "Payments",
-    runtime=lambda_.Runtime.PYTHON_3_14,
-    architecture=lambda_.Architecture.ARM_64,
-    code=lambda_.Code.from_asset("function"),
-    handler="payments.charge",
-    timeout=Duration.seconds(30),
-    layers=[layer],
-    environment=tokens.variables,
+of_layer = {"Runtime": runtime, "Architecture": architecture}
+tokens = TokenTable(
+    stack, "Tokens", service="shop", namespace="Shop", notices=notices, layer=layer, parameters=of_layer
 )
+
+
+def protected(name: str, handler: str, environment: dict[str, str], **options: object) -> lambda_.Function:
+    """Return a function that has lambda-once and knows the table."""
+    return lambda_.Function(
+        stack,
+        name,
+        handler=handler,
+        code=lambda_.Code.from_asset("function"),
+        runtime=lambda_.Runtime(runtime, lambda_.RuntimeFamily.PYTHON),
+        architecture=lambda_.Architecture.custom(architecture),
+        memory_size=512,
+        timeout=Duration.seconds(29),  # an HTTP API gives up after 30
+        layers=[layer],
+        log_group=log_group,
+        environment=environment,
+        **options,
+    )
+
+
+def failures(name: str) -> sqs.Queue:
+    """Return a queue that keeps for 14 days what was given up."""
+    return sqs.Queue(stack, name, retention_period=Duration.days(14))
+
+
+# A queue
+payments = protected("Payments", "payments.charge", tokens.variables)
 tokens.grant(payments)
 queue = sqs.Queue(
     stack,
     "PaymentsQueue",
-    visibility_timeout=Duration.seconds(180),  # six times the function's timeout
-    dead_letter_queue=sqs.DeadLetterQueue(
-        max_receive_count=5,
-        queue=sqs.Queue(stack, "PaymentsDeadLetters", retention_period=Duration.days(14)),
-    ),
+    visibility_timeout=Duration.seconds(180),  # at least six times the function's timeout
+    dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=5, queue=failures("PaymentsDeadLetters")),
 )
 payments.add_event_source(SqsEventSource(queue, report_batch_item_failures=True, max_concurrency=10))
-invoices = lambda_.Function(  # of another service
-    stack,
-    "Invoices",
-    runtime=lambda_.Runtime.PYTHON_3_14,
-    architecture=lambda_.Architecture.ARM_64,
-    code=lambda_.Code.from_asset("function"),
-    handler="payments.charge",
-    layers=[layer],
-    environment=tokens.variables | {"POWERTOOLS_SERVICE_NAME": "billing"},
+
+# An HTTP API
+orders = protected("Orders", "orders.create", tokens.variables)
+tokens.grant(orders)
+jwt = HttpJwtAuthorizer("Jwt", os.environ["ISSUER"], jwt_audience=[os.environ["AUDIENCE"]])
+api = http.HttpApi(stack, "Api", default_authorizer=jwt, create_default_stage=False)
+throttle = http.ThrottleSettings(burst_limit=100, rate_limit=50)
+api.add_stage("Stage", stage_name="$default", auto_deploy=True, throttle=throttle)
+api.add_routes(
+    path="/orders", methods=[http.HttpMethod.POST], integration=HttpLambdaIntegration("Create", orders)
 )
+
+# A rule of EventBridge: what the function fails on, and what the rule couldn't deliver, go to one queue
+failed = failures("FailedShipments")
+shipments = protected("Shipments", "shipments.ship", tokens.variables, on_failure=SqsDestination(failed))
+tokens.grant(shipments)
+rule = events.Rule(
+    stack, "Paid", event_pattern=events.EventPattern(source=["shop.orders"], detail_type=["OrderPaid"])
+)
+rule.add_target(LambdaFunction(shipments, dead_letter_queue=failed))
+
+# A function of another service, and people
+invoices = protected("Invoices", "payments.charge", tokens.variables | {"POWERTOOLS_SERVICE_NAME": "billing"})
 tokens.grant(invoices, service="billing")
 tokens.grant_listing(iam.Group(stack, "Support"))
 tokens.grant_operation(iam.Group(stack, "OnCall"))

@@ -141,10 +141,10 @@ def test_what_the_cdk_makes_is_clean(tmp_path: Path) -> None:
     from tests.stack.test_without_sam import synthesised
 
     synthesised(tmp_path)
-    seen = read(tmp_path / "cdk.out" / "Shop.template.json", {})
+    seen = read(tmp_path / "shop" / "cdk.out" / "Shop.template.json", {})
     assert len(seen.tables) == 1
     assert {each.handler for each in seen.functions} >= {"lambda_once.operations.watchdog.handler"}
-    assert len(seen.functions) == 3
+    assert len(seen.functions) == 5
     assert (found(seen), advice(seen)) == (set(), set())
     assert unseen(seen) == {}
 

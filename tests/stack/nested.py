@@ -39,7 +39,7 @@ def flat(path: Path) -> Template:
         del template["Resources"][name]
         resources, conditions, outcomes = _decided(child, values, template["Parameters"])
         for section, own in (("Resources", resources), ("Conditions", conditions)):
-            assert not template[section].keys() & own.keys(), "an id is in two templates"
+            assert not template.setdefault(section, {}).keys() & own.keys(), "an id is in two templates"
             template[section] |= own
         outputs |= {
             f"{name}.Outputs.{key}": chosen(replaced(each["Value"], values), outcomes)

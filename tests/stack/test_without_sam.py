@@ -2,7 +2,8 @@
 Every form of deploying has the table and the access policy of template.yaml; the CDK nests tokens.yaml.
 
 The CDK runs in an environment of its own, with its own Node.js: `make engine-tests` sets it up. Terraform's
-files are parsed. packaged.json is what `osls package` (4.3.1) wrote for serverless.yml.
+files are parsed. packaged.json is what `osls package` (4.3.1, with moto in place of CloudFormation) wrote for
+serverless.yml.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
-import textwrap
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -49,6 +48,8 @@ LAYER = f"arn:aws:lambda:{REGION}:123456789012:layer:lambda-once:1"
 PAGE = ROOT / "docs" / "deploying.md"
 PACKAGED = Path(__file__).with_name("packaged.json")
 CDK = ROOT / ".venv-cdk"
+SIGNED = {"ISSUER": "https://login.example.com", "AUDIENCE": "shop"}
+"""Of the JWTs that the API takes: as on the page, and in packaged.json."""
 CREATED = (*ACROSS, "TimeToLiveSpecification")
 PARTS = (*CREATED, "StreamSpecification", "PointInTimeRecoverySpecification", "DeletionProtectionEnabled")
 LISTING_VARIABLE = "LAMBDA_ONCE_LISTING"
@@ -223,16 +224,24 @@ FORMS: dict[str, tuple[Path, Callable[[Path], Form]]] = {
 # -- the CDK
 
 
+def copied(folder: Path) -> Path:
+    """Return a folder with what the page's first commands copy into ../shop; layer.zip is a small one."""
+    shop, layer = folder / "shop", folder / "layer.zip"
+    with zipfile.ZipFile(layer, "w") as archive:
+        archive.writestr("python/lambda_once/__init__.py", "")
+    commands = re.findall(r"^(?:mkdir|cp) .+$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(commands) == 3
+    script = "\n".join(commands).replace("../shop", str(shop)).replace("dist/layer.zip", str(layer))
+    subprocess.run(["bash", "-e", "-c", script], cwd=ROOT, check=True)
+    return shop
+
+
 def synthesised(folder: Path) -> tuple[Template, Template]:
     """Return the CDK's templates of the app: the stack's, and the nested one."""
-    app = APP.read_text(encoding="utf-8")
-    for file in (APP, CONSTRUCT, TOKENS):
-        shutil.copy(file, folder)
-    shutil.copytree(ROOT / "examples" / "minimal" / "function", folder / "function")
-    for layer in re.findall(r"[\w.-]+\.zip", app):
-        with zipfile.ZipFile(folder / layer, "w") as archive:
-            archive.writestr("python/lambda_once/__init__.py", "")
+    folder = copied(folder)
+    defaults = {name: each for name, each in os.environ.items() if name not in {"RUNTIME", "ARCHITECTURE"}}
     environment = {
+        **SIGNED,
         "CDK_OUTDIR": str(folder / "cdk.out"),
         "JSII_NODE": str(_node()),
         "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(ROOT / ".cache" / "jsii"),
@@ -241,7 +250,7 @@ def synthesised(folder: Path) -> tuple[Template, Template]:
     done = subprocess.run(
         [CDK / "bin" / "python", "app.py"],
         cwd=folder,
-        env=os.environ | environment,
+        env=defaults | environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -405,7 +414,7 @@ def test_what_a_terraform_file_refers_to_is_there(folder: Path) -> None:
     assert set(re.findall(r"\bvar\.(\w+)", text)) == declared("variable").keys()
     fields = re.findall(r"(\w+) += (?:string|optional)", text)
     assert {*re.findall(r"\bvar\.watchdog\.(\w+)", text)} <= {*fields}
-    for data, kind, name in re.findall(r"(?<![\w.])(data\.)?(aws_[a-z_]+|archive_file)\.(\w+)", text):
+    for data, kind, name in re.findall(r"(?<![\w.])(data\.)?(aws_[a-z0-9_]+|archive_file)\.(\w+)", text):
         assert name in declared("data" if data else "resource")[kind], (kind, name)
     variables, outputs = (blocks(MODULE / f"{kind}s.tf")[kind] for kind in ("variable", "output"))
     assert all(each["description"] for each in [*variables.values(), *outputs.values()])
@@ -439,7 +448,8 @@ def shown(section: str, language: str) -> str:
 @pytest.mark.parametrize(
     ("section", "language", "path"),
     [
-        ("SAM", "yaml", FORMS["minimal"][0]),
+        ("SAM", "yaml", FOLDER / "template.yaml"),
+        ("CloudFormation", "yaml", FOLDER / "functions.yaml"),
         ("CDK", "python", APP),
         ("Terraform", "hcl", MODULE / "example" / "main.tf"),
         ("Serverless Framework", "yaml", SERVERLESS),
@@ -453,21 +463,21 @@ def test_what_the_page_shows_of_a_form_is_in_its_example(section: str, language:
     ] == []
 
 
-def test_what_the_page_shows_of_cloudformation_is_a_stack() -> None:
-    """cfn-lint finds nothing, and what it imports is what tokens.yaml exports."""
-    resources = shown("CloudFormation", "yaml")
-    around = "Parameters: {LayerArn: {Type: String}}\nResources:\n  PaymentsQueue: {Type: AWS::SQS::Queue}\n"
-    assert complaints(around + textwrap.indent(resources, "  ")) == []
+def test_what_the_functions_import_is_exported() -> None:
+    """By the stack whose name the page gives to tokens.yaml."""
     exported = re.findall(r"Export: .*\}-(\w+)\"", TOKENS.read_text(encoding="utf-8"))
-    imported = re.findall(r"!ImportValue tokens-(\w+)", resources)
+    functions = (FOLDER / "functions.yaml").read_text(encoding="utf-8")
+    imported = {*re.findall(r"!ImportValue tokens-(\w+)", functions)}
     assert len(imported) == 2
-    assert {*imported} <= {*exported}
+    assert imported <= {*exported}
+    assert "--stack-name tokens --template-file tokens.yaml" in PAGE.read_text(encoding="utf-8")
 
 
 def test_check_reads_what_the_serverless_framework_packages() -> None:
-    """It is of today's serverless.yml, both functions are seen, and nothing is wrong."""
+    """It is of today's serverless.yml, all functions are seen, and nothing is wrong."""
     packaged = json.loads(PACKAGED.read_text(encoding="utf-8"))
-    written = parsed(SERVERLESS)["resources"]["Resources"]
+    text = json.dumps(parsed(SERVERLESS)["resources"]["Resources"])
+    written = json.loads(text.replace("${self:service}-${sls:stage}", "shop-dev"))
     assert {name: packaged["Resources"][name] for name in written} == written
     (policy,) = packaged["Resources"]["IamRoleLambdaExecution"]["Properties"]["Policies"]
     granted = [
@@ -475,7 +485,8 @@ def test_check_reads_what_the_serverless_framework_packages() -> None:
     ]
     assert stated(granted) == serverless(SERVERLESS).access
     found = read(PACKAGED, {})
-    assert {each.resource for each in found.functions} == {"PaymentsLambdaFunction", "WatchdogLambdaFunction"}
+    names = ("Payments", "Orders", "Shipments", "Watchdog")
+    assert {each.resource for each in found.functions} == {f"{name}LambdaFunction" for name in names}
     assert findings(found) == ()
 
 
@@ -545,8 +556,8 @@ def test_the_construct_sets_functions_up(synthesis: tuple[Template, Template]) -
     assert named(variables.pop("LAMBDA_ONCE_TABLE")) == "TokenTable"
     assert variables == {
         "LAMBDA_ONCE_LISTING": "stream",
-        "POWERTOOLS_SERVICE_NAME": "orders",
-        "POWERTOOLS_METRICS_NAMESPACE": "Orders",
+        "POWERTOOLS_SERVICE_NAME": "shop",
+        "POWERTOOLS_METRICS_NAMESPACE": "Shop",
     }
     roles = of_type(stack, "AWS::IAM::Role")
     (role,) = (each for name, each in roles.items() if name.startswith("Payments"))

@@ -4,7 +4,7 @@ terraform {
   required_version = ">= 1.3"
   required_providers {
     archive = { source = "hashicorp/archive", version = ">= 2.0" }
-    aws     = { source = "hashicorp/aws", version = ">= 5.0" }
+    aws     = { source = "hashicorp/aws", version = ">= 6.20" } # the first that knows python3.14
   }
 }
 
@@ -121,6 +121,11 @@ resource "aws_lambda_function" "watchdog" {
   memory_size      = 512
   timeout          = 60
 
+  logging_config {
+    log_format = "Text" # its lines are JSON already
+    log_group  = aws_cloudwatch_log_group.watchdog[0].name
+  }
+
   environment {
     variables = {
       LAMBDA_ONCE_TABLE            = aws_dynamodb_table.tokens.name
@@ -130,6 +135,12 @@ resource "aws_lambda_function" "watchdog" {
       POWERTOOLS_METRICS_NAMESPACE = var.watchdog.metrics_namespace
     }
   }
+}
+
+resource "aws_cloudwatch_log_group" "watchdog" {
+  count             = local.watchdogs
+  name              = "/aws/lambda/${var.name}-watchdog"
+  retention_in_days = 30
 }
 
 resource "aws_lambda_function_event_invoke_config" "watchdog" {
