@@ -206,6 +206,11 @@ validate: $(SAM_VENV)/.installed ## Validate the sample's template and the shop'
 	@for folder in . examples/orders; do (cd $$folder && AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-eu-central-1} SAM_CLI_TELEMETRY=0 \
 		__SAM_CLI_APP_DIR=$(CURDIR)/.cache/sam $(CURDIR)/$(SAM_VENV)/bin/sam validate --lint) || exit 1; done
 
+.PHONY: aws
+aws: $(VENV)/.dev $(RELEASE_VENV)/.installed ## Try the sample in your AWS account, some 15 minutes, and delete everything (REGION=…, RUNTIME=…, ARCHITECTURE=…; DELETE=name): docs/aws.md
+	@exec $(BIN)/python -m tests.aws $(if $(REGION),--region $(REGION)) $(if $(RUNTIME),--runtime $(RUNTIME)) \
+		$(if $(ARCHITECTURE),--architecture $(ARCHITECTURE)) $(if $(ONLY),--only $(ONLY)) $(if $(DELETE),--delete $(DELETE))
+
 # ------------------------------------------------------------------ release it
 
 .PHONY: build

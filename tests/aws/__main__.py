@@ -1,0 +1,187 @@
+"""
+`make aws`: deploys the sample into your account, plays the assertions, writes a report, deletes everything.
+
+    make aws [REGION=eu-central-1] [RUNTIME=python3.14] [ARCHITECTURE=arm64] [ONLY=word]
+    make aws DELETE=lambda-once-1a2b3c4d5e6f    # what a run left behind that was killed
+
+Credentials and region come from boto3's chain (AWS_PROFILE, aws sso login …). Exit codes: 0 all hold;
+1 something doesn't, or wasn't played; 2 nothing was begun; 3 something was left behind; 130 interrupted, and
+all is deleted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import boto3
+import botocore
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lambda_once.core.clock import SystemClock
+from tests.aws import archives, of_functions, of_tables
+from tests.aws.cost import BUDGET, cost
+from tests.aws.play import Answer, Assertion, Http, Response, Run, Verdict, play
+from tests.aws.report import Circumstances, report
+from tests.aws.stacks import ROOT, Aws, Interrupts, LeftBehind, StackFailed, borrow, delete, deploy
+
+ASSERTIONS: Final[tuple[Assertion, ...]] = (*of_functions.ASSERTIONS, *of_tables.ASSERTIONS)
+CONFIG: Final = Config(read_timeout=70, retries={"mode": "standard", "total_max_attempts": 4})
+NAMES: Final = re.compile(r"lambda-once-[0-9a-f]{12}")
+ONCE: Final = Config(read_timeout=70, retries={"total_max_attempts": 1})
+"""Of Lambda's client: an invocation that is sent again is another one."""
+
+
+def say(text: str) -> None:
+    """Tell whoever waits; a terminal that has gone is no reason not to delete."""
+    with suppress(OSError, ValueError):
+        print(text, flush=True)  # noqa: T201
+
+
+def account(session: Any) -> Aws:
+    """Return the account of *session*."""
+
+    def fresh(service: str) -> Any:
+        return session.client(service, config=ONCE if service == "lambda" else CONFIG)
+
+    return Aws(cache(fresh), fresh, session.region_name, SystemClock(), say)
+
+
+def post(address: str, headers: dict[str, str], body: bytes) -> Response:
+    """Post *body* to the API."""
+    request = Request(address, body, headers)
+    try:
+        with urlopen(request, timeout=40) as answer:
+            return Response(answer.status, _lower(answer.headers), answer.read().decode())
+    except HTTPError as error:
+        return Response(error.code, _lower(error.headers), error.read().decode())
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def is_agreed(number: str, region: str) -> bool:
+    """Ask whether the budget may be spent."""
+    say(f"This run makes a bucket and two stacks in account {number}, {region}, for some 15 minutes.")
+    say(f"It costs ${BUDGET:.2f} at most. docs/aws.md says what is made, and what stays.")
+    try:
+        return input("Spend that? Type yes: ").strip().lower() == "yes"
+    except EOFError:
+        return False
+
+
+def main(arguments: list[str]) -> int:
+    """Read the arguments, ask, and make a run. Returns the exit code."""
+    parser = argparse.ArgumentParser("make aws", description=__doc__)
+    parser.add_argument("--region")
+    parser.add_argument("--runtime", default="python3.14")
+    parser.add_argument("--architecture", default="arm64", choices=["arm64", "x86_64"])
+    parser.add_argument("--only", default="", help="play the assertions whose name has this word")
+    parser.add_argument("--delete", metavar="NAME", help="delete what the run NAME left behind")
+    options = parser.parse_args(arguments)
+    session = boto3.Session(region_name=options.region)
+    try:
+        if session.region_name is None:
+            parser.exit(2, "No region: pass REGION=…, or set AWS_REGION\n")
+        number = session.client("sts").get_caller_identity()["Account"]
+    except (BotoCoreError, ClientError) as error:
+        parser.exit(2, f"No credentials that work, so nothing was made: {error}\n")
+    aws = account(session)
+    if options.delete:
+        return deleted(aws, options.delete)
+    chosen = [each for each in ASSERTIONS if options.only in each.__name__]
+    if not chosen:
+        parser.exit(2, f"No assertion has {options.only!r} in its name\n")
+    if not is_agreed(number, aws.region):
+        say("Nothing was made.")
+        return 2
+    settings = {"Runtime": options.runtime, "Architecture": options.architecture}
+    os.environ |= {
+        "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+        "POWERTOOLS_METRICS_DISABLED": "true",
+    }  # of work done here
+    return conducted(aws, post, settings, chosen, partial(archives.built, settings), ROOT / "build" / "aws")
+
+
+def conducted(
+    aws: Aws,
+    post: Http,
+    settings: Mapping[str, str],
+    assertions: Sequence[Assertion],
+    build: Callable[[], dict[str, bytes]],
+    folder: Path,
+) -> int:
+    """Build, deploy, play *assertions*, delete, and write the report into *folder*. Returns the exit code."""
+    name = f"lambda-once-{token_hex(6)}"
+    begun, spent = aws.clock.now(), dict[str, float]()
+    answers: dict[str, Answer] = {}
+    stop = Interrupts(aws.say)
+    stop.install()
+    aws.say(f"This run is {name}. If it is killed: make aws DELETE={name} REGION={aws.region}")
+
+    def use(outputs: dict[str, str]) -> None:
+        play(Run(aws, outputs, post, begun, spent), assertions, answers)
+
+    code, ended = 0, "all is deleted"
+    try:
+        borrow(aws, name, lambda: deploy(aws, name, build(), settings), use, stop)
+    except KeyboardInterrupt as signal:
+        code, ended = 130, f"interrupted by {signal}; all is deleted"
+    except LeftBehind as error:
+        aws.say(str(error))
+        code, ended = 3, str(error)
+    except (StackFailed, ClientError, BotoCoreError, subprocess.CalledProcessError, OSError) as error:
+        aws.say(f"Not deployed: {error}")
+        code, ended = 1, f"not deployed: {error}"
+    if not code and {answer.verdict for answer in answers.values()} - {Verdict.HOLDS, Verdict.SEEN}:
+        code = 1
+    minutes = (aws.clock.now() - begun).total_seconds() / 60
+    made = Circumstances(commit(), aws.region, settings, VERSIONS, minutes, cost(spent), ended)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.md"
+    path.write_text(report(made, answers), encoding="utf-8")
+    aws.say(f"The report is {path.relative_to(folder.parents[1])}. docs/aws.md says where to send it.")
+    return code
+
+
+VERSIONS: Final = {
+    "lambda-once": version("lambda-once"),
+    "Powertools": version("aws-lambda-powertools"),
+    "botocore here": botocore.__version__,
+    "Python here": ".".join(map(str, sys.version_info[:3])),
+}
+
+
+def commit() -> str:
+    """Return the commit that is deployed, marked if files have changed."""
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    described = subprocess.run(git, capture_output=True, text=True, check=False)
+    return described.stdout.strip() or "no clone"
+
+
+def deleted(aws: Aws, name: str) -> int:
+    """Delete what the run *name* left behind. It deletes nothing that isn't called like a run."""
+    if not NAMES.fullmatch(name):
+        aws.say(f"{name!r} is not the name of a run, such as lambda-once-1a2b3c4d5e6f: nothing was deleted")
+        return 2
+    left = delete(aws, name)
+    say(f"left behind: {'; '.join(left)}" if left else f"nothing of {name} is left in {aws.region}")
+    return 3 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
