@@ -13,12 +13,13 @@ GUARANTEES = ROOT / "docs" / "guarantees.md"
 FAULTS = ROOT / "tests" / "faults" / "README.md"
 EVIDENCE = ROOT / "tests" / "guarantees" / "README.md"
 THREATS = ROOT / "docs" / "threat-model.md"
+AT_THE_ROOT = [ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"]
 SITE = ROOT / "release" / "site" / "zensical.toml"
 _TEST = re.compile(r"`(test_\w+(?:\[\w+\])?)`")
 _DEFINED = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [*PAGES, *BESIDE_CODE], ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE_CODE, *AT_THE_ROOT], ids=named)
 def test_relative_links_lead_somewhere(page: Path) -> None:
     """The file is there (the site shows no folders), and so is the heading where the link names one."""
     broken = []
@@ -32,7 +33,7 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"], ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *AT_THE_ROOT], ids=named)
 def test_no_address_is_a_placeholder(page: Path) -> None:
     """Someone would copy it, and send a report or a check to a stranger."""
     placeholder = r"\b(?:OWNER|ORG|YOUR[-_]?ORG|USER)/\w+|\w*@example\.(?:org|net)\b"
@@ -51,7 +52,7 @@ def reached(start: Path, pages: Mapping[Path, Iterable[Path]]) -> set[Path]:
 
 def linked() -> dict[Path, set[Path]]:
     """Return the files to which each page links."""
-    pages = [*PAGES, *BESIDE_CODE, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    pages = [*PAGES, *BESIDE_CODE, *AT_THE_ROOT]
     return {
         page: {(page.parent / link.partition("#")[0]).resolve() for link in links(page)} for page in pages
     }
