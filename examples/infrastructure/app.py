@@ -31,9 +31,26 @@ notices = sns.Topic(stack, "Notices")
 log_group = logs.LogGroup(stack, "Logs", retention=logs.RetentionDays.ONE_MONTH)
 archive = lambda_.Code.from_asset("layer.zip")
 layer = lambda_.LayerVersion(stack, "LambdaOnce", code=archive)
-of_layer = {"Runtime": runtime, "Architecture": architecture}
+
+
+def failures(name: str) -> sqs.Queue:
+    """Return a queue that keeps for 14 days what was given up."""
+    return sqs.Queue(stack, name, retention_period=Duration.days(14))
+
+
+dead_letters = failures("PaymentsDeadLetters")
 tokens = TokenTable(
-    stack, "Tokens", service="shop", namespace="Shop", notices=notices, layer=layer, parameters=of_layer
+    stack,
+    "Tokens",
+    service="shop",
+    namespace="Shop",
+    notices=notices,
+    layer=layer,
+    parameters={
+        "Runtime": runtime,  # of the layer
+        "Architecture": architecture,
+        "DeadLetterQueue": dead_letters.queue_name,  # has an alarm
+    },
 )
 
 
@@ -55,11 +72,6 @@ def protected(name: str, handler: str, environment: dict[str, str], **options: o
     )
 
 
-def failures(name: str) -> sqs.Queue:
-    """Return a queue that keeps for 14 days what was given up."""
-    return sqs.Queue(stack, name, retention_period=Duration.days(14))
-
-
 # A queue
 payments = protected("Payments", "payments.charge", tokens.variables)
 tokens.grant(payments)
@@ -67,7 +79,7 @@ queue = sqs.Queue(
     stack,
     "PaymentsQueue",
     visibility_timeout=Duration.seconds(180),  # at least six times the function's timeout
-    dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=5, queue=failures("PaymentsDeadLetters")),
+    dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=5, queue=dead_letters),
 )
 payments.add_event_source(SqsEventSource(queue, report_batch_item_failures=True, max_concurrency=10))
 

@@ -4,9 +4,9 @@
     make aws [REGION=eu-central-1] [RUNTIME=python3.14] [ARCHITECTURE=arm64] [ONLY=word]
     make aws DELETE=lambda-once-1a2b3c4d5e6f    # what a run left behind that was killed
 
-Credentials and region come from boto3's chain (AWS_PROFILE, aws sso login …). Exit codes: 0 all hold;
-1 something doesn't, or wasn't played; 2 nothing was begun; 3 something was left behind; 130 interrupted, and
-all is deleted.
+Credentials and region come from boto3's chain (AWS_PROFILE, aws sso login …). Exit codes (of each but 0
+make makes 2): 0 all hold; 1 something doesn't, or wasn't played; 2 nothing was begun, or found to delete; 3
+something was left behind; 130 interrupted, and all is deleted.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
+from ssl import SSLContext, create_default_context
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -30,6 +31,7 @@ import boto3
 import botocore
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.httpsession import get_cert_path
 
 from lambda_once.core.clock import SystemClock
 from tests.aws import archives, of_functions, of_tables
@@ -39,7 +41,8 @@ from tests.aws.report import Circumstances, report
 from tests.aws.stacks import ROOT, Aws, Interrupts, LeftBehind, StackFailed, borrow, delete, deploy
 
 ASSERTIONS: Final[tuple[Assertion, ...]] = (*of_functions.ASSERTIONS, *of_tables.ASSERTIONS)
-CONFIG: Final = Config(read_timeout=70, retries={"mode": "standard", "total_max_attempts": 4})
+CONFIG: Final = Config(read_timeout=70, retries={"mode": "standard", "total_max_attempts": 8})
+"""It goes on through half a minute without network."""
 NAMES: Final = re.compile(r"lambda-once-[0-9a-f]{12}")
 ONCE: Final = Config(read_timeout=70, retries={"total_max_attempts": 1})
 """Of Lambda's client: an invocation that is sent again is another one."""
@@ -64,10 +67,15 @@ def post(address: str, headers: dict[str, str], body: bytes) -> Response:
     """Post *body* to the API."""
     request = Request(address, body, headers)
     try:
-        with urlopen(request, timeout=40) as answer:
+        with urlopen(request, timeout=40, context=trusting()) as answer:
             return Response(answer.status, _lower(answer.headers), answer.read().decode())
     except HTTPError as error:
         return Response(error.code, _lower(error.headers), error.read().decode())
+
+
+def trusting() -> SSLContext:
+    """Return what trusts whom boto3 trusts: Python from python.org trusts nobody on a Mac."""
+    return create_default_context(cafile=os.environ.get("AWS_CA_BUNDLE") or get_cert_path(verify=True))
 
 
 def _lower(headers: Any) -> dict[str, str]:
@@ -80,7 +88,7 @@ def is_agreed(number: str, region: str) -> bool:
     say(f"It costs ${BUDGET:.2f} at most. docs/aws.md says what is made, and what stays.")
     try:
         return input("Spend that? Type yes: ").strip().lower() == "yes"
-    except EOFError:
+    except (EOFError, KeyboardInterrupt):
         return False
 
 
@@ -93,8 +101,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", help="play the assertions whose name has this word")
     parser.add_argument("--delete", metavar="NAME", help="delete what the run NAME left behind")
     options = parser.parse_args(arguments)
-    session = boto3.Session(region_name=options.region)
     try:
+        session = boto3.Session(region_name=options.region)
         if session.region_name is None:
             parser.exit(2, "No region: pass REGION=…, or set AWS_REGION\n")
         number = session.client("sts").get_caller_identity()["Account"]
@@ -134,7 +142,9 @@ def conducted(
     aws.say(f"This run is {name}. If it is killed: make aws DELETE={name} REGION={aws.region}")
 
     def use(outputs: dict[str, str]) -> None:
-        play(Run(aws, outputs, post, begun, spent), assertions, answers)
+        run = Run(aws, outputs, post, begun, spent)
+        of_functions.wait_for_functions(run)
+        play(run, assertions, answers)
 
     code, ended = 0, "all is deleted"
     try:
@@ -178,9 +188,15 @@ def deleted(aws: Aws, name: str) -> int:
     if not NAMES.fullmatch(name):
         aws.say(f"{name!r} is not the name of a run, such as lambda-once-1a2b3c4d5e6f: nothing was deleted")
         return 2
-    left = delete(aws, name)
-    say(f"left behind: {'; '.join(left)}" if left else f"nothing of {name} is left in {aws.region}")
-    return 3 if left else 0
+    found, left = delete(aws, name)
+    if left:
+        aws.say(f"left behind: {'; '.join(left)}")
+        return 3
+    if not found:
+        aws.say(f"nothing in {aws.region} is called {name}: did it run there, in this account?")
+        return 2
+    aws.say(f"deleted: {', '.join(found)}")
+    return 0
 
 
 if __name__ == "__main__":

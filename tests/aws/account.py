@@ -1,12 +1,13 @@
 """
 An account, played: real clients of boto3 check what they are given, and this answers.
 
-It has S3, CloudFormation with stacks that take their time, and what they leave in the account until they are
-deleted. `played.py` adds what assertions invoke.
+It has S3, log groups, CloudFormation with stacks that take their time, and what they leave in the account
+until they are deleted. `played.py` adds what assertions invoke.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from functools import cache
@@ -56,6 +57,8 @@ class PlayedAccount:
         self.said: list[str] = []
         self.buckets: dict[str, dict[str, bytes]] = {FOREIGN: {"key": b"theirs"}}
         self.stacks: dict[str, dict[str, Any]] = {FOREIGN: {"StackStatus": "CREATE_COMPLETE", "left": 0}}
+        self.groups: set[str] = {FOREIGN}
+        self.region_of_buckets = REGION
         self.outputs: dict[str, str] = {}
         """What outputs of templates are, where it isn't their own name."""
         self.undeletable: set[str] = set()
@@ -70,8 +73,8 @@ class PlayedAccount:
         """What is there beside what was there before."""
         return {
             kind: [name for name in there if name != FOREIGN]
-            for kind, there in (("buckets", self.buckets), ("stacks", self.stacks))
-            if there.keys() - {FOREIGN}
+            for kind, there in (("buckets", self.buckets), ("stacks", self.stacks), ("groups", self.groups))
+            if set(there) - {FOREIGN}
         }
 
     def client(self, service: str) -> Any:
@@ -111,9 +114,13 @@ class PlayedAccount:
     def s3_list_objects_v2(self, Bucket: str, **_: Any) -> Answer:
         return {"Contents": [{"Key": key} for key in list(self._bucket(Bucket))[:1]]}  # a page has one
 
-    def s3_delete_objects(self, Bucket: str, Delete: Any, **_: Any) -> None:
-        for each in Delete["Objects"]:
-            self._bucket(Bucket).pop(each["Key"])
+    def s3_head_bucket(self, Bucket: str) -> Answer:
+        if Bucket not in self.buckets:
+            raise Failed("404")  # the answer to HEAD has no body that could say more
+        return {"BucketRegion": self.region_of_buckets}
+
+    def s3_delete_object(self, Bucket: str, Key: str) -> None:
+        self._bucket(Bucket).pop(Key)
 
     def s3_delete_bucket(self, Bucket: str, **_: Any) -> None:
         if self._bucket(Bucket):
@@ -167,8 +174,20 @@ class PlayedAccount:
         if StackName in self.stacks:
             self.stacks[StackName] |= {"StackStatus": "DELETE_IN_PROGRESS", "left": 2}
 
+    # -------------------------------------------------------------- the others
+
     def sts_get_caller_identity(self) -> Answer:
         return {"Account": "123456789012"}
+
+    def lambda_invoke(self, **_: Any) -> Answer:
+        return {"StatusCode": 200, "Payload": io.BytesIO(b'{"run": "1"}')}
+
+    def logs_describe_log_groups(self, logGroupNamePrefix: str) -> Answer:
+        there = sorted(name for name in self.groups if name.startswith(logGroupNamePrefix))
+        return {"logGroups": [{"logGroupName": name} for name in there]}
+
+    def logs_delete_log_group(self, logGroupName: str) -> None:
+        self.groups.remove(logGroupName)
 
 
 @cache

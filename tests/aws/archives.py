@@ -9,6 +9,7 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from stat import S_IFREG
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -43,7 +44,7 @@ def built(settings: Mapping[str, str]) -> dict[str, bytes]:
     return {
         "layer.zip": (ROOT / "dist" / "layer.zip").read_bytes(),
         "crt.zip": crt,
-        "sample.zip": _zipped(ROOT / "examples"),
+        "sample.zip": _zipped(ROOT / "examples", "*.py"),
         "probes.zip": _zipped(CODE),
     }
 
@@ -56,12 +57,18 @@ def _pin(lock: str) -> str:
     return "\n".join(lines[begin : end + 1]) + "\n"
 
 
-def _zipped(folder: Path) -> bytes:
-    """Return the files below *folder* as an archive, without bytecode and what SAM built there."""
+def _zipped(folder: Path, pattern: str = "*") -> bytes:
+    """
+    Return the files below *folder* that match *pattern* as an archive, without bytecode and hidden folders.
+
+    Everybody may read them: Lambda's user is another one, and an umask of 077 would keep it out.
+    """
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
-        for path in sorted(folder.rglob("*")):
+        for path in sorted(folder.rglob(pattern)):
             within = path.relative_to(folder)
-            if path.is_file() and not {"__pycache__", ".aws-sam"} & set(within.parts):
-                written.write(path, within)
+            if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in within.parts):
+                entry = zipfile.ZipInfo(within.as_posix())
+                entry.external_attr = (S_IFREG | 0o644) << 16
+                written.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
     return archive.getvalue()

@@ -106,9 +106,7 @@ class Run:
 
     def invoke(self, function: str, event: object, **more: str) -> Invocation:
         """Invoke the function that is the output *function*, and wait for it."""
-        answer = self.client("lambda").invoke(
-            FunctionName=self.outputs[function], Payload=json.dumps(event).encode(), LogType="Tail", **more
-        )
+        answer = self._send(function, event, LogType="Tail", **more)
         log = b64decode(answer.get("LogResult", "")).decode(errors="replace")
         invocation = Invocation(
             json.loads(answer["Payload"].read() or b"null"), answer.get("FunctionError"), log
@@ -119,10 +117,23 @@ class Run:
 
     def invoke_async(self, function: str, event: object) -> str:
         """Invoke *function* asynchronously, and return the request id."""
-        answer = self.client("lambda").invoke(
-            FunctionName=self.outputs[function], Payload=json.dumps(event).encode(), InvocationType="Event"
-        )
+        answer = self._send(function, event, InvocationType="Event")
         return str(answer["ResponseMetadata"]["RequestId"])
+
+    def _send(self, function: str, event: object, **more: str) -> dict[str, Any]:
+        """Invoke *function*; one that was throttled has not run, so it is sent again for a minute."""
+        client, ends = self.client("lambda"), self.aws.clock.now() + timedelta(minutes=1)
+        while True:
+            try:
+                return dict(
+                    client.invoke(
+                        FunctionName=self.outputs[function], Payload=json.dumps(event).encode(), **more
+                    )
+                )
+            except client.exceptions.TooManyRequestsException:
+                if self.aws.clock.now() > ends:
+                    raise
+                self.aws.clock.sleep(POLL)
 
     def send(self, queue: str, body: object) -> str:
         """Send a message to the queue that is the output *queue*, and return its id."""
@@ -151,23 +162,22 @@ class Run:
         return [row for page in pages for row in page["Items"]]
 
     def logged(self, group: str, *words: str) -> list[str]:
-        """Return the log lines since the run began that contain all *words*, as far as they have arrived."""
+        """Return the log lines of *group* that contain all *words*, as far as they have arrived."""
         pages = (
             self.client("logs")
             .get_paginator("filter_log_events")
             .paginate(
                 logGroupName=self.outputs[group],
-                startTime=int(self.begun.timestamp() * 1000),
                 filterPattern=" ".join(f'"{word}"' for word in words),
             )
         )
         return [event["message"] for page in pages for event in page["events"]]
 
-    def until(self, look: Callable[[], Any], seconds: float) -> Any:
+    def until(self, look: Callable[[], Any], seconds: float, every: float = POLL) -> Any:
         """Return what *look* returns as soon as it is something, else its last answer after *seconds*."""
         ends = self.aws.clock.now() + timedelta(seconds=seconds)
         while not (found := look()) and self.aws.clock.now() < ends:
-            self.aws.clock.sleep(POLL)
+            self.aws.clock.sleep(every)
         return found
 
     def count(self, what: str, amount: float) -> None:

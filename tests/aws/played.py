@@ -11,6 +11,7 @@ import base64
 import importlib
 import io
 import json
+import logging
 import sys
 import uuid
 from collections.abc import Iterator
@@ -120,6 +121,8 @@ class PlayedCloud(PlayedAccount):
             ("orders", [f"examples.orders.{each}" for each in SAMPLE]),
         ):
             patch.setenv("POWERTOOLS_SERVICE_NAME", service)
+            # Powertools' logger of this name would go on writing to where it was first made.
+            patch.delitem(logging.root.manager.loggerDict, service, raising=False)
             for name in names:
                 patch.delitem(sys.modules, name, raising=False)
                 with redirect_stdout(self.log):
@@ -148,7 +151,7 @@ class PlayedCloud(PlayedAccount):
 
     # -------------------------------------------------------------- Lambda
 
-    def lambda_invoke(
+    def lambda_invoke(  # type: ignore[override]
         self,
         FunctionName: str,
         Payload: bytes,
@@ -315,7 +318,7 @@ class PlayedCloud(PlayedAccount):
 
     # -------------------------------------------------------------- CloudWatch
 
-    def logs_filter_log_events(self, logGroupName: str, startTime: int, filterPattern: str) -> Answer:
+    def logs_filter_log_events(self, logGroupName: str, filterPattern: str) -> Answer:
         words = filterPattern.strip('"').split('" "')
         lines = self.log.getvalue().splitlines()
         return {"events": [{"message": line} for line in lines if all(word in line for word in words)]}

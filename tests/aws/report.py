@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from tests.aws.play import Answer, Verdict
 
 _SECRET: Final = (
-    (re.compile(r"arn:[\w-]+:[\w:/.*#$-]+"), "ARN"),
-    (re.compile(r"\b\d{12}\b"), "ACCOUNT"),
+    (re.compile(r"arn:[\w-]+:[^\s'\"|;)]+"), "ARN"),  # to its end: names of sessions are mail addresses
+    (re.compile(r"(?<!\d)\d{12}(?!\d)"), "ACCOUNT"),
     (re.compile(r"https?://[^\s;,)]+"), "ADDRESS"),
+    (re.compile(r"(?<![\w.])/(?:[^\s'\"|;)/]+/)+[^\s'\"|;)]*"), "PATH"),
 )
 
 

@@ -1,9 +1,9 @@
 """
 What a run makes in an account, and how all of it is deleted again.
 
-All that is made has the run's name: a bucket NAME with the code, the sample's stack NAME, and the stack
-NAME-probes. So deleting needs nothing but the name: no answer of AWS' that an interruption could lose, and no
-file. `delete` may be called for what was never made, twice, and after any step.
+All that is made has the run's name: a bucket NAME with the code, the sample's stack NAME, the stack
+NAME-probes, and log groups NAME-…. So deleting needs nothing but the name: no answer of AWS' that an
+interruption could lose, and no file. `delete` may be called for what was never made, twice, after any step.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import copy
 import json
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from lambda_once.core.clock import Clock
 
@@ -32,7 +33,7 @@ ROUNDS: Final = 4
 """How often what is still there is deleted: a request that was cut off may arrive after its deletion."""
 DEFAULT_REGION: Final = "us-east-1"
 """Where S3 wants no LocationConstraint (API reference, CreateBucket)."""
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Aws(NamedTuple):
@@ -55,6 +56,15 @@ class LeftBehind(Exception):
     """Something could not be deleted: the message says what, why, and how to delete it later."""
 
 
+class Deletion(NamedTuple):
+    """What a deletion met."""
+
+    found: list[str]
+    """What was there."""
+    left: list[str]
+    """What is there still, and why."""
+
+
 class Interrupts:
     """
     The first signal raises KeyboardInterrupt, as Ctrl-C does; later ones, and all after `disarm`, do nothing.
@@ -68,7 +78,8 @@ class Interrupts:
 
     def install(self) -> None:
         for each in SIGNALS:
-            signal.signal(each, self._arrived)
+            if signal.getsignal(each) is not signal.SIG_IGN:  # nohup's
+                signal.signal(each, self._arrived)
 
     def disarm(self) -> None:
         self._armed = False
@@ -100,7 +111,7 @@ def borrow(
             stop.disarm()
     finally:
         aws.say("deleting everything")
-        left = delete(aws, name)
+        left = delete(aws, name).left
         if left:
             raise LeftBehind(
                 f"left behind: {'; '.join(left)}\nDelete it later: make aws DELETE={name} REGION={aws.region}"
@@ -159,7 +170,8 @@ def upload(aws: Aws, bucket: str, archives: Mapping[str, bytes]) -> None:
     aws.say(f"creating the bucket {bucket}, with {sum(map(len, archives.values())) / 1e6:.1f} MB of code")
     s3 = aws.client("s3")
     elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": aws.region}}
-    s3.create_bucket(Bucket=bucket, **({} if aws.region == DEFAULT_REGION else elsewhere))
+    with suppress(s3.exceptions.BucketAlreadyOwnedByYou):  # the request was sent again, and had arrived
+        s3.create_bucket(Bucket=bucket, **({} if aws.region == DEFAULT_REGION else elsewhere))
     for key, archive in archives.items():
         s3.put_object(Bucket=bucket, Key=key, Body=archive)
 
@@ -172,6 +184,7 @@ def create_stack(aws: Aws, stack: str, body: dict[str, Any], given: Mapping[str,
         Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()],
         Capabilities=CAPABILITIES,
         OnFailure="DO_NOTHING",  # `delete` does, and until then the events say why
+        ClientRequestToken=stack,  # sent again, it is no second one
         Tags=[{"Key": "made-by", "Value": "lambda-once make aws"}],
     )
     created = _ended(aws, stack)
@@ -183,9 +196,9 @@ def create_stack(aws: Aws, stack: str, body: dict[str, Any], given: Mapping[str,
 # ------------------------------------------------------------------ deleting
 
 
-def delete(aws: Aws, name: str) -> list[str]:
+def delete(aws: Aws, name: str) -> Deletion:
     """
-    Delete all that a run called *name* may have made. Returns what is left, and why.
+    Delete all that a run called *name* may have made. Whatever fails, the other things are deleted.
 
     It looks again after some seconds: a request that was cut off may still have arrived.
     """
@@ -193,19 +206,24 @@ def delete(aws: Aws, name: str) -> list[str]:
         f"stack {name}-probes": partial(delete_stack, aws, f"{name}-probes"),
         f"stack {name}": partial(delete_stack, aws, name),
         f"bucket {name}": partial(delete_bucket, aws, name),
+        f"log groups of {name}": partial(delete_log_groups, aws, name),
     }
+    found: dict[str, None] = {}
     left: list[str] = []
     for turn in range(ROUNDS):
-        found, left = False, []
+        met, left = False, []
         for what, step in steps.items():
             try:
-                found |= step()
-            except (ClientError, BotoCoreError, StackFailed) as error:
+                was_there = step()
+            except Exception as error:  # noqa: BLE001  (the steps that follow are still made, and it is named)
+                was_there = True
                 left.append(f"{what} ({error})")
-        if turn and not found and not left:
+            if was_there:
+                met, found[what] = True, None
+        if turn and not met:
             break
         aws.clock.sleep(EVERY)
-    return left
+    return Deletion([*found], left)
 
 
 def delete_stack(aws: Aws, stack: str) -> bool:
@@ -222,12 +240,37 @@ def delete_bucket(aws: Aws, bucket: str) -> bool:
     """Delete *bucket* with all that is in it. Returns whether there was one."""
     s3 = aws.client("s3")
     try:
+        # S3 deletes a bucket of any region: one from elsewhere says that its stacks are there, too.
+        region = s3.head_bucket(Bucket=bucket)["BucketRegion"]
+        if region != aws.region:
+            raise LeftBehind(f"it is in {region}, and so is all else: REGION={region}")
         while keys := [each["Key"] for each in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]:
-            s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys]})
+            for key in keys:
+                s3.delete_object(Bucket=bucket, Key=key)  # DeleteObjects raises for none of its refusals
         s3.delete_bucket(Bucket=bucket)
-    except s3.exceptions.NoSuchBucket:
-        return False
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("404", "NoSuchBucket"):
+            return False
+        raise
     return True
+
+
+def delete_log_groups(aws: Aws, name: str) -> bool:
+    """
+    Delete log groups of a run called *name* that are there again. Returns whether there were any.
+
+    The last lines of a function may arrive after CloudFormation has deleted its group. Its role may make
+    groups (AWSLambdaBasicExecutionRole), and so it's there again, for ever.
+    """
+    logs = aws.client("logs")
+    groups = [
+        group["logGroupName"]
+        for page in logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=f"{name}-")
+        for group in page["logGroups"]
+    ]
+    for group in groups:
+        logs.delete_log_group(logGroupName=group)
+    return bool(groups)
 
 
 def _looked_at(aws: Aws, stack: str) -> dict[str, Any] | None:
@@ -254,7 +297,7 @@ def _ended(aws: Aws, stack: str) -> dict[str, Any] | None:
 def _reasons(aws: Aws, stack: str) -> str:
     """Return what CloudFormation says went wrong with *stack*."""
     events = aws.client("cloudformation").describe_stack_events(StackName=stack)["StackEvents"]
-    failed = [each for each in events if each["ResourceStatus"].endswith("_FAILED")]
+    failed = [each for each in events if each.get("ResourceStatus", "").endswith("_FAILED")]
     return (
         "; ".join(
             f"{each['LogicalResourceId']}: {each.get('ResourceStatusReason', each['ResourceStatus'])}"

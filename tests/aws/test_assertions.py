@@ -19,7 +19,7 @@ from tests.aws.played import TOKENS, PlayedCloud
 from tests.aws.stacks import PROBES, SAMPLE, template
 from tests.kit import dynoxide
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("partiql")]
 SETTINGS = {"Runtime": "python3.14", "Architecture": "arm64"}
 
 
@@ -51,6 +51,7 @@ def played(cloud: PlayedCloud, name: str) -> play.Answer:
     return answer() if callable(answer) else answer
 
 
+@pytest.mark.timed  # a lease of two seconds ends
 def test_every_assertion_holds_where_aws_does_as_expected(cloud: PlayedCloud, tmp_path: Path) -> None:
     """The run reports them all, with their figures, and leaves nothing."""
     folder = tmp_path / "build" / "aws"
@@ -62,6 +63,38 @@ def test_every_assertion_holds_where_aws_does_as_expected(cloud: PlayedCloud, tm
     assert code == 0, report
     assert cloud.ours == {}
     assert "33 assertions: 28 holds, 5 seen." in report
+
+
+def test_messages_that_lambda_hands_out_together_are_no_failure(
+    cloud: PlayedCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that wait in the queue come as one batch, share an outcome, and nothing is replayed."""
+    waiting: list[Answer] = []
+    arrived, filtered = cloud.arrived, cloud.logs_filter_log_events
+
+    def later(**arguments: Any) -> Answer:
+        if waiting:
+            arrived("PaymentsQueueUrl", waiting[:])
+            waiting.clear()
+        return filtered(**arguments)
+
+    monkeypatch.setattr(cloud, "arrived", lambda _, bodies: waiting.extend(bodies))
+    monkeypatch.setattr(cloud, "logs_filter_log_events", later)
+    assert played(cloud, "message_sent_twice").verdict is Verdict.HOLDS
+
+
+@pytest.mark.timed
+def test_metrics_may_take_a_quarter_of_an_hour(cloud: PlayedCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ListMetrics knows a new one after 15 minutes at the latest."""
+    listed, known = cloud.cloudwatch_list_metrics, cloud.clock.now() + timedelta(minutes=14)
+    monkeypatch.setattr(
+        cloud,
+        "cloudwatch_list_metrics",
+        lambda **more: listed(**more) if cloud.clock.now() > known else {"Metrics": []},
+    )
+    for name in ("replay", "crash_is_found"):
+        played(cloud, name)
+    assert played(cloud, "metrics").verdict is Verdict.HOLDS
 
 
 # ------------------------------------------------------------------ what would be otherwise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +15,11 @@ import pytest
 from tests.aws import __main__ as script
 from tests.aws.account import FOREIGN, Failed, PlayedAccount
 from tests.aws.cost import BUDGET
-from tests.aws.play import Answer, Response, Run, judged
+from tests.aws.play import Answer, Response, Run, Verdict, judged
+from tests.aws.report import Circumstances, report
 from tests.aws.stacks import ROOT, SIGNALS, Interrupts, delete
 
+NAME = "lambda-once-1a2b3c4d5e6f"
 ARCHIVES = {"layer.zip": b"layer", "crt.zip": b"crt", "sample.zip": b"sample", "probes.zip": b"probes"}
 SETTINGS = {"Runtime": "python3.14", "Architecture": "arm64"}
 
@@ -182,6 +186,7 @@ def test_what_cannot_be_deleted_is_named_with_the_command(tmp_path: Path) -> Non
     account.undeletable.clear()
     assert script.deleted(account.aws, name) == 0
     assert account.ours == {}
+    assert account.said[-1] == f"deleted: stack {name}"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +202,135 @@ def test_only_what_is_called_like_a_run_is_deleted(name: str) -> None:
 
 def test_deleting_nothing_is_fine() -> None:
     """A run that was killed before its first request."""
-    assert delete(PlayedAccount().aws, "lambda-once-1a2b3c4d5e6f") == []
+    assert delete(PlayedAccount().aws, NAME) == ([], [])
+
+
+def test_finding_nothing_is_no_success() -> None:
+    """DELETE with the region forgotten: what the run made elsewhere is there still."""
+    account = PlayedAccount()
+    assert script.deleted(account.aws, NAME) == 2
+    assert account.said == [f"nothing in eu-central-1 is called {NAME}: did it run there, in this account?"]
+
+
+def test_a_bucket_in_another_region_stays_and_names_it() -> None:
+    """S3 would delete it from here; the stacks beside it are seen from there alone."""
+    account = PlayedAccount()
+    account.buckets[NAME] = {"key": b"code"}
+    account.region_of_buckets = "us-east-1"
+    assert script.deleted(account.aws, NAME) == 3
+    assert account.buckets[NAME] == {"key": b"code"}
+    assert "REGION=us-east-1" in account.said[-1]
+
+
+def test_a_log_group_that_is_made_again_is_deleted(tmp_path: Path) -> None:
+    """A function's last lines arrive after its group is gone, and Lambda makes it anew."""
+    account = PlayedAccount()
+
+    def step(name: str) -> None:
+        if name == "before s3 delete_bucket":
+            (bucket,) = account.ours["buckets"]
+            account.groups.add(f"{bucket}-Logs-Xk2")
+
+    account.step = step
+    assert conducted(account, tmp_path) == 0
+    assert account.ours == {}
+    assert account.groups == {FOREIGN}
+
+
+@pytest.mark.parametrize(
+    "operation", ["s3_delete_object", "cloudformation_describe_stack_events", "logs_describe_log_groups"]
+)
+def test_what_fails_in_a_deletion_ends_and_keeps_no_other_from_it(
+    tmp_path: Path, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal is no endless loop, and nothing that is raised keeps the other steps from being made."""
+
+    def broken(**_: Any) -> None:
+        raise KeyError("ResourceStatus")
+
+    account = PlayedAccount()
+    monkeypatch.setattr(account, operation, broken)
+    if operation == "cloudformation_describe_stack_events":
+        create = account.cloudformation_create_stack
+
+        def undeletable(StackName: str, **more: Any) -> None:  # noqa: N803
+            create(StackName=StackName, **more)
+            account.undeletable |= {StackName}
+
+        monkeypatch.setattr(account, "cloudformation_create_stack", undeletable)
+    assert conducted(account, tmp_path) == 3
+    kept = {"s3_delete_object": {"buckets"}, "logs_describe_log_groups": set()}
+    assert account.ours.keys() == kept.get(operation, {"stacks"})
+
+
+def test_a_request_that_is_sent_again_is_no_second_one(tmp_path: Path) -> None:
+    """Botocore repeats what got no answer: S3 says whose bucket it is, CloudFormation knows the token."""
+    account = PlayedAccount()
+    create_bucket, create_stack = account.s3_create_bucket, account.cloudformation_create_stack
+    tokens: list[str] = []
+
+    def arrived(**arguments: Any) -> None:
+        create_bucket(**arguments)
+        raise Failed("BucketAlreadyOwnedByYou")
+
+    def noted(ClientRequestToken: str, **arguments: Any) -> None:  # noqa: N803
+        tokens.append(ClientRequestToken)
+        create_stack(**arguments)
+
+    account.s3_create_bucket = arrived  # type: ignore[assignment,method-assign]
+    account.cloudformation_create_stack = noted  # type: ignore[assignment,method-assign]
+    assert conducted(account, tmp_path) == 0
+    assert len(set(tokens)) == 2
+
+
+def test_functions_that_do_not_run_are_no_assertion_that_fails(tmp_path: Path) -> None:
+    """A role that isn't known yet is waited for; an import that fails is said once, and nothing is played."""
+    account = PlayedAccount()
+    payloads = [b'{"errorType": "AccessDeniedException"}', b'{"run": "1"}']
+    account.lambda_invoke = lambda **_: {"Payload": io.BytesIO(payloads.pop(0))}  # type: ignore[method-assign]
+    assert conducted(account, tmp_path / "late") == 0
+    broken = b'{"errorType": "Runtime.ImportModuleError"}'
+    account.lambda_invoke = lambda **_: {"Payload": io.BytesIO(broken)}  # type: ignore[method-assign]
+    assert conducted(account, tmp_path / "never") == 1
+    assert "not deployed: the functions don't run: {'errorType': 'Runtime.ImportModuleError'}" in reported(
+        tmp_path / "never"
+    )
+    assert account.ours == {}
+
+
+def test_a_throttled_invocation_is_sent_again(tmp_path: Path) -> None:
+    """A new account has ten at once; one that was refused has not run."""
+    account = PlayedAccount()
+    runs = account.lambda_invoke
+    refusals = iter([Failed("TooManyRequestsException")] * 3)
+
+    def throttled(**arguments: Any) -> Any:
+        for refusal in refusals:
+            raise refusal
+        return runs(**arguments)
+
+    account.lambda_invoke = throttled  # type: ignore[method-assign]
+    assert conducted(account, tmp_path) == 0
+
+
+def test_nohup_is_respected(tmp_path: Path) -> None:
+    """What whoever began the run ignores doesn't end it."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    account = PlayedAccount()
+    account.step = Signals(20, signal.SIGHUP, again=True)
+    assert conducted(account, tmp_path) == 0
+
+
+def test_the_report_names_nobody() -> None:
+    """Names of sessions are mail addresses, and paths have those of people."""
+    seen = (
+        "User: arn:aws:sts::123456789012:assumed-role/Admin_1a/kim+aws@example.com is not authorized; "
+        "Command '['/home/kim/lambda-once/release/layer', '/Users/kim/x']' failed; role_123456789012"
+    )
+    answers = {"It holds.": Answer(Verdict.ERROR, seen)}
+    text = report(Circumstances("c", "eu-central-1", {}, {}, 1.0, 0.1, seen), answers)
+    assert not {"kim", "example.com", "123456789012", "home", "Users"} & set(re.split(r"[^\w.]+|_", text))
+    assert "User: ARN is not authorized; Command '['PATH', 'PATH']' failed" in text
 
 
 def test_an_assertion_that_raises_ends_no_run(tmp_path: Path) -> None:
@@ -237,16 +370,16 @@ class Session:
         return self._account.fresh(service)
 
 
-@pytest.mark.parametrize("answer", ["", "y", "no", "123456789012", EOFError])
+@pytest.mark.parametrize("answer", ["", "y", "no", "123456789012", EOFError, KeyboardInterrupt])
 def test_nothing_is_made_before_the_budget_is_agreed(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the whole word will do; so does no closed input."""
+    """Only the whole word will do; a closed input and Ctrl-C are none."""
     account = PlayedAccount()
     asked: list[str] = []
 
     def replied(_: str) -> str:
         asked.append(_)
-        if answer is EOFError:
-            raise EOFError
+        if isinstance(answer, type):
+            raise answer
         return str(answer)
 
     monkeypatch.setattr(boto3, "Session", lambda **_: Session(account))
@@ -264,6 +397,22 @@ def test_the_sum_and_the_account_are_named_before(monkeypatch: pytest.MonkeyPatc
     assert f"${BUDGET:.2f} at most" in printed
     assert "account 123456789012, eu-central-1" in printed
     assert 0.05 < BUDGET < 1
+
+
+def test_a_profile_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """AWS_PROFILE with a typing error is no traceback."""
+    monkeypatch.setenv("AWS_PROFILE", "nobodys")
+    with pytest.raises(SystemExit) as ended:
+        script.main(["--region", "eu-central-1"])
+    assert ended.value.code == 2
+    assert "nobodys" in capsys.readouterr().err
+
+
+def test_the_api_is_trusted_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python on a Mac may know no certificate; boto3 brings them."""
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(name, "/nowhere")
+    assert script.trusting().get_ca_certs()
 
 
 def test_a_terminal_that_has_gone_stops_no_deletion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import boto3
 import pytest
@@ -66,7 +68,7 @@ def test_the_bucket_is_s3s() -> None:
     for region in (REGION, "us-east-1"):
         with mock_aws():
             s3 = boto3.Session("testing", "testing", region_name=region).client("s3")
-            aws = Aws(lambda _, s3=s3: s3, lambda _: None, region, FakeClock(), lambda _: None)
+            aws = Aws({"s3": s3}.__getitem__, lambda _: None, region, FakeClock(), lambda _: None)
             upload(aws, BUCKET, {"layer.zip": b"1", "crt.zip": b"2"})
             assert s3.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 2
             assert delete_bucket(aws, BUCKET)
@@ -83,11 +85,18 @@ def test_awscrt_is_pinned_with_its_hashes() -> None:
 
 
 def test_an_archive_has_no_bytecode(tmp_path: Path) -> None:
-    """Nor what SAM built."""
-    for name in ("orders/api.py", "orders/__pycache__/api.pyc", ".aws-sam/build/api.py"):
+    """Nor what SAM and Terraform put there; and Lambda's user may read it, whatever the umask was."""
+    for name in (
+        "orders/api.py",
+        "orders/__pycache__/api.pyc",
+        ".aws-sam/build/api.py",
+        "t/.terraform/p.py",
+        "t/x",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("", encoding="utf-8")
-    from io import BytesIO
-    from zipfile import ZipFile
+        (tmp_path / name).chmod(0o600)
 
-    assert ZipFile(BytesIO(archives._zipped(tmp_path))).namelist() == ["orders/api.py"]
+    (entry,) = ZipFile(BytesIO(archives._zipped(tmp_path, "*.py"))).infolist()
+    assert entry.filename == "orders/api.py"
+    assert entry.external_attr >> 16 & 0o777 == 0o644

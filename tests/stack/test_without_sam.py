@@ -438,6 +438,30 @@ def test_terraforms_queue_is_set_up_as_the_smallest_stacks_is() -> None:
     assert sent["dead_letters"]["message_retention_seconds"] == kept
 
 
+def test_the_alarm_on_dead_letters_knows_their_queue() -> None:
+    """SAM passes its name; in plain CloudFormation the page names a queue that comes later."""
+    nested = parsed(FOLDER / "template.yaml")["Resources"]["Tokens"]["Properties"]["Parameters"]
+    assert nested["DeadLetterQueue"] == {"Fn::GetAtt": ["PaymentsDeadLetters", "QueueName"]}
+    queue = parsed(FOLDER / "functions.yaml")["Resources"]["PaymentsDeadLetters"]["Properties"]["QueueName"]
+    name = queue["Fn::Sub"].replace("${AWS::StackName}", "shop")
+    page = PAGE.read_text(encoding="utf-8")
+    assert "deploy --stack-name shop " in page
+    assert f"DeadLetterQueue={name} " in page
+
+
+@pytest.mark.engine
+def test_so_does_the_cdks(synthesis: tuple[Template, Template]) -> None:
+    """The nested stack gets the name of the queue that failed payments go to."""
+    (nested,) = of_type(synthesis[0], "AWS::CloudFormation::Stack").values()
+    queues = of_type(synthesis[0], "AWS::SQS::Queue")
+    ((_, name),) = [each for each in nested["Parameters"].items() if each[0].startswith("DeadLetterQueue")]
+    policies = [
+        each["RedrivePolicy"]["deadLetterTargetArn"] for each in queues.values() if "RedrivePolicy" in each
+    ]
+    assert [each["Fn::GetAtt"][0] for each in policies] == [name["Fn::GetAtt"][0]]
+    assert name["Fn::GetAtt"][1] == "QueueName"
+
+
 def shown(section: str, language: str) -> str:
     """Return the block of *language* in a section of docs/deploying.md."""
     text = PAGE.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]

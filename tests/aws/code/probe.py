@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from threading import Event
 from typing import Any
 
@@ -83,13 +84,19 @@ def charge(record: SQSRecord) -> None:
 
 
 def versions(_: dict[str, Any]) -> dict[str, Any]:
-    """Return what AWS runs this with, and the time of its clock."""
+    """Return what AWS runs this with."""
     return {
         "boto3": boto3.__version__,
         "botocore": botocore.__version__,
         "runtime": os.environ.get("AWS_EXECUTION_ENV", ""),
-        "now": clock.now().timestamp(),
     }
+
+
+def apart(_: dict[str, Any]) -> dict[str, float]:
+    """Return the seconds from DynamoDB's clock, whose answers have whole ones, to this environment's."""
+    answer = boto3.client("dynamodb").get_item(TableName=TABLE, Key={"lockToken": {"S": "probes/clock/1"}})
+    theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp() + 0.5
+    return {"seconds": clock.now().timestamp() - theirs}
 
 
 def permissions(_: dict[str, Any]) -> dict[str, str]:
@@ -153,6 +160,7 @@ def writes(event: dict[str, Any]) -> dict[str, list[float]]:
 
 QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "versions": versions,
+    "apart": apart,
     "permissions": permissions,
     "writes": writes,
 }
