@@ -38,11 +38,23 @@ from tests.aws import archives, of_functions, of_tables
 from tests.aws.cost import BUDGET, cost
 from tests.aws.play import Answer, Assertion, Http, Response, Run, Verdict, play
 from tests.aws.report import Circumstances, report
-from tests.aws.stacks import ROOT, Aws, Interrupts, LeftBehind, StackFailed, borrow, delete, deploy
+from tests.aws.stacks import (
+    ROOT,
+    SAMPLE,
+    Aws,
+    Interrupts,
+    LeftBehind,
+    StackFailed,
+    borrow,
+    delete,
+    deploy,
+    template,
+)
 
 ASSERTIONS: Final[tuple[Assertion, ...]] = (*of_functions.ASSERTIONS, *of_tables.ASSERTIONS)
 CONFIG: Final = Config(read_timeout=70, retries={"mode": "standard", "total_max_attempts": 8})
 """It goes on through half a minute without network."""
+RUNTIMES: Final = template(SAMPLE)["Parameters"]["Runtime"]["AllowedValues"]
 NAMES: Final = re.compile(r"lambda-once-[0-9a-f]{12}")
 ONCE: Final = Config(read_timeout=70, retries={"total_max_attempts": 1})
 """Of Lambda's client: an invocation that is sent again is another one."""
@@ -92,36 +104,45 @@ def is_agreed(number: str, region: str) -> bool:
         return False
 
 
+def name_of_a_run(text: str) -> str:
+    """Return *text*. Raises ArgumentTypeError for what is called otherwise: nothing else is deleted."""
+    if not NAMES.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the name of a run, such as lambda-once-1a2b3c4d5e6f"
+        )
+    return text
+
+
 def main(arguments: list[str]) -> int:
     """Read the arguments, ask, and make a run. Returns the exit code."""
     parser = argparse.ArgumentParser("make aws", description=__doc__)
     parser.add_argument("--region")
-    parser.add_argument("--runtime", default="python3.14")
+    parser.add_argument("--runtime", default="python3.14", choices=RUNTIMES)
     parser.add_argument("--architecture", default="arm64", choices=["arm64", "x86_64"])
     parser.add_argument("--only", default="", help="play the assertions whose name has this word")
-    parser.add_argument("--delete", metavar="NAME", help="delete what the run NAME left behind")
+    parser.add_argument(
+        "--delete", metavar="NAME", type=name_of_a_run, help="delete what the run NAME left behind"
+    )
     options = parser.parse_args(arguments)
+    chosen = [each for each in ASSERTIONS if options.only in each.__name__]
+    if not chosen:
+        parser.exit(2, f"No assertion has {options.only!r} in its name\n")
     try:
         session = boto3.Session(region_name=options.region)
         if session.region_name is None:
             parser.exit(2, "No region: pass REGION=…, or set AWS_REGION\n")
         number = session.client("sts").get_caller_identity()["Account"]
     except (BotoCoreError, ClientError) as error:
-        parser.exit(2, f"No credentials that work, so nothing was made: {error}\n")
+        parser.exit(2, f"AWS didn't say who you are, so nothing was done: {error}\n")
     aws = account(session)
     if options.delete:
         return deleted(aws, options.delete)
-    chosen = [each for each in ASSERTIONS if options.only in each.__name__]
-    if not chosen:
-        parser.exit(2, f"No assertion has {options.only!r} in its name\n")
     if not is_agreed(number, aws.region):
         say("Nothing was made.")
         return 2
     settings = {"Runtime": options.runtime, "Architecture": options.architecture}
-    os.environ |= {
-        "POWERTOOLS_LOG_LEVEL": "CRITICAL",
-        "POWERTOOLS_METRICS_DISABLED": "true",
-    }  # of work done here
+    # Work that is done here, in the table, is told by nobody.
+    os.environ |= {"POWERTOOLS_LOG_LEVEL": "CRITICAL", "POWERTOOLS_METRICS_DISABLED": "true"}
     return conducted(aws, post, settings, chosen, partial(archives.built, settings), ROOT / "build" / "aws")
 
 
@@ -184,10 +205,7 @@ def commit() -> str:
 
 
 def deleted(aws: Aws, name: str) -> int:
-    """Delete what the run *name* left behind. It deletes nothing that isn't called like a run."""
-    if not NAMES.fullmatch(name):
-        aws.say(f"{name!r} is not the name of a run, such as lambda-once-1a2b3c4d5e6f: nothing was deleted")
-        return 2
+    """Delete what the run *name* left behind."""
     found, left = delete(aws, name)
     if left:
         aws.say(f"left behind: {'; '.join(left)}")
