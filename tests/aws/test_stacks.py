@@ -26,8 +26,8 @@ SETTINGS = {"Runtime": "python3.14", "Architecture": "arm64"}
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """The handlers of signals that were there are there again."""
-    there = {number: signal.getsignal(number) for number in SIGNALS}
+    """A terminal's handlers, whatever this process ignores (in the background SIGINT)."""
+    there = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
     yield
     for number, handler in there.items():
         signal.signal(number, handler)
