@@ -32,7 +32,7 @@ _CHANGES: Final = ("INSERT", "MODIFY", "REMOVE")
 _ITEMS: Final = ("Keys", "NewImage", "OldImage")
 
 
-def _placed(raw: Raw) -> Delivered:
+def _locate(raw: Raw) -> Delivered:
     """Return *raw*, a change, with its sequence number; the changes of one item are a group."""
     number, keys = text_at(raw, "dynamodb", "SequenceNumber"), at(raw, "dynamodb", "Keys")
     item = None
@@ -41,7 +41,7 @@ def _placed(raw: Raw) -> Delivered:
     return Delivered(DynamoDBRecord(raw), raw, number, id=number, group=item)
 
 
-def _filled(record: Delivered, raw: Raw) -> Unit:
+def _read_content(record: Delivered, raw: Raw) -> Unit:
     event_id, arn = in_stream(record, raw)
     if raw.get("eventName") not in _CHANGES or record.group is None:
         raise BadData(f"has no Keys, or its eventName is none of {', '.join(_CHANGES)}")
@@ -64,8 +64,8 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
 
 DYNAMODB_STREAM: Final = RecordSource(
     Source.DYNAMODB,
-    _placed,
-    _filled,
+    _locate,
+    _read_content,
     "eventName, Keys, NewImage and OldImage in plain values",
     "the eventID, within the table",
     repeats=True,

@@ -66,12 +66,12 @@ def _nested(raw: object) -> object:
     return {**{name: value for name, value in raw.items() if name not in inner}, "kinesis": inner}
 
 
-def _placed(raw: Raw) -> Delivered:
+def _locate(raw: Raw) -> Delivered:
     number, group = (text_at(raw, "kinesis", name) for name in ("sequenceNumber", "partitionKey"))
     return Delivered(KinesisStreamRecord(raw), raw, number, id=number, group=group)
 
 
-def _filled(record: Delivered, raw: Raw) -> Unit:
+def _read_content(record: Delivered, raw: Raw) -> Unit:
     event_id, arn = in_stream(record, raw)
     if isinstance(raw, _Twin):  # one of the two would be lost
         raise BadData(
@@ -103,8 +103,8 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
 
 KINESIS: Final = RecordSource(
     Source.KINESIS,
-    _placed,
-    _filled,
+    _locate,
+    _read_content,
     "the data",
     "the eventID and subSequenceNumber, within the stream",
     _shard,
