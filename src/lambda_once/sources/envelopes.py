@@ -303,17 +303,11 @@ def _s3_occasion(event: object) -> list[object] | None:
     None if it has no sequencer: restores, tags and access lists have none (Amazon S3 user guide, "EventBridge
     event message structure").
     """
-    s3_object = at(event, "detail", "object")
-    if at(event, "source") != "aws.s3" or not at(s3_object, "sequencer"):
+    detail = at(event, "detail")
+    if at(event, "source") != "aws.s3" or not at(detail, "object", "sequencer"):
         return None
-    bucket, detail_type = at(event, "detail", "bucket", "name"), at(event, "detail-type")
-    return [
-        detail_type,
-        bucket,
-        at(s3_object, "key"),
-        at(s3_object, "version-id"),
-        at(s3_object, "sequencer"),
-    ]
+    paths = (("bucket", "name"), ("object", "key"), ("object", "version-id"), ("object", "sequencer"))
+    return [at(event, "detail-type"), *at_each(detail, paths)]
 
 
 def s3_record_content(record: object) -> object:
