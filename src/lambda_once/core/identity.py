@@ -232,14 +232,14 @@ class Parts(NamedTuple):
 
 
 def parts_of(
-    what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool, narrows: bool = False
+    identity: Identity, ignore: tuple[str, ...] = (), *, has_option: bool, narrows: bool = False
 ) -> Parts:
     """
-    Return what becomes of *what*, of which *ignore* is left out.
+    Return what becomes of *identity*, of which *ignore* is left out.
 
     *has_option*: ``key=`` is given. *narrows*: what ``fingerprint=`` selects takes the content's place.
     """
-    position, key_from = what.position, KeyFrom.SOURCE
+    position, key_from = identity.position, KeyFrom.SOURCE
     if has_option or isinstance(position, Given):
         key_from = _OPTION
     elif position is NOTHING or isinstance(position, Among):
@@ -247,10 +247,10 @@ def parts_of(
     in_token: dict[str, object] = {}
     compared: dict[str, object] = {}
     for name, part in (
-        (ORIGIN, what.origin),
+        (ORIGIN, identity.origin),
         (POSITION, position.positions if isinstance(position, Among) else position),
-        (ATTRIBUTES, _counted(what.attributes, ignore) if ignore else what.attributes),
-        (BYTES, NOTHING if narrows else what.content.data),
+        (ATTRIBUTES, _counted(identity.attributes, ignore) if ignore else identity.attributes),
+        (BYTES, NOTHING if narrows else identity.content.data),
     ):
         place = _LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
         if place is _COMPARED:
@@ -262,13 +262,13 @@ def parts_of(
         key = located(in_token.get(ORIGIN), position)
     elif isinstance(position, Given) and not has_option:
         key = position.key
-    return Parts(key_from, key, scope_of(what), in_token, compared)
+    return Parts(key_from, key, scope_of(identity), in_token, compared)
 
 
-def scope_of(what: Identity) -> tuple[object, ...]:
+def scope_of(identity: Identity) -> tuple[object, ...]:
     """Return the part of the scope that the source adds: the operation and the verified caller."""
-    operation = () if what.operation is NOTHING else what.operation
-    return operation if what.who is NOTHING else (*operation, *what.who.joins)
+    operation = () if identity.operation is NOTHING else identity.operation
+    return operation if identity.who is NOTHING else (*operation, *identity.who.joins)
 
 
 def _counted(attributes: object, ignore: tuple[str, ...]) -> object:
@@ -290,22 +290,22 @@ class Part(NamedTuple):
 
 
 def standings(
-    what: Identity, parts: Parts, tenant: str | None, ignore: tuple[str, ...], *, compares: bool
+    identity: Identity, parts: Parts, tenant: str | None, ignore: tuple[str, ...], *, compares: bool
 ) -> list[Part]:
     """
-    Return each part of *what*, whose *parts* are given, and what becomes of it; *tenant*: the process's.
+    Return each part of *identity*, whose *parts* are given, and what becomes of it; *tenant*: the process's.
 
     *compares*: whether there is a fingerprint; without one nothing is compared but a credential.
     """
-    who, position = what.who, what.position
+    who, position = identity.who, identity.position
     presented = None if who is NOTHING else who.presented
     values = {
         TENANT: NOTHING if tenant is None else tenant,
-        OPERATION: NOTHING if what.operation == () else what.operation,
-        ORIGIN: what.origin,
+        OPERATION: NOTHING if identity.operation == () else identity.operation,
+        ORIGIN: identity.origin,
         POSITION: position.positions if isinstance(position, Among) else position,
-        ATTRIBUTES: what.attributes,
-        BYTES: what.content.data,
+        ATTRIBUTES: identity.attributes,
+        BYTES: identity.content.data,
     }
     present = {name for name, part in values.items() if not (part is NOTHING or isinstance(part, Given))}
     present |= {CALLER} if who is not NOTHING and who.joins else set()

@@ -190,11 +190,11 @@ class Transport:
         self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline, now: datetime
     ) -> Any:
         """
-        Send one request and await its response; if the deadline can become final, only until then.
+        Send one request and await its response; if the deadline is ever final, until the deadline at most.
 
         If the client's own time limits are longer than that, the request runs in a kept thread, which goes on
         after the deadline: the write may still happen. If no thread can be started, only the client's limits
-        apply; near the deadline nothing is sent then. Past the deadline nothing is ever sent.
+        apply, and nothing is sent near the deadline. Past the deadline nothing is sent either.
         """
         if not deadline.final:
             return send(**arguments)

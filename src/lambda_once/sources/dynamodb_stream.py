@@ -51,7 +51,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
         items = {name: read(change[name]) for name in _ITEMS if change.get(name) is not None}
     except RecursionError:
         raise BadData("has an item that is nested too deeply") from None
-    what = Identity(
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=named_in(arn),
@@ -59,7 +59,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
         attributes=NOTHING,
         content=Content({"eventName": raw["eventName"], **items}, parsed=False),
     )
-    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
+    return Unit(identity, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 DYNAMODB_STREAM: Final = RecordSource(

@@ -67,7 +67,7 @@ def _read_content(record: Delivered, raw: Raw, *, has_schema: bool = False) -> U
     payload, value = None, raw.get("value")
     if value is not None:  # None: a tombstone, the key's value is deleted
         payload = _schema_value(record.argument) if has_schema else read_data(value, "a value", raw)
-    what = Identity(
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=[raw["topic"]],
@@ -79,7 +79,7 @@ def _read_content(record: Delivered, raw: Raw, *, has_schema: bool = False) -> U
             data=value if has_schema and value is not None else NOTHING,
         ),
     )
-    return Unit(what, record)
+    return Unit(identity, record)
 
 
 def _whole(number: object) -> int | None:

@@ -51,7 +51,7 @@ def _shard(event: object) -> list[list[object]]:
 
 def _place(raw: object) -> tuple[str, str]:
     """
-    Return what tells *raw* from the other records of its event.
+    Return what distinguishes *raw* from the other records of its event.
 
     Records that were aggregated share an eventID; aws-kinesis-agg 1.2.3 adds ``subSequenceNumber``.
     """
@@ -90,7 +90,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
             )
         unread = f"Record {event_id} begins like one of the Kinesis Producer Library, without its checksum."
         flaw = Flaw(unread=unread)
-    what = Identity(
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=named_in(arn),
@@ -98,7 +98,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
         attributes=NOTHING,
         content=Content(payload, parsed=not isinstance(payload, bytes), flaw=flaw),
     )
-    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
+    return Unit(identity, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 KINESIS: Final = RecordSource(

@@ -78,7 +78,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
         raise BadData("has no messageID")
     broker = named_in(raw.get("eventSourceArn"))
     payload = read_data(raw.get("data"), raw=raw)
-    what = Identity(
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=NOTHING if queue is None or broker is NOTHING else [broker, queue],
@@ -86,7 +86,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
         attributes=counted_amqp(raw.get("basicProperties")) if is_rabbit else counted_jms(raw),
         content=Content(payload, parsed=not isinstance(payload, bytes)),
     )
-    return Unit(what, record)
+    return Unit(identity, record)
 
 
 MQ: Final = RecordSource(

@@ -33,7 +33,7 @@ def _locate(raw: Raw) -> Delivered:
 
 
 def _read_content(record: Delivered, raw: Raw) -> Unit:
-    """Return *record* with what is in the Message of *raw*. The MessageId is another one for each publish."""
+    """Return *record* with the Message of *raw*, opened. Each publish has another MessageId."""
     origin, attributes = named_in(at(raw, "Sns", "TopicArn")), counted(at(raw, "Sns", "MessageAttributes"))
     return Unit(opened(raw, at(raw, "Sns", "Message"), "Message", origin, attributes), record)
 
