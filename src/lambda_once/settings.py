@@ -2,9 +2,9 @@
 The options of `Once` and its decorators.
 
 Each field of `Settings` has the type of an option, its default, the check of its values, and where it is
-accepted. What a decorator accepts and `help` shows, and the messages, derive from these fields; tests compare
-docs/reference.md with them. `make surface` writes them into `_signatures.py` and `_once.py` as parameters,
-for editors and type checkers.
+accepted. Signatures, `help` and error messages derive from these fields, and tests compare docs/reference.md
+with them. `make surface` writes them into `_signatures.py` and `_once.py` as parameters, for editors and type
+checkers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FOR_QUEUES: Final = timedelta(days=14)
 FOR_API: Final = timedelta(days=1)
 """How long an API response is kept by default: clients stop retrying before that."""
 FOR_HASHED_API: Final = timedelta(minutes=5)
-"""How long the response to a request without a key is kept: a later equal request may be intended."""
+"""How long the response to a request without a key is kept: a later equal request may be meant as new."""
 LEASE_MARGIN: Final = timedelta(seconds=2)
 """
 How long a lease lasts beyond the end of the invocation.
@@ -211,33 +211,33 @@ def history_source(value: object) -> str | None:
 _ADAPTER: Final = "pydantic.type_adapter.TypeAdapter"
 _OF_POWERTOOLS: Final = "aws_lambda_powertools.utilities.parser.models."
 _IN_A_BODY: Final = ("s3", "ses", "cloudformation_custom_resource")
-"""Its modules of events that SQS and SNS deliver whole, as the body."""
+"""Powertools' modules for events that SQS and SNS deliver as the body."""
 
 
 def model_type(value: object) -> str | None:
     """
-    Check that *value* is a type, by its kind alone: what it refers to may be defined later.
+    Check that *value* is a type, by its kind alone: the types that it names may be defined later.
 
-    A record or event model of Powertools is none: it has the fields around the body.
+    A record or event model of Powertools isn't accepted: it has the fields around the body.
     """
-    given = _inner_type(value)
+    annotation = _inner_type(value)
     if not (
-        isinstance(given, type | NewType)
-        or get_origin(given) is not None
-        or _is_alias(given)
-        or _is_adapter(given)
+        isinstance(annotation, type | NewType)
+        or get_origin(annotation) is not None
+        or _is_alias(annotation)
+        or _is_adapter(annotation)
     ):
         return "give a type, such as a class, a union or list[Order], or pydantic's TypeAdapter"
-    around = _of_powertools(given)
-    if around is None:
+    model = _powertools_model(annotation)
+    if model is None:
         return None
     return (
-        f"{around} is Powertools' model of what is around the body, and model= is for the body: give its type"
+        f"{model} is Powertools' model of what is around the body, and model= is for the body: give its type"
     )
 
 
 def _inner_type(value: Any) -> object:
-    """Return the type that a `TypeAdapter` is of; *value* itself if it is none, or it does not tell."""
+    """Return the type of a `TypeAdapter`; *value* itself if it is none, or its type can't be read."""
     if not _is_adapter(value):
         return value
     from lambda_once.integrations.private import adapted_type
@@ -253,20 +253,21 @@ def _is_alias(value: object) -> bool:
     return type(value).__name__ == "TypeAliasType"
 
 
-def _of_powertools(given: Any, aliases: tuple[object, ...] = ()) -> str | None:
-    """Return the name of the first model in *given* that is Powertools', or made of one; None if none is."""
-    if isinstance(given, type):
-        modules = [kind.__module__ for kind in given.__mro__ if kind.__module__.startswith(_OF_POWERTOOLS)]
-        is_around = any(not each.removeprefix(_OF_POWERTOOLS).startswith(_IN_A_BODY) for each in modules)
-        return given.__name__ if is_around else None
-    parts: Iterable[object] = get_args(given)
-    if isinstance(given, NewType):
-        parts = (given.__supertype__,)
-    elif _is_alias(given) and given not in aliases:  # one may contain itself
-        with suppress(Exception):  # it may name what is defined later
-            parts = (given.__value__,)
-    found = (_of_powertools(part, (*aliases, given)) for part in parts)
-    return next((name for name in found if name is not None), None)
+def _powertools_model(annotation: Any, aliases: tuple[object, ...] = ()) -> str | None:
+    """Return the first class in *annotation* that is or extends a Powertools model, by name; None if none."""
+    if isinstance(annotation, type):
+        modules = [kind.__module__ for kind in annotation.__mro__]
+        paths = [name.removeprefix(_OF_POWERTOOLS) for name in modules if name.startswith(_OF_POWERTOOLS)]
+        is_around = any(not path.startswith(_IN_A_BODY) for path in paths)
+        return annotation.__name__ if is_around else None
+    parts: Iterable[object] = get_args(annotation)
+    if isinstance(annotation, NewType):
+        parts = (annotation.__supertype__,)
+    elif _is_alias(annotation) and annotation not in aliases:  # one may contain itself
+        with suppress(Exception):  # it may name a type that is defined later
+            parts = (annotation.__value__,)
+    models = (_powertools_model(part, (*aliases, annotation)) for part in parts)
+    return next((name for name in models if name is not None), None)
 
 
 def _is_exception(kind: object) -> bool:
@@ -279,11 +280,11 @@ def _is_exception(kind: object) -> bool:
 def each_in(kind: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
     """Return a function that copies an iterable into *kind*, and returns text and other values unchanged."""
 
-    def copied(value: Any) -> Any:
+    def copy(value: Any) -> Any:
         is_several = isinstance(value, Iterable) and not isinstance(value, str | bytes)
         return kind(value) if is_several else value
 
-    return copied
+    return copy
 
 
 def upper_case(values: Iterable[object]) -> frozenset[str]:
@@ -393,7 +394,7 @@ def _parameters(where: Where) -> dict[str, Any]:
 
 
 def given_in(arguments: Mapping[str, Any], where: Where) -> dict[str, Any]:
-    """Return the options among *arguments*, those of a method of `Once`, with all that it doesn't know."""
+    """Return the options that *arguments*, those of a method of `Once`, set; with its unknown ones."""
     defaults = _parameters(where).items()
     options = {
         name: arguments[name] for name, default in defaults if arguments.get(name, default) is not default
@@ -404,28 +405,28 @@ def given_in(arguments: Mapping[str, Any], where: Where) -> dict[str, Any]:
 @cache
 def signature_of_options(where: Where, *others: str) -> Signature:
     """Return the signature of a decorator that is accepted at *where*, with the options *others*."""
-    given = [
+    options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_ROWS[name].type)
         for name, default in _parameters(where).items()
     ]
     more = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in others]
-    return Signature([Parameter("f", Parameter.POSITIONAL_ONLY, default=None), *more, *given])
+    return Signature([Parameter("f", Parameter.POSITIONAL_ONLY, default=None), *more, *options])
 
 
 def settings_of(
-    defaults: Settings, given: Mapping[str, Any], where: Where, *, besides: Iterable[str] = ()
+    defaults: Settings, options: Mapping[str, Any], where: Where, *, besides: Iterable[str] = ()
 ) -> Settings:
     """
-    Return *defaults* overridden by the options *given* to *where*.
+    Return *defaults* overridden by the *options* given at *where*.
 
     Raises `Misconfigured` for an option not accepted there, for an invalid value, and for options that
     contradict each other. *besides*: further known options, for the message.
     """
-    given = {name: value for name, value in given.items() if value is not AS_ONCE}
-    unknown = [name for name in given if name not in _ROWS or where not in _ROWS[name].metadata["where"]]
+    options = {name: value for name, value in options.items() if value is not AS_ONCE}
+    unknown = [name for name in options if name not in _ROWS or where not in _ROWS[name].metadata["where"]]
     if unknown:
         raise Misconfigured(_unknown(sorted(unknown), sorted({*options_of(where), *besides})))
-    settings = replace(defaults, **{name: _checked(name, value) for name, value in given.items()})
+    settings = replace(defaults, **{name: _checked(name, value) for name, value in options.items()})
     if settings.codec is not None and settings.returns is not None:
         raise Misconfigured(f"codec={settings.codec!r}: it replaces returns=: give one of them")
     if where is Where.API:
@@ -444,33 +445,33 @@ def _check_of_requests(settings: Settings) -> None:
     """
     Check that key and fingerprint of HTTP requests are not written for the whole event.
 
-    They would select nothing: each request would get 400, or none be compared. Raises `Misconfigured`.
+    They would select nothing: each request would get 400, or none would be compared. Raises `Misconfigured`.
     """
     for name in ("key", "fingerprint"):
-        given = getattr(settings, name)
-        if not isinstance(given, str):
+        selector = getattr(settings, name)
+        if not isinstance(selector, str):
             continue
         from lambda_once.core.expressions import of_a_body  # jmespath costs a cold start
 
-        instead = of_a_body(given, name)
+        instead = of_a_body(selector, name)
         if instead is not None:
             raise Misconfigured(
-                f"{name}={given!r} is for the whole event, and over HTTP {name}= selects from the parsed "
+                f"{name}={selector!r} is for the whole event, and over HTTP {name}= selects from the parsed "
                 f"body: {instead}"
             )
 
 
 def _check_without_key(settings: Settings) -> None:
-    """Check ``without_key=`` of work that is no HTTP request, which has no header. Raises `Misconfigured`."""
-    given = f"without_key={settings.without_key!r}"
+    """Check ``without_key=`` of work that isn't an HTTP request. Raises `Misconfigured`."""
+    argument = f"without_key={settings.without_key!r}"
     if settings.without_key != "run":
         raise Misconfigured(
-            f'{given}: give "run", or leave it out, and work for which key= selects nothing is KeyMissing'
+            f'{argument}: give "run", or leave it out, and work for which key= selects nothing is KeyMissing'
         )
     if settings.key is None:
         raise Misconfigured(
-            f"{given} without key=: there always is a key then, the source's own or the hash of the payload. "
-            "Pass key=, or leave it out"
+            f"{argument} without key=: there always is a key then, the source's own or the hash of the "
+            "payload. Pass key=, or leave it out"
         )
 
 

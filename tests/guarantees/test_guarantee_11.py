@@ -232,7 +232,7 @@ def _twin_awaits_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     def sent(_transport: Transport, send: Any, arguments: Any, _deadline: Deadline, _now: Any) -> Any:
         return send(**arguments)
 
-    monkeypatch.setattr(Transport, "_sent", sent)
+    monkeypatch.setattr(Transport, "_send", sent)
 
 
 def _twin_sends_past_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,14 +31,14 @@ class Throttle:
         self.tries: Counter[str] = Counter()
         self._dice: dict[str, Random] = {}
         self._lock = threading.Lock()
-        send = TokenTransport._exchanged
+        send = TokenTransport._exchange
 
         def sent(transport: TokenTransport, operation: str, /, **arguments: Any) -> Any:
             if self._refuses(f"{operation} {arguments}"):
                 raise ClientError({"Error": {"Code": CODE, "Message": "slow down"}}, operation)
             return send(transport, operation, **arguments)
 
-        monkeypatch.setattr(TokenTransport, "_exchanged", sent)
+        monkeypatch.setattr(TokenTransport, "_exchange", sent)
 
     def _refuses(self, request: str) -> bool:
         with self._lock:
@@ -109,14 +109,14 @@ def test_a_row_that_stays_unprocessed_is_throttled_too(monkeypatch: pytest.Monke
         shop.hold("orders/charge/held")
         shop.clock.advance(60)
 
-        send = TokenTransport._exchanged
+        send = TokenTransport._exchange
 
         def unprocessed(transport: TokenTransport, operation: str, /, **arguments: Any) -> Any:
             if operation == "batch_get_item":
                 return {"Responses": {}, "UnprocessedKeys": arguments["RequestItems"]}
             return send(transport, operation, **arguments)
 
-        monkeypatch.setattr(TokenTransport, "_exchanged", unprocessed)
+        monkeypatch.setattr(TokenTransport, "_exchange", unprocessed)
         ran = shop.run("list", "--held")
         assert (ran.exit_code, ran.stdout) == (2, "")
         assert ran.stderr == "lambda-once: the table is throttled (UnprocessedKeys): retry\n"

@@ -246,13 +246,13 @@ def unrecognised_insert(acquisition: Any, outcome: Any, standing: Any) -> Any:
     return Refused(standing) if isinstance(answer, Won) and outcome is not None else answer
 
 
-_right_acquired = batches._acquired
+_right_acquired = batches._acquire_answer
 
 
 def unrecognised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never recognise an acquisition whose answer was lost."""
     monkeypatch.setattr(DynamoDBStore, "_not_acquired", not_recognised)
-    monkeypatch.setattr(batches, "_acquired", unrecognised_insert)
+    monkeypatch.setattr(batches, "_acquire_answer", unrecognised_insert)
 
 
 def overwriting_insert(statement: Any, before: Any) -> Any:

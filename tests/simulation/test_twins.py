@@ -300,9 +300,9 @@ TWINS = {
     ),
     "work starts under any lease": Twin(placing(Engine, "may_start", lambda *_: True), "all but over"),
     # the end of an invocation
-    "an answer is awaited beyond the end": Twin(placing(Transport, "_sent", awaited_by_the_client), TOO_LATE),
+    "an answer is awaited beyond the end": Twin(placing(Transport, "_send", awaited_by_the_client), TOO_LATE),
     "async def, an answer is awaited beyond the end": Twin(
-        placing(Transport, "_sent", awaited_by_the_client), TOO_LATE, aim=four_at_once
+        placing(Transport, "_send", awaited_by_the_client), TOO_LATE, aim=four_at_once
     ),
     "an answer is awaited until the end": Twin(placing(invocation, "LAST_ANSWER", 0.0), TOO_LATE),
     "a blocked loop starts work under any lease": Twin(read_before_the_loop, "all but over", aim=blocked),

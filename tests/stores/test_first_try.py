@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lambda_once.core.clock import Deadline
-from lambda_once.stores.contract import Refused, Won
+from lambda_once.core.writes import Acquire
+from lambda_once.stores.contract import AcquireAnswer, Refused, Won
 from lambda_once.stores.requests import ABSENT
 from lambda_once.stores.store import DynamoDBStore
 from tests.stores.suite.world import HELD, LEASE, PAID, RELEASED, World
@@ -89,14 +90,15 @@ def test_a_row_that_is_taken_between_the_two_is_somebody_elses(
 ) -> None:
     """What the first request brought is old by then: the second one has the conditions of its own."""
     _ended_by(RELEASED)(strict)
-    right = DynamoDBStore._acquire_seen
+    acquire = DynamoDBStore._acquire
 
-    def late(store: DynamoDBStore, *arguments: Any) -> Any:
-        monkeypatch.setattr(DynamoDBStore, "_acquire_seen", right)
-        strict.won("a1")
-        return right(store, *arguments)
+    def late(store: DynamoDBStore, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
+        if acquisition.known:
+            monkeypatch.setattr(DynamoDBStore, "_acquire", acquire)
+            strict.won("a1")
+        return acquire(store, acquisition, deadline)
 
-    monkeypatch.setattr(DynamoDBStore, "_acquire_seen", late)
+    monkeypatch.setattr(DynamoDBStore, "_acquire", late)
     answer = strict.acquire(strict.acquisition("a2"))
     assert isinstance(answer, Refused)
     assert answer.record is not None

@@ -13,8 +13,8 @@ The same traversal (`converted`) makes the *plain form* of a value, for JMESPath
 and models count by what they hold (`objects`); a result is what they print.
 
 A key needs the form of its whole payload. A fingerprint does not: in `comparable`, null stands for each part
-without a form. That takes a second walk, which tries each part alone. We are not happy with two, but the
-first one is on the path of every call.
+without a form. That takes a second walk, which tries each part alone. We are not happy with two, but every
+call makes the first one, so it has to be fast.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ _TAGS: Final = {
     "pydantic_core.Url": "url",
 }
 """
-Types whose form is their text, each with its tag. By public name: their modules are not imported for it.
+Types whose form is their text, each with its tag; by public name, so that their modules are not imported.
 
-If a value is of one of them, its module is loaded.
+A value can only be of a type whose module is loaded.
 """
 
 
@@ -122,11 +122,11 @@ def canonical(value: object, noted: Noted | None = None) -> bytes:
     except RecursionError:
         raise NotCanonical(f"{_TOO_DEEP} is not canonical") from None
     except Exception as error:  # noqa: BLE001  (a property of the user's may raise anything)
-        raise _problem(error)  # noqa: B904  (it has its cause)
+        raise _not_canonical(error)  # noqa: B904  (it has its cause)
 
 
-def _problem(error: Exception) -> NotCanonical:
-    """Return what *error*, raised for a value, means."""
+def _not_canonical(error: Exception) -> NotCanonical:
+    """Return *error*, raised for a value, as NotCanonical."""
     if isinstance(error, NotCanonical):
         return error
     if isinstance(error, ContainsItself):
@@ -170,7 +170,7 @@ def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> objec
     """
     Return *value* as dicts, lists, strings, integers below LARGE, booleans and None.
 
-    *leaf* converts all else, such as larger integers, and `Fields`.
+    *leaf* converts everything else, such as larger integers, and `Fields`.
     """
     kind = type(value)
     if kind is str or kind is bool or value is None or (kind is int and abs(value) < LARGE):  # type: ignore[arg-type]  # an int
@@ -251,18 +251,18 @@ class _Strict(Walk):
             case _:
                 return _tagged_form(value, path)
 
-    def _named(self, form: dict[str, object]) -> Mapping[Any, object]:
+    def _escape(self, form: dict[str, object]) -> Mapping[Any, object]:
         return _canonical_names(form)
 
-    def _attempt(self, value: object, path: Path) -> tuple[object, NotCanonical | None]:
+    def _try_form(self, value: object, path: Path) -> tuple[object, NotCanonical | None]:
         try:
             return converted(value, self.leaf, _canonical_names, path), None
         except RecursionError:
             raise
         except Exception as error:  # noqa: BLE001  (a property of the user's may raise anything)
-            return None, _problem(error)
+            return None, _not_canonical(error)
 
-    def _as_it_is(self, form: object, problem: NotCanonical) -> object:  # noqa: ARG002  (as `Walk` has it)
+    def _keep_or_raise(self, form: object, problem: NotCanonical) -> object:  # noqa: ARG002  (as `Walk` has it)
         raise problem
 
 
@@ -276,15 +276,15 @@ def _tagged_form(value: object, path: Path) -> object:
 def _tagged(value: Any) -> tuple[str, str] | None:
     """Return the tag of *value* and its text; None if its type has none."""
     kind: Any = type(value)
-    found = _tag_of(kind)
-    return None if found is None else (found[0], found[1](value))
+    tag = _tag_of(kind)
+    return None if tag is None else (tag[0], tag[1](value))
 
 
 @lru_cache(maxsize=256)
 def _tag_of(kind: Any) -> tuple[str, Callable[[object], str]] | None:
-    tagged = {_type_named(name): tag for name, tag in _TAGS.items()}
-    base = next((each for each in kind.__mro__ if each in tagged), None)
-    return None if base is None else (tagged[base], base.__str__)  # a subclass may mask its text
+    tags = {_type_named(name): tag for name, tag in _TAGS.items()}
+    base = next((each for each in kind.__mro__ if each in tags), None)
+    return None if base is None else (tags[base], base.__str__)  # a subclass may mask its text
 
 
 def _type_named(name: str) -> object:
@@ -299,10 +299,10 @@ def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
         return mapping
     if all(isinstance(name, int | float) for name in mapping) or all(name is None for name in mapping):
         return mapping
-    named = {_canonical_name(name): each for name, each in mapping.items()}
-    if len(named) < len(mapping):
+    renamed = {_canonical_name(name): value for name, value in mapping.items()}
+    if len(renamed) < len(mapping):
         raise NotCanonical("two names of one mapping are the same in canonical form")
-    return named
+    return renamed
 
 
 def _leaf_of_name(value: object, path: Path) -> object:
@@ -319,18 +319,17 @@ def _canonical_name(name: object) -> str:
 # -- the form of what a fingerprint compares
 
 DEEPEST: Final = 64
-"""Levels of a value that `comparable` and `readable` look at where the whole has no form."""
+"""Levels of a value that `comparable` and `readable` look at if the whole has no form."""
 MOST_PARTS: Final = 100_000
-"""Containers that they look at: an object whose parts refer to each other has more ways than parts."""
+"""Containers that they look at: objects that refer to each other can be reached on very many paths."""
 
 
 def comparable(value: object, noted: Noted) -> str:
     """
     Return the canonical text of *value*, with null for each part without a form.
 
-    Such a part is one of a type without a form, a property that raises, what contains itself, is nested too
-    deeply or out of range. A name without a form counts as null, too. Puts all of them into *noted*. Raises
-    nothing.
+    Such a part is of a type without a form, raises, contains itself, is nested too deeply or out of range.
+    A name without a form counts as null, too. Puts all of them into *noted*. Raises nothing.
     """
     noted.clear()
     try:
@@ -340,7 +339,7 @@ def comparable(value: object, noted: Noted) -> str:
         return "null"
 
 
-class _Odd:
+class _Formless:
     """Parts without a form."""
 
     def __init__(self) -> None:
@@ -356,8 +355,8 @@ class _Tolerant(Walk):
         super().__init__(noted)
         self._within: set[int] = set()
         self._left = MOST_PARTS
-        self._odd: _Odd | None = None
-        """What the value of the closest field has met so far."""
+        self._formless: _Formless | None = None
+        """Those of the closest field's value, so far."""
 
     def form(self, value: object, path: Path) -> object:
         """Return the form of *value*, which is at *path*."""
@@ -365,7 +364,7 @@ class _Tolerant(Walk):
             return value
         owner = value.owner if type(value) is Fields else value
         if id(owner) in self._within or len(path) > DEEPEST:
-            return self._formless(
+            return self._replace(
                 owner, path, f"{kind_of(owner)} that contains itself or is nested too deeply"
             )
         self._within.add(id(owner))
@@ -378,7 +377,7 @@ class _Tolerant(Walk):
         except RecursionError:
             raise
         except Exception:  # noqa: BLE001  (a value of the user's may raise anything)
-            return self._formless(owner, path, kind_of(owner))
+            return self._replace(owner, path, kind_of(owner))
         finally:
             self._within.discard(id(owner))
 
@@ -386,7 +385,7 @@ class _Tolerant(Walk):
         if isinstance(value, _CONTAINERS):
             self._left -= 1
             if self._left < 0:
-                return self._formless(value, path, f"{kind_of(value)} behind {MOST_PARTS} others")
+                return self._replace(value, path, f"{kind_of(value)} behind {MOST_PARTS} others")
             if isinstance(value, Fields):
                 return self._object(value, path)
             if isinstance(value, _MAPPINGS):
@@ -396,8 +395,8 @@ class _Tolerant(Walk):
             return self._set([self.form(each, path) for each in value])
         return self._leaf(value, path)
 
-    def _formless(self, value: object, _path: Path, _kind: str) -> object:
-        self._odd = _Odd()
+    def _replace(self, value: object, _path: Path, _kind: str) -> object:
+        self._formless = _Formless()
         return value
 
     def _mapping(self, mapping: Mapping[Any, object], path: Path) -> object:
@@ -408,25 +407,25 @@ class _Tolerant(Walk):
 
     def _leaf(self, value: object, path: Path) -> object:
         form = converted(value, _readable_leaf, _plain_names, path)
-        is_odd = form is value and not isinstance(value, str | int | float | None)
-        return self._formless(value, path, kind_of(value)) if is_odd else form
+        has_none = form is value and not isinstance(value, str | int | float | None)
+        return self._replace(value, path, kind_of(value)) if has_none else form
 
-    def _named(self, form: dict[str, object]) -> Mapping[Any, object]:
+    def _escape(self, form: dict[str, object]) -> Mapping[Any, object]:
         return form
 
-    def _attempt(self, value: object, path: Path) -> tuple[object, _Odd | None]:
-        outer, self._odd = self._odd, None
+    def _try_form(self, value: object, path: Path) -> tuple[object, _Formless | None]:
+        outer, self._formless = self._formless, None
         noted = len(self._noted)
         form = self.form(value, path)
-        problem, self._odd = self._odd, outer
+        problem, self._formless = self._formless, outer
         if problem is not None:
             problem.noted = self._noted[noted:]
         return form, problem
 
-    def _as_it_is(self, form: object, problem: _Odd) -> object:
+    def _keep_or_raise(self, form: object, problem: _Formless) -> object:
         self._noted += problem.noted
-        problem.tried = problem.tried and (self._odd is None or self._odd.tried)
-        self._odd = problem
+        problem.tried = problem.tried and (self._formless is None or self._formless.tried)
+        self._formless = problem
         return form
 
 
@@ -437,27 +436,27 @@ class _Comparable(_Tolerant):
         super().__init__(noted)
         self._strict = _Strict()
 
-    def _formless(self, _value: object, path: Path, kind: str) -> None:
-        self._odd = _Odd()
+    def _replace(self, _value: object, path: Path, kind: str) -> None:
+        self._formless = _Formless()
         self._noted.append(Note(path, kind))
 
     def _mapping(self, mapping: Mapping[Any, object], path: Path) -> object:
         try:
-            named = _canonical_names(mapping)
+            renamed = _canonical_names(mapping)
         except Exception:  # noqa: BLE001  (as in `form`)
-            found: dict[str, list[object]] = {}
-            for name, each in mapping.items():
+            by_name: dict[str, list[object]] = {}
+            for name, value in mapping.items():
                 place = (*path, name if isinstance(name, str) else kind_of(name))
-                found.setdefault(self._name(name, place), []).append(self.form(each, place))
-            alone = {text: forms[0] for text, forms in found.items() if len(forms) == 1}
-            return {text: sorted(forms, key=_ENCODER.encode) for text, forms in found.items()} | alone
-        return {name: self.form(each, (*path, name)) for name, each in named.items()}
+                by_name.setdefault(self._name(name, place), []).append(self.form(value, place))
+            alone = {name: forms[0] for name, forms in by_name.items() if len(forms) == 1}
+            return {name: sorted(forms, key=_ENCODER.encode) for name, forms in by_name.items()} | alone
+        return {name: self.form(value, (*path, name)) for name, value in renamed.items()}
 
     def _name(self, name: object, place: Path) -> str:
         try:
             return _canonical_name(name)
         except Exception:  # noqa: BLE001  (as in `form`)
-            self._formless(name, place, f"the name, {kind_of(name)},")
+            self._replace(name, place, f"the name, {kind_of(name)},")
             return f"{MARK}null"
 
     def _set(self, forms: list[object]) -> object:
@@ -466,7 +465,7 @@ class _Comparable(_Tolerant):
     def _leaf(self, value: object, path: Path) -> object:
         return converted(value, self._strict.leaf, _canonical_names, path)
 
-    def _named(self, form: dict[str, object]) -> Mapping[Any, object]:
+    def _escape(self, form: dict[str, object]) -> Mapping[Any, object]:
         return _canonical_names(form)
 
 
@@ -480,8 +479,7 @@ def plain(value: object, *kept: type) -> object:
     A Decimal becomes a number, or its digits as text if no float has exactly these; dates and times become
     ISO 8601, a timedelta its seconds, UUIDs, URLs, IP addresses and paths text, bytes base64, and a set a
     sorted list. Values without such a form are left unchanged. Raises NotCanonical if the value contains
-    itself or is nested too deeply, and what a property of it raises. A Decimal that is kept is text where it
-    is a name.
+    itself or is nested too deeply, and what a property of it raises. As a name, a Decimal is always text.
     """
 
     def leaf(part: object, path: Path) -> object:
@@ -520,7 +518,7 @@ class _Readable(_Tolerant):
         form = super()._object(fields, path)
         for label, name in fields.schema.computed.items():
             if label not in fields.left_out:
-                form[label], _ = self._attempt(value_of(fields.owner, name), (*path, label))
+                form[label], _ = self._try_form(value_of(fields.owner, name), (*path, label))
         return form
 
 
@@ -537,7 +535,7 @@ def _readable_leaf(value: object, path: Path) -> object:
 
 
 def _sorted(forms: list[object]) -> list[object]:
-    """Return *forms*, plain, of the items of a set."""
+    """Return *forms*, the plain forms of a set's items, in the order of their texts."""
     return sorted(forms, key=lambda form: json.dumps(form, sort_keys=True, default=repr))
 
 
@@ -596,7 +594,7 @@ FLOAT_DIGITS = 17
 LONGEST_FLOAT_TEXT = 24
 """Length of the longest `repr` of a float: -2.2250738585072014e-308."""
 
-# What `repr` writes for a float that is to be written out.
+# What `repr` writes for a float that the canonical form writes out.
 _WHOLE = re.compile(r"\.0(?:[,\]}]|$)")
 _WHOLE_EXPONENT = re.compile(r"e\+(?:[1-3]\d|40)(?!\d)")
 _ENDS_IN_ZEROS = 10.0 ** (FLOAT_DIGITS + ZEROS - 1)
@@ -619,8 +617,8 @@ def json_number(value: Decimal) -> int | float | None:
         if exponent < ZEROS:
             return int(f"{digits}{'0' * exponent}")
     text = str(value)
-    found = float(text)
-    return found if is_shortest(text, found) else None
+    number = float(text)
+    return number if is_shortest(text, number) else None
 
 
 def _scientific(value: Decimal) -> tuple[str, int]:

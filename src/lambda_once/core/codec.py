@@ -2,11 +2,11 @@
 Convert results to text and back, by the codec of a return annotation.
 
 There are three forms: pydantic's for a declared type, the developer's pair of ``codec=``, and plain JSON for
-the rest. All of them write JSON, for operators and other languages read the rows; what JSON lacks is an
-object whose only name begins with U+0000.
+the rest. All of them write JSON, as operators and other languages read the rows; a value that JSON lacks is
+an object whose only name begins with U+0000.
 
-What we are not happy with: `_IN_PYTHON` is a second text of the same model, for types whose own configuration
-writes bytes that JSON cannot hold.
+What we are not happy with: `_IN_PYTHON` is a second form of the same models, for types whose own
+configuration writes bytes that JSON cannot hold.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def codec_for(annotation: object, *, converts: bool = False) -> Codec:
     Return the codec for a return annotation, as `typing.get_type_hints` returns it, or for ``returns=``.
 
     Annotations of JSON types (None, str, dict, list[int], Mapping, any TypedDict), missing and unknown ones
-    get plain JSON. Others get pydantic's TypeAdapter, imported here, as concurrent imports may deadlock.
+    get plain JSON. Others get pydantic's TypeAdapter; pydantic is imported here, not with the first result,
+    as concurrent imports may deadlock.
     Raises `Misconfigured` if pydantic is missing or too old, for a dataclass field whose type cannot be
     resolved, and for iterators and generators.
     """
@@ -119,8 +120,8 @@ class Codec:
         """
         Return *value* as JSON text, with NaN and infinities as Python's `json` writes them.
 
-        Raises NotSerialisable if it is not JSON-serialisable, and `Lazy` if it is an iterator or has one in
-        it, which is not drained.
+        Raises NotSerialisable if it is not JSON-serialisable, and `Lazy` if it is or contains an iterator,
+        which is not drained.
         """
         if value is None:
             return "null"
@@ -132,7 +133,7 @@ class Codec:
         except Exception as error:
             # The work is done: an error in a user's property or serialiser is not a failure of the work.
             raise NotSerialisable(
-                f"a result of type {_named(value)} cannot be serialised: {type(error).__name__}"
+                f"a result of type {_type_name(value)} cannot be serialised: {type(error).__name__}"
             ) from error
 
     def load(self, text: str) -> Any:
@@ -143,8 +144,8 @@ class Codec:
             return self._form.read(text)
         except Exception as error:  # noqa: BLE001  # a validator of the user's may raise anything
             # Not chained: validation errors quote the input.
-            wrong = invalid_fields(error, "the result")
-            raise Corrupt(f"the stored result does not fit {self.annotation!r}: {wrong}") from None
+            reason = invalid_fields(error, "the result")
+            raise Corrupt(f"the stored result does not fit {self.annotation!r}: {reason}") from None
 
     def difference(
         self,
@@ -155,7 +156,7 @@ class Codec:
         untyped: bool = False,
     ) -> Difference | None:
         """
-        Return where *loaded* is not what was *returned*, as `differences.difference`; no ``codec=`` is.
+        Return where *loaded* differs from *returned*, as `differences.difference`; None for a ``codec=``.
 
         Raises NotSerialisable as that does, and if they cannot be compared.
         """
@@ -171,7 +172,7 @@ class Codec:
             raise
         except Exception as error:
             raise NotSerialisable(
-                f"a result of type {_named(returned)} cannot be compared: {type(error).__name__}"
+                f"a result of type {_type_name(returned)} cannot be compared: {type(error).__name__}"
             ) from error
 
     @property
@@ -186,7 +187,7 @@ class Codec:
             return self.load(self.dump(value))
         except Corrupt:
             raise NotSerialisable(
-                f"a result of type {_named(value)} does not round-trip through {self.annotation!r}: "
+                f"a result of type {_type_name(value)} does not round-trip through {self.annotation!r}: "
                 f"correct the annotation or give returns="
             ) from None
 
@@ -202,9 +203,9 @@ JSON: Final = Codec(Any)
 
 def invalid_fields(error: Exception, whole: str) -> str:
     """
-    Return what *error* says of *whole*, without its content.
+    Return what is wrong with *whole* according to *error*, without its content.
 
-    Of pydantic's ValidationError the first fields, each with what is wrong, of any other error its class.
+    For pydantic's ValidationError the first fields, each with the type of its error; for any other its class.
     """
     pydantic = sys.modules.get("pydantic")
     if pydantic is None or not isinstance(error, pydantic.ValidationError):
@@ -220,11 +221,11 @@ class _ByPydantic(NamedTuple):
     adapter: Any
 
     def write(self, value: object) -> str:
-        has_odd_float = check_parts(value)
+        may_have_nan = check_parts(value)
         dump = partial(self.adapter.dump_python, value, by_alias=False, round_trip=True, warnings=False)
         try:
             text = _json(dump(mode="json"), _plain_form)
-            if not has_odd_float or "null" not in text:  # without a type pydantic writes NaN as null
+            if not may_have_nan or "null" not in text:  # without a type pydantic writes NaN as null
                 return text
         except ValueError:
             # A model's own configuration decides how its bytes are written, and by default only UTF-8 can be.
@@ -252,7 +253,7 @@ class _ByPair(NamedTuple):
     from_json: Callable[[Any], object]
 
     def write(self, value: object) -> str:
-        with suppress(TooManyParts):  # it isn't compared
+        with suppress(TooManyParts):  # that limit is for comparing, which a pair's results aren't
             check_parts(value)
         return _tagged(self.to_json(value), Decimal)
 
@@ -267,7 +268,7 @@ class _PlainJson(NamedTuple):
     """JSON and Decimals, without a type."""
 
     instead: str | None = None
-    """The error for which a declared type has no adapter; None: it needs none."""
+    """Why a declared type has no adapter, an error's class; None: it needs no adapter."""
 
     def write(self, value: object) -> str:
         return _tagged(value, Decimal)
@@ -283,7 +284,7 @@ def _form_of(annotation: object) -> _ByPydantic | _PlainJson | _ByPair:
         return _PlainJson()
     try:
         return _ByPydantic(_adapter(annotation))
-    except Exception as error:  # noqa: BLE001  # pydantic has many words for "no schema"; all mean plain JSON
+    except Exception as error:  # noqa: BLE001  # pydantic has many errors for "no schema"; all mean plain JSON
         return _PlainJson(type(error).__name__)
 
 
@@ -291,7 +292,7 @@ def _adapter(annotation: object) -> Any:
     """Return the TypeAdapter; it writes bytes as base64 unless the type has its own configuration."""
     import pydantic
 
-    annotation = _listed(annotation)
+    annotation = _with_lists(annotation)
     config = pydantic.ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
     try:
         return pydantic.TypeAdapter(annotation, config=config)
@@ -299,9 +300,9 @@ def _adapter(annotation: object) -> Any:
         return pydantic.TypeAdapter(annotation)
 
 
-def _listed(annotation: Any) -> Any:
-    """Return *annotation* with lists for iterables and collections, of which pydantic makes no lists."""
-    origin, args = get_origin(annotation), tuple(map(_listed, get_args(annotation)))
+def _with_lists(annotation: Any) -> Any:
+    """Return *annotation* with lists for iterables and collections, which pydantic doesn't read as lists."""
+    origin, args = get_origin(annotation), tuple(map(_with_lists, get_args(annotation)))
     if origin in _ITERABLES:
         return list[args[0]]  # type: ignore[valid-type]
     if origin in _UNIONS:
@@ -309,7 +310,7 @@ def _listed(annotation: Any) -> Any:
     return origin[args] if args and origin in (*_MAPPINGS, *_SEQUENCES, tuple) else annotation
 
 
-# -- text: JSON, in which a type that JSON lacks is an object of one name that begins with MARK
+# -- text: JSON, in which a value of a type that JSON lacks is an object of one name that begins with MARK
 
 _DECIMAL: Final = f"{MARK}decimal"
 _BYTES: Final = f"{MARK}bytes"
@@ -327,14 +328,14 @@ def as_json(text: str) -> str:
 
 def with_numbers(text: str) -> str:
     """Return the stored JSON *text* of a result with each Decimal as a number of its value, else as text."""
-    return re.sub(_WRITTEN_DECIMAL, lambda found: json.dumps(plain(Decimal(found[1]))), text)
+    return re.sub(_WRITTEN_DECIMAL, lambda match: json.dumps(plain(Decimal(match[1]))), text)
 
 
 def _tagged(value: object, *kinds: type) -> str:
-    """Return *value* as JSON, with what is of *kinds* tagged. An object that looks like a tag is escaped."""
+    """Return *value* as JSON, with parts of *kinds* tagged. An object that looks like a tag is escaped."""
     tags = 0
 
-    def other(part: object) -> object:
+    def default(part: object) -> object:
         nonlocal tags
         if not isinstance(part, kinds):
             return _plain_form(part, *kinds)
@@ -342,16 +343,16 @@ def _tagged(value: object, *kinds: type) -> str:
         return {_BYTES: b64encode(part).decode()} if isinstance(part, bytes) else {_DECIMAL: str(part)}
 
     try:
-        text = _json(value, other)
+        text = _json(value, default)
     except TypeError:  # names that are no strings
         tags, value = 0, plain(value, *kinds)
-        text = _json(value, other)
+        text = _json(value, default)
     if text.count(_WRITTEN_MARK) > tags:
-        text = _json(converted(plain(value, *kinds), lambda part, _: part, _escaped), other)
+        text = _json(converted(plain(value, *kinds), lambda part, _: part, _escape), default)
     return text
 
 
-def _escaped(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
+def _escape(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
     name = next(iter(mapping), None)
     looks_like_a_tag = len(mapping) == 1 and isinstance(name, str) and name.startswith(MARK)
     return {f"{MARK}{name}": mapping[name]} if looks_like_a_tag else mapping
@@ -362,15 +363,15 @@ def _untagged(text: str) -> Any:
 
 
 def _read(content: dict[str, Any]) -> object:
-    """Return the value that *content* is the tag of, or *content*, not escaped any more."""
+    """Return the value if *content* is a tag, else *content*, unescaped."""
     name = next(iter(content), "")
     if len(content) != 1 or not name.startswith(MARK):
         return content
     return _READ[name](content[name]) if name in _READ else {name[1:]: content[name]}
 
 
-def _json(form: object, other: Callable[[object], object]) -> str:
-    encoder = json.JSONEncoder(default=other, ensure_ascii=False, separators=(",", ":"))
+def _json(form: object, default: Callable[[object], object]) -> str:
+    encoder = json.JSONEncoder(default=default, ensure_ascii=False, separators=(",", ":"))
     return utf8(encoder.encode(form)).decode()
 
 
@@ -378,11 +379,13 @@ def _plain_form(value: object, *kept: type) -> object:
     check_not_lazy(value, is_whole=False)
     form = plain(value, *kept)
     if form is value:
-        raise NotSerialisable(f"a {_named(value)} in the result is not JSON-serialisable; return JSON values")
+        raise NotSerialisable(
+            f"a {_type_name(value)} in the result is not JSON-serialisable; return JSON values"
+        )
     return form
 
 
-def _named(value: object) -> str:
+def _type_name(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 

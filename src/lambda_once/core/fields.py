@@ -30,7 +30,7 @@ LONGEST_NAME = 64
 
 _ENTRY = 4
 _DIGITS = 16
-"""Hex digits of what is compared apart: it tells two queues of one function apart, and protects nothing."""
+"""Hex digits of a part that's compared by itself: enough to distinguish two queues; it protects nothing."""
 # A checksum, not a hash: 16 bits protect nothing either way, and a checksum takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF
 _KINDS = {type(None): "null", str: "text", list: "a list"}
@@ -40,24 +40,24 @@ class Printed(NamedTuple):
     """
     The canonical text of a payload, which the fingerprint hashes, and how its fields are named.
 
-    The fields are read from the text: most payloads never need them, and the work may have changed the value.
+    The fields are read from the text: most calls never need them, and the work may have changed the value.
     """
 
     text: str
     parts: bool = False
-    """Whether a decorator built it of parts, whose fields are the fields."""
+    """Whether a decorator built it of parts: its fields are then those of the parts."""
     payload: str | None = None
     """The part that is the payload, whose fields are named by themselves, as in ``ignore=``."""
     labels: tuple[str, ...] = ()
     """Names for what an expression selected, if that has none."""
     not_compared: tuple[tuple[str, str], ...] = ()
-    """`not_compared` of what was met."""
+    """What the function `not_compared` returned for it."""
     beside: tuple[tuple[str, str], ...] = ()
-    """Name and canonical text of what's compared apart (`identity.ORIGIN`, `identity.ATTRIBUTES`)."""
+    """Name and canonical text of parts compared by themselves (`identity.ORIGIN`, `identity.ATTRIBUTES`)."""
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint: that of the text, as `canonical.fingerprint` returns it, and what's beside it."""
+        """The fingerprint of the text, as `canonical.fingerprint` returns it, and of the parts beside it."""
         content = f"{VERSION}.{_hash(self.text)}"
         if not self.beside:
             return content
@@ -66,29 +66,29 @@ class Printed(NamedTuple):
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The name and the text of each field; none if it is no object, or nested too deeply to be read."""
-        found: list[tuple[str, str]] = []
+        fields: list[tuple[str, str]] = []
         try:
             if _is_object(self.text, 0):
-                self._read(0, "", found, levels=2 if self.parts else 1)
+                self._read(0, "", fields, levels=2 if self.parts else 1)
             elif len(self.labels) > 1:
-                found += zip(self.labels, _elements(self.text), strict=True)
+                fields += zip(self.labels, _elements(self.text), strict=True)
             elif self.labels:
-                found.append((self.labels[0], self.text))
+                fields.append((self.labels[0], self.text))
             for name, text in self.beside:
                 if _is_object(text, 0):
-                    named: list[tuple[str, str]] = []
-                    self._read(0, "", named, levels=1, text=text)
-                    found += [(f"{name}.{each}", form) for each, form in named if not is_secret(each)]
+                    members: list[tuple[str, str]] = []
+                    self._read(0, "", members, levels=1, text=text)
+                    fields += [(f"{name}.{label}", form) for label, form in members if not is_secret(label)]
                 elif not (name == ATTRIBUTES and _has_secret(text)):
-                    found.append((name, text))
+                    fields.append((name, text))
         except RecursionError:
             return []
-        return found
+        return fields
 
     def _read(
-        self, at: int, prefix: str, found: list[tuple[str, str]], levels: int, text: str | None = None
+        self, at: int, prefix: str, fields: list[tuple[str, str]], levels: int, text: str | None = None
     ) -> int:
-        """Add the fields of the object at *at* of *text* to *found*; return where it ends."""
+        """Add the fields of the object at *at* of *text* to *fields*; return where it ends."""
         text = self.text if text is None else text
         at += 1
         while text[at] != "}":
@@ -96,10 +96,10 @@ class Printed(NamedTuple):
             start = colon + 1
             if levels > 1 and _is_object(text, start):
                 inside = "" if name == self.payload else f"{name}."
-                at = self._read(start, inside, found, levels - 1)
+                at = self._read(start, inside, fields, levels - 1)
             else:
                 _, at = _scan(text, start)
-                found.append((prefix + name, text[start:at]))
+                fields.append((prefix + name, text[start:at]))
         return at + 1
 
 
@@ -141,7 +141,7 @@ def printed(
     whole: object, payload: object = None, *, parts: bool = False, labels: Sequence[str] = ()
 ) -> Printed:
     """
-    Return the canonical text of *whole*. What has no canonical form counts as null, or not at all.
+    Return the canonical text of *whole*. A part without a canonical form counts as null, or not at all.
 
     *parts*: a decorator built *whole* around *payload*. Its fields are then those of its parts, named
     ``part.field``, and those of *payload* under their own names, as in ``ignore=``.
@@ -159,19 +159,19 @@ def printed(
 
 def not_compared(noted: Noted, part: str | None, labels: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
     """
-    Return what of *noted* isn't compared: its path, as in ``ignore=``, why, and as what it counts.
+    Return the path of each of *noted*, as in ``ignore=``, with the reason why it isn't compared.
 
-    *part*: the name of the payload in what was walked. MOST_FIELDS at most.
+    *part*: the name of the payload in the value that was walked. MOST_FIELDS at most.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for path, kind, counts in noted:
+        steps = path[1:] if part is not None and path[:1] == (part,) else path
         if len(labels) > 1 and path and isinstance(path[0], int) and path[0] < len(labels):
-            path = (labels[path[0]], *path[1:])  # noqa: PLW2901  (as an expression selected it)
-        own = path[1:] if part is not None and path[:1] == (part,) else path
-        names = ".".join(printable(str(name)) for name in own if not isinstance(name, int))
+            steps = (labels[path[0]], *path[1:])  # an element of a multi-select
+        names = ".".join(printable(str(step)) for step in steps if not isinstance(step, int))
         counted = "it counts as null" if counts else "its field has exclude=True and doesn't count"
-        found.setdefault(names, f"{kind} has no canonical form; {counted}")
-    return tuple(islice(found.items(), MOST_FIELDS))
+        reasons.setdefault(names, f"{kind} has no canonical form; {counted}")
+    return tuple(islice(reasons.items(), MOST_FIELDS))
 
 
 def selected(whole: object, labels: Sequence[str]) -> Printed:
@@ -181,12 +181,12 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
     If it has no fields, *labels* name its parts: one by one for a list of that length, else all together.
     """
     one_by_one = isinstance(whole, list) and len(whole) == len(labels) > 1
-    found = printed(whole, labels=labels if one_by_one else (", ".join(labels),))
+    text = printed(whole, labels=labels if one_by_one else (", ".join(labels),))
     content = whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else [whole]
     if all(part is None for part in content):
         reason = "fingerprint= selects nothing from this payload; it counts as null"
-        found = found._replace(not_compared=((labels[0], reason),))
-    return found
+        return text._replace(not_compared=((labels[0], reason),))
+    return text
 
 
 def checksums(printed: Printed | None, token: str) -> bytes | None:
@@ -200,8 +200,8 @@ def checksums(printed: Printed | None, token: str) -> bytes | None:
         return None
     # Salted by token, so that equal values have different checksums in different rows.
     salt = crc32(token.encode())
-    kept = sorted([(_checksum(name, salt), text) for name, text in fields])[:MOST_FIELDS]
-    return b"".join([(name << 16 | _checksum(text, salt)).to_bytes(_ENTRY, "big") for name, text in kept])
+    entries = sorted([(_checksum(name, salt), text) for name, text in fields])[:MOST_FIELDS]
+    return b"".join([(name << 16 | _checksum(text, salt)).to_bytes(_ENTRY, "big") for name, text in entries])
 
 
 def difference(stored: bytes | None, later: Printed | None, token: str) -> Difference:
@@ -210,29 +210,29 @@ def difference(stored: bytes | None, later: Printed | None, token: str) -> Diffe
     if stored is None or not fields:
         return Difference()
     salt = crc32(token.encode())
-    entries = [(_checksum(name, salt), _checksum(text, salt), name) for name, text in fields]
-    kept = [
+    checked = [(name, _checksum(name, salt), _checksum(text, salt)) for name, text in fields]
+    entries = [
         (int.from_bytes(stored[at : at + 2], "big"), int.from_bytes(stored[at + 2 : at + 4], "big"))
         for at in range(0, len(stored) - _ENTRY + 1, _ENTRY)
     ]
-    names, whole = {name for name, _ in kept}, set(kept)
+    stored_names, pairs = {name for name, _ in entries}, set(entries)
     # A full row has no checksums of names after its last one.
-    end = kept[-1][0] if len(kept) >= MOST_FIELDS else _SIXTEEN_BITS
-    found = {name for name, _, _ in entries}
+    end = entries[-1][0] if len(entries) >= MOST_FIELDS else _SIXTEEN_BITS
+    later_names = {n for _, n, _ in checked}
     return Difference(
-        changed=tuple(sorted(name for n, text, name in entries if n in names and (n, text) not in whole)),
-        new=tuple(sorted(name for n, _, name in entries if n not in names and n <= end)),
-        missing=sum(name not in found for name, _ in kept),
+        changed=tuple(sorted(name for name, n, m in checked if n in stored_names and (n, m) not in pairs)),
+        new=tuple(sorted(name for name, n, _ in checked if n not in stored_names and n <= end)),
+        missing=sum(n not in later_names for n, _ in entries),
     )
 
 
 def printable(name: str) -> str:
     """Return *name* as one short line, for a message."""
-    shown = [
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
-        for each in name[:LONGEST_NAME]
+    characters = [
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in name[:LONGEST_NAME]
     ]
-    return "".join(shown)[:LONGEST_NAME] or '""'
+    return "".join(characters)[:LONGEST_NAME] or '""'
 
 
 def names_in(payload: object) -> str:
@@ -246,7 +246,7 @@ def names_in(payload: object) -> str:
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """Return which of *names* was probably meant by *name*; None if none is like it."""
+    """Return which of *names* was probably meant by *name*; None if none is similar."""
     import difflib  # for messages only
 
     return next(iter(difflib.get_close_matches(name, [*names], n=1)), None)
@@ -256,8 +256,8 @@ def _checksum(text: str, salt: int) -> int:
     return crc32(text.encode("utf-8", "surrogatepass"), salt) & _SIXTEEN_BITS
 
 
-# Numbers stay text: what they mean does not matter here, and Python refuses to read the longest. `raw_decode`
-# is this scanner within two more calls, some twenty times a payload.
+# Numbers stay text: their values don't matter here, and Python refuses to read the longest. `raw_decode` is
+# this scanner with two more calls around it, some twenty times a payload.
 _scan: Final[Callable[[str, int], tuple[Any, int]]] = JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
 
 
@@ -267,19 +267,19 @@ def _has_secret(headers: str) -> bool:
 
 
 def _is_object(text: str, at: int) -> bool:
-    """Whether a plain object begins at *at* in *text*. A tag's name, and an escaped one, are the first."""
+    """Whether an object that is no tag begins at *at* in *text*. A name with the mark sorts first."""
     return text[at] == "{" and not text.startswith('{"\\u0000', at)
 
 
 def _elements(text: str) -> list[str]:
     """Return the text of each element of *text*, canonical; none unless it is a list."""
-    found: list[str] = []
+    elements: list[str] = []
     at = 1
     while text[0] == "[" and text[at] != "]":
         start = at + (text[at] == ",")
         _, at = _scan(text, start)
-        found.append(text[start:at])
-    return found
+        elements.append(text[start:at])
+    return elements
 
 
 # -- leaving out
@@ -293,7 +293,7 @@ def without(payload: object, ignore: Sequence[str]) -> object:
 
     Missing paths are skipped. *payload* is not changed; its other branches are shared, not copied.
     """
-    return _pruned(payload, _branches(tuple(ignore))) if ignore else payload
+    return _prune(payload, _branches(tuple(ignore))) if ignore else payload
 
 
 @lru_cache(maxsize=256)
@@ -309,26 +309,25 @@ def _branches(paths: tuple[str, ...]) -> _Branches:
     return tree
 
 
-def _pruned(value: object, branches: _Branches) -> object:
+def _prune(value: object, branches: _Branches) -> object:
     content = content_of(value)
     if isinstance(content, Fields):
-        return value if content.has_none_of(branches) else _pruned_object(content, branches)
+        if content.has_none_of(branches):
+            return value
+        paths = {ROOT: branches} if content.schema.is_root else branches
+        left_out = (name for name, branch in paths.items() if branch == {})
+        return content.holding(_prune_items(content.held, paths), left_out)
     if isinstance(content, Mapping):
-        return _pruned_items(content, branches) if any(name in content for name in branches) else content
+        return _prune_items(content, branches) if any(name in content for name in branches) else content
     if isinstance(content, list | tuple | deque):
-        return [_pruned(each, branches) for each in content]
+        return [_prune(each, branches) for each in content]
     return content
 
 
-def _pruned_items(items: Mapping[Any, Any], branches: _Branches) -> dict[Any, object]:
-    kept = ((name, each, branches.get(name)) for name, each in items.items())
+def _prune_items(items: Mapping[Any, Any], branches: _Branches) -> dict[Any, object]:
+    with_branches = ((name, value, branches.get(name)) for name, value in items.items())
     return {
-        name: each if branch is None else _pruned(each, branch) for name, each, branch in kept if branch != {}
+        name: value if branch is None else _prune(value, branch)
+        for name, value, branch in with_branches
+        if branch != {}
     }
-
-
-def _pruned_object(fields: Fields, branches: _Branches) -> Fields:
-    if fields.schema.is_root:
-        branches = {ROOT: branches}
-    left_out = (name for name, branch in branches.items() if branch == {})
-    return fields.holding(_pruned_items(fields.held, branches), left_out)

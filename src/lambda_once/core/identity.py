@@ -1,8 +1,8 @@
 """
 The parts of an identity; each is in the token, compared with the first delivery's, or left out (`parts_of`).
 
-Theory of operation. What a source says of a delivery beside its content is who, which operation, where it was
-published (origin), where it stands there (position), and what the sender wrote beside it (attributes):
+Theory of operation. Beside the content of a delivery, a source names who asks, which operation, where it was
+published (origin), its place there (position), and what the sender wrote beside the payload (attributes):
 
     part        without key=                                   under key=
     content     in the token; with a position: compared        compared
@@ -10,13 +10,13 @@ published (origin), where it stands there (position), and what the sender wrote 
     origin      in the token                                   compared
     position    in the token                                   left out
 
-Tenant, operation and the caller that is stable are in the token beside every key: they're parts of the scope.
-A fresh credential is compared, beside every key.
+Tenant, operation and the stable identity of the caller are in the token, whatever the key: they're parts of
+the scope. A credential that changes, such as an access token, is compared, whatever the key.
 
-Compared means compared apart: the fingerprint has the content's hash, then a short digest each of origin and
-attributes, and two fingerprints are compared by the hash and by the parts that both have. So a part that's
-ignored from now on is ignored for rows of before, too. A part that's empty is written, one that a source
-doesn't have isn't.
+Each part is compared by itself: the fingerprint has the content's hash, then a short digest each of origin
+and attributes, and two fingerprints are compared by the hash and by the parts that both have. So if you
+ignore a part from now on, it's ignored for older rows, too. A part that's empty has a digest; one that the
+source doesn't have has none.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ class Who(NamedTuple):
     """Who asks for the work."""
 
     joins: tuple[str, ...]
-    """What of it is stable and verified: a part of the scope."""
+    """What is stable and verified about them: a part of the scope."""
     presented: Presented | None
     """The credential, which a duplicate must present, too; None: nothing is compared."""
 
 
 class Given(NamedTuple):
-    """In the place of a position: the key that a client or a block gives."""
+    """Takes the place of a position: the key that a client or a block gives."""
 
     key: object
 
@@ -132,7 +132,7 @@ class Content(NamedTuple):
     view: object = NOTHING
     """What expressions see in place of the payload: a record or event as the function gets it."""
     data: object = NOTHING
-    """What *payload* was decoded from by a schema (`identity.BYTES`)."""
+    """The bytes that a schema decoded to *payload* (`BYTES`)."""
     flaw: Refused | Flaw | None = None
 
 
@@ -151,7 +151,7 @@ class Identity(NamedTuple):
     content: Content
 
     def seen_as(self, view: object) -> Identity:
-        """Return it with *view*, as the function gets it, which expressions see in place of the payload."""
+        """Return it with *view*, what the function gets: expressions see it in place of the payload."""
         return self._replace(content=self.content._replace(view=view))
 
 
@@ -169,11 +169,11 @@ CREDENTIAL: Final = "credential"
 """What of the caller is fresh."""
 OPERATION: Final = "operation"
 BYTES: Final = "@bytes"
-"""What a payload was decoded from by a schema: a lenient reader takes two framed values for one."""
+"""The bytes that a schema decoded to the payload: a lenient reader may decode two values to the same."""
 CONTENT: Final = "content"
 _BESIDE: Final = frozenset({ORIGIN, ATTRIBUTES})
 _IGNORED_WHOLE: Final = _BESIDE | {BYTES}
-"""What ``ignore=`` may name as a whole. Without its position a delivery is told by nothing."""
+"""What ``ignore=`` may name as a whole. Not the position: nothing else identifies such a delivery."""
 _IN_SCOPE: Final = frozenset({TENANT, CALLER, OPERATION})
 _APART: Final = "~"
 _SECRETS: Final = frozenset({"authorization", "cookie", "x-api-key"})
@@ -208,8 +208,8 @@ def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Stan
         return _COMPARED
     if part in _IGNORED_WHOLE and part in ignore:
         return _LEFT_OUT
-    if part == BYTES and any(name.partition(".")[0] not in _BESIDE for name in ignore):  # which is in them
-        return _LEFT_OUT
+    if part == BYTES and any(name.partition(".")[0] not in _BESIDE for name in ignore):
+        return _LEFT_OUT  # the bytes contain the ignored field
     if part == POSITION:
         return _LEFT_OUT if key_from is _OPTION else _IN_TOKEN
     if part == ORIGIN:
@@ -218,28 +218,28 @@ def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Stan
 
 
 class Parts(NamedTuple):
-    """What becomes of an identity: what is where, beside its content, without what is ignored."""
+    """The parts of an identity beside its content, by their `Standing`, without what is ignored."""
 
     key_from: KeyFrom
     key: object
-    """The key that was given, or is by the position; `NOTHING`: ``key=`` selects it, or a hash is."""
+    """The key that was given or made of the position; `NOTHING`: ``key=`` selects it, or it's a hash."""
     scope: tuple[object, ...]
     """Operation and who: in the token beside every key."""
     in_token: dict[str, object]
-    """By name, what is in a hash beside the content, or in the key by the position."""
+    """By name: hashed with the content, or part of the key that is made of the position."""
     compared: dict[str, object]
-    """By name, what is compared apart."""
+    """By name: each has a digest in the fingerprint."""
 
 
 def parts_of(
-    what: Identity, ignore: tuple[str, ...] = (), *, has_option: bool, narrows: bool = False
+    identity: Identity, ignore: tuple[str, ...] = (), *, has_option: bool, narrows: bool = False
 ) -> Parts:
     """
-    Return what becomes of *what*, of which *ignore* is left out.
+    Return what becomes of *identity*, of which *ignore* is left out.
 
     *has_option*: ``key=`` is given. *narrows*: what ``fingerprint=`` selects takes the content's place.
     """
-    position, key_from = what.position, KeyFrom.SOURCE
+    position, key_from = identity.position, KeyFrom.SOURCE
     if has_option or isinstance(position, Given):
         key_from = _OPTION
     elif position is NOTHING or isinstance(position, Among):
@@ -247,28 +247,28 @@ def parts_of(
     in_token: dict[str, object] = {}
     compared: dict[str, object] = {}
     for name, part in (
-        (ORIGIN, what.origin),
+        (ORIGIN, identity.origin),
         (POSITION, position.positions if isinstance(position, Among) else position),
-        (ATTRIBUTES, _counted(what.attributes, ignore) if ignore else what.attributes),
-        (BYTES, NOTHING if narrows else what.content.data),
+        (ATTRIBUTES, _counted(identity.attributes, ignore) if ignore else identity.attributes),
+        (BYTES, NOTHING if narrows else identity.content.data),
     ):
-        found = _LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
-        if found is _COMPARED:
+        place = _LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
+        if place is _COMPARED:
             compared[name] = part
-        elif found is _IN_TOKEN and part != {}:  # compared apart, an empty part is written
+        elif place is _IN_TOKEN and part != {}:  # an empty part adds nothing to a hash; compared, it counts
             in_token[name] = part
     key: object = NOTHING
     if key_from is KeyFrom.SOURCE:
         key = located(in_token.get(ORIGIN), position)
     elif isinstance(position, Given) and not has_option:
         key = position.key
-    return Parts(key_from, key, scope_of(what), in_token, compared)
+    return Parts(key_from, key, scope_of(identity), in_token, compared)
 
 
-def scope_of(what: Identity) -> tuple[object, ...]:
-    """Return the part of the scope that the source adds: the operation, and who is stable and verified."""
-    operation = () if what.operation is NOTHING else what.operation
-    return operation if what.who is NOTHING else (*operation, *what.who.joins)
+def scope_of(identity: Identity) -> tuple[object, ...]:
+    """Return the part of the scope that the source adds: the operation and the verified caller."""
+    operation = () if identity.operation is NOTHING else identity.operation
+    return operation if identity.who is NOTHING else (*operation, *identity.who.joins)
 
 
 def _counted(attributes: object, ignore: tuple[str, ...]) -> object:
@@ -290,50 +290,50 @@ class Part(NamedTuple):
 
 
 def standings(
-    what: Identity, parts: Parts, tenant: str | None, ignore: tuple[str, ...], *, compares: bool
+    identity: Identity, parts: Parts, tenant: str | None, ignore: tuple[str, ...], *, compares: bool
 ) -> list[Part]:
     """
-    Return each part of *what*, whose *parts* are given, and what becomes of it; *tenant*: the process's.
+    Return each part of *identity*, whose *parts* are given, and what becomes of it; *tenant*: the process's.
 
     *compares*: whether there is a fingerprint; without one nothing is compared but a credential.
     """
-    who, position = what.who, what.position
+    who, position = identity.who, identity.position
     presented = None if who is NOTHING else who.presented
-    said = {
+    values = {
         TENANT: NOTHING if tenant is None else tenant,
-        OPERATION: NOTHING if what.operation == () else what.operation,
-        ORIGIN: what.origin,
+        OPERATION: NOTHING if identity.operation == () else identity.operation,
+        ORIGIN: identity.origin,
         POSITION: position.positions if isinstance(position, Among) else position,
-        ATTRIBUTES: what.attributes,
-        BYTES: what.content.data,
+        ATTRIBUTES: identity.attributes,
+        BYTES: identity.content.data,
     }
-    found = {name: part for name, part in said.items() if not (part is NOTHING or isinstance(part, Given))}
-    found |= {CALLER: NOTHING} if who is not NOTHING and who.joins else {}
-    found |= {CREDENTIAL: NOTHING} if presented is not None and presented.is_compared else {}
-    found[CONTENT] = NOTHING
-    of_all: list[Part] = []
+    present = {name for name, part in values.items() if not (part is NOTHING or isinstance(part, Given))}
+    present |= {CALLER} if who is not NOTHING and who.joins else set()
+    present |= {CREDENTIAL} if presented is not None and presented.is_compared else set()
+    present.add(CONTENT)
+    listed: list[Part] = []
     for name in (TENANT, CALLER, CREDENTIAL, OPERATION, ORIGIN, POSITION, ATTRIBUTES, BYTES, CONTENT):
-        if name in found:
-            value = parts.in_token.get(name, parts.compared.get(name, found[name]))
+        if name in present:
+            value = parts.in_token.get(name, parts.compared.get(name, values.get(name, NOTHING)))
             place = standing(name, parts.key_from, ignore)
             drops = place is _COMPARED and name != CREDENTIAL and not compares
             drops = drops or (name == BYTES and BYTES not in parts.compared)  # ``fingerprint=`` narrows it
-            of_all.append(Part(name, value, _LEFT_OUT if drops else place))
-    return of_all
+            listed.append(Part(name, value, _LEFT_OUT if drops else place))
+    return listed
 
 
 def located(origin: object, position: object) -> object:
     """
-    Return the default key of what stands at *position* of *origin*; None: of no origin.
+    Return the default key of the delivery at *position* in *origin*, which may be None.
 
-    One text where an operator can read it, ``account/name/position``, and none of its parts has a slash but
-    the last; else both, which makes it a digest.
+    ``account/name/position``, which an operator can read, if all are text and no name has a slash;
+    else both values, which become a digest.
     """
     parts = origin if isinstance(origin, list) else []
     names = [part for part in parts if isinstance(part, str) and "/" not in part]
     match position:
-        case [str(place)] if origin in (None, names):
-            return "/".join([*names, place])
+        case [str(offset)] if origin in (None, names):
+            return "/".join([*names, offset])
         case _:
             return position if origin is None else [origin, position]
 
@@ -346,19 +346,19 @@ def shown(origin: object) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether *name* is of a credential: it counts in a digest, but no checksum of it alone is stored."""
+    """Whether *name* is a credential's: its value is hashed with others, never stored as a checksum alone."""
     return name.lower() in _SECRETS
 
 
 def apart(fingerprint: str, parts: dict[str, str]) -> str:
-    """Return *fingerprint* with the digest of each of *parts*, by name."""
+    """Return *fingerprint* with *parts*: digests, by name."""
     return _APART.join([fingerprint, *(f"{name}:{digest}" for name, digest in parts.items())])
 
 
 def differing(stored: str, requested: str) -> tuple[str, ...]:
     """Return what differs between two fingerprints: `CONTENT`, and the names of parts that both have."""
     (content, *first), (other, *second) = stored.split(_APART), requested.split(_APART)
-    known, asked = (dict(part.split(":", 1) for part in parts) for parts in (first, second))
-    different = [name for name in known.keys() & asked.keys() if known[name] != asked[name]]
+    digests, others = (dict(part.split(":", 1) for part in parts) for parts in (first, second))
+    different = [name for name in digests.keys() & others.keys() if digests[name] != others[name]]
     is_other = content != other or BYTES in different
     return (*((CONTENT,) if is_other else ()), *sorted(different, reverse=True))

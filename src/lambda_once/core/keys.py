@@ -48,7 +48,7 @@ _MAY_BE_EMPTY: Final = (str, dict, list, tuple, bytes, set, frozenset, Mapping)
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*")
-"""What RFC 3986 leaves as it is: most keys, and quick to tell."""
+"""Text that RFC 3986 does not encode: most keys. Quicker than `quote`."""
 
 
 # -- selecting
@@ -61,9 +61,8 @@ def compile_expression(
     """
     Return a function that searches a plain payload (`plain`) by *expression*, with Powertools' functions.
 
-    The function raises KeyMissing for any error, such as a wrong type or text that is not JSON, and as
-    `select` does; messages call the result *what*. Raises Misconfigured at once for an expression that cannot
-    be parsed, with the position, and for an unknown function.
+    The function raises as `select` does; messages call the result *what*. Raises Misconfigured at once for an
+    expression that cannot be parsed, with the position, and for an unknown function.
     """
     from lambda_once.core.expressions import builds, failing, meant, parsed  # jmespath costs a cold start
 
@@ -74,7 +73,7 @@ def compile_expression(
 
     def run(payload: object) -> object:
         try:
-            found = search(payload)
+            selected = search(payload)
         except Exception as error:  # noqa: BLE001  # JMESPath on foreign data: any failure selects nothing
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
@@ -83,13 +82,13 @@ def compile_expression(
                 f"({names_in(payload)}{meant(expression, payload, what)}); "
                 "correct the expression or the payload"
             ) from None
-        if not may_be_null and is_nothing(found):
+        if not may_be_null and is_nothing(selected):
             raise _missing(what, name, payload, hint=meant(expression, payload, what))
-        missing = _nothing_in(found, are_parts=bool(labels)) if is_checked else None
-        if missing is not None:
-            part = _path(missing, found, labels)
+        path = _find_nothing(selected, are_parts=bool(labels)) if is_checked else None
+        if path is not None:
+            part = _path_text(path, selected, labels)
             raise _missing(what, name, payload, part, meant(expression, payload, what))
-        return found
+        return selected
 
     return run
 
@@ -97,7 +96,7 @@ def compile_expression(
 @lru_cache(maxsize=128)
 def labels_of(expression: str) -> tuple[str, ...]:
     """Return names for the parts of the result of *expression* (`expressions.labels`)."""
-    from lambda_once.core.expressions import labels  # as above
+    from lambda_once.core.expressions import labels  # jmespath costs a cold start
 
     return labels(expression)
 
@@ -106,11 +105,11 @@ def select(expression: str, payload: object, what: str = "key", *, may_be_null: 
     """
     Return what *expression* selects from *payload*, a plain value (`plain`).
 
-    0 and False are values. Raises KeyMissing if the search fails and, unless it *may be null*, if the result
-    is nothing (None, "", {} or []), a part of a multi-select at the end of *expression* is, or a result built
-    by the expression contains a null. Nulls inside a selected part of the payload are content. The message
-    has the names of the null part and of the payload's fields, but no values. Raises Misconfigured as
-    `compile_expression` does.
+    Raises KeyMissing if the search fails, such as for a wrong type or text that is not JSON. Unless it *may
+    be null*, also if the result is nothing (None, "", {} or []; 0 and False are values), if a part of a
+    multi-select at the end of *expression* is nothing, or if a result built by the expression contains a
+    null. Nulls inside a selected part of the payload are content. The message has the names of the null part
+    and of the payload's fields, but no values. Raises Misconfigured as `compile_expression` does.
     """
     return compile_expression(expression, what, may_be_null=may_be_null)(payload)
 
@@ -127,7 +126,7 @@ def select_from(
     """
     name = f"the callable {getattr(function, '__qualname__', type(function).__qualname__)}"
     try:
-        found = function(*args, **kwargs)
+        selected = function(*args, **kwargs)
     except OnceError:
         raise
     except Exception as error:
@@ -135,19 +134,19 @@ def select_from(
             f"{name} of {what}= raised {type(error).__name__}: fix it, or raise KeyMissing in it if the "
             "payload is at fault"
         ) from error
-    if is_nothing(found):
+    if is_nothing(selected):
         raise _missing(what, name)
-    for n, part in enumerate(found if isinstance(found, list | tuple) else ()):
+    for n, part in enumerate(selected if isinstance(selected, list | tuple) else ()):
         if is_nothing(part):
             raise _missing(what, name, part=f"[{n}]", cure="join the parts that may be missing to a text")
-    return found
+    return selected
 
 
 def of_payload(content: object, within: Mapping[str, object]) -> object:
     """
-    Return the key of work that is identified by its whole payload *content* and the values of *within*.
+    Return the key of work that is identified by its whole payload, *content*, and the values of *within*.
 
-    It is a mapping, so that even a readable payload is hashed. Raises KeyMissing for an empty payload.
+    A mapping, so that a payload of short text is hashed, too. Raises KeyMissing for an empty payload.
     """
     if is_nothing(content):
         raise KeyMissing(
@@ -167,29 +166,29 @@ def is_whole(value: object) -> bool:
     return not is_nothing(value) and not (isinstance(value, list | tuple) and any(map(is_nothing, value)))
 
 
-def _nothing_in(found: object, *, are_parts: bool) -> tuple[str | int, ...] | None:
+def _find_nothing(selected: object, *, are_parts: bool) -> tuple[str | int, ...] | None:
     """
-    Return the path of a null in *found*, a plain value, as names and indexes; None if there is no null.
+    Return the path of a null in *selected*, a plain value, as names and indexes; None if there is no null.
 
-    If its elements *are parts* of a multi-select, also that of an element that is nothing.
+    If its elements *are parts* of a multi-select, an element that is nothing counts as a null.
     """
-    pending: list[tuple[object, tuple[str | int, ...]]] = [(found, ())]
-    for each, path in pending:
-        if is_nothing(each) if are_parts and len(path) == 1 else each is None:
+    pending: list[tuple[object, tuple[str | int, ...]]] = [(selected, ())]
+    for value, path in pending:
+        if is_nothing(value) if are_parts and len(path) == 1 else value is None:
             return path
-        if isinstance(each, Mapping):
-            pending.extend((value, (*path, str(name))) for name, value in each.items())
-        elif isinstance(each, list | tuple):
-            pending.extend((value, (*path, n)) for n, value in enumerate(each))
+        if isinstance(value, Mapping):
+            pending.extend((part, (*path, str(name))) for name, part in value.items())
+        elif isinstance(value, list | tuple):
+            pending.extend((part, (*path, n)) for n, part in enumerate(value))
     return None
 
 
-def _path(steps: tuple[str | int, ...], found: object, labels: tuple[str, ...]) -> str:
-    """Return the path *steps* in *found* as text, with labels for elements of a multi-select list."""
-    first, *others = steps
-    named = isinstance(found, list) and len(found) == len(labels) and isinstance(first, int)
-    shown = [labels[int(first)] if named else _step(first), *map(_step, others)]
-    return "".join(shown).removeprefix(".")
+def _path_text(path: tuple[str | int, ...], selected: object, labels: tuple[str, ...]) -> str:
+    """Return *path*, a place in *selected*, as text, with labels for elements of a multi-select list."""
+    first, *others = path
+    is_labelled = isinstance(selected, list) and len(selected) == len(labels) and isinstance(first, int)
+    steps = [labels[int(first)] if is_labelled else _step(first), *map(_step, others)]
+    return "".join(steps).removeprefix(".")
 
 
 def _step(step: str | int) -> str:
@@ -204,12 +203,12 @@ def _missing(
     hint: str = "",
     cure: str = "select a value that is always present",
 ) -> KeyMissing:
-    seen = "" if payload is _UNSEEN else f" ({names_in(payload)}{hint})"
+    fields = "" if payload is _UNSEEN else f" ({names_in(payload)}{hint})"
     missing, nothing = f"the {what}", "nothing"
     if part is not None:
         missing, nothing = f"a part of the {what}", f"nothing for {part}"
     error = KeyMissing(
-        f"{missing} is missing: {selector} selects {nothing}{seen}; send it with every delivery, or {cure}"
+        f"{missing} is missing: {selector} selects {nothing}{fields}; send it with every delivery, or {cure}"
     )
     error.whole = what == "key" and part is None
     return error
@@ -280,11 +279,9 @@ def _scope(scope: object) -> str:
     # A tuple was assembled from parts; a list may be a part of a payload, whose nulls are content.
     if not is_whole(scope) if isinstance(scope, tuple) else is_nothing(scope):
         raise KeyMissing("the scope is empty, or a part of it: select a value that every delivery has")
-    if isinstance(scope, tuple) and len(scope) == 1:  # so is that of a block, whose scope is a value
+    if isinstance(scope, tuple) and len(scope) == 1:  # a block has the value alone
         return _scope(scope[0])
-    if not isinstance(scope, list | tuple):
-        return _part(scope)
-    if not all(isinstance(part, str) for part in scope):
+    if not isinstance(scope, list | tuple) or not all(isinstance(part, str) for part in scope):
         return _part(scope)
     if len(scope) == 1:
         return _part(scope[0])

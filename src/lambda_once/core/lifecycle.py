@@ -23,8 +23,8 @@ its work is unknown: `OnLapse` decides.
     in progress, lapsed                                               RUN, HELD or ASK, by OnLapse
     released by ourselves                                             IN_PROGRESS (retry later)
 
-`decide` has no clock and no I/O. The store repeats it as its write condition, so a stale record costs a round
-trip, never a second run.
+`decide` has no clock and no I/O. The store repeats its test as the condition of the write, so a stale record
+costs a round trip, never a second run.
 """
 
 from __future__ import annotations
@@ -177,19 +177,19 @@ def with_decision(earlier: Sequence[Decision], decision: Decision) -> tuple[Deci
     repetitions do not push out a person's decision. The decision that gave the current outcome always stays.
     """
     last = earlier[-1] if earlier else None
-    kept = tuple(earlier)
+    decisions = [*earlier]
     if last is not None and Decider.PERSON not in (last.kind, decision.kind) and last.how is decision.how:
         decision = decision._replace(times=last.times + 1)
         if last == decision._replace(at=last.at, attempt_id=last.attempt_id, times=last.times):
-            kept = kept[:-1]
-    found = [*kept, decision]
-    giving = next((each for each in reversed(found) if each.gave(decision.attempt_id)), None)
-    while len(found) > MOST_DECISIONS or sum(map(_size, found)) > DECISIONS_LIMIT:
-        oldest = next((each for each in found[:-1] if each is not giving), None)
+            decisions.pop()
+    decisions.append(decision)
+    giving = next((each for each in reversed(decisions) if each.gave(decision.attempt_id)), None)
+    while len(decisions) > MOST_DECISIONS or sum(map(_size, decisions)) > DECISIONS_LIMIT:
+        oldest = next((each for each in decisions[:-1] if each is not giving), None)
         if oldest is None:
             break
-        found.remove(oldest)
-    return tuple(found)
+        decisions.remove(oldest)
+    return tuple(decisions)
 
 
 def _size(decision: Decision) -> int:
@@ -222,7 +222,7 @@ class Record(NamedTuple):
     caller: str | None = None
     """The mark of the credential (`Presented.mark`); None: there was none, or it is not compared."""
     trace: str | None = None
-    """The ``traceparent`` of the acquisition's span, for links; None: not traced or not sampled."""
+    """The ``traceparent`` of the acquisition's span, for links; None: not traced, or not sampled."""
     generation: str | None = None
     """
     Input of downstream keys, with the token: random, set by the first acquisition.
@@ -277,12 +277,12 @@ class Record(NamedTuple):
         return self.state is State.IN_PROGRESS and self.attempt_id == attempt
 
     def clashes(self, fingerprint: str | None) -> bool:
-        """Return whether *fingerprint* differs from the row's in what both have; False if one is missing."""
+        """Return whether *fingerprint* differs from the row's in a part of both; False if one is missing."""
         stored = self.fingerprint
         return fingerprint is not None and stored is not None and bool(differing(stored, fingerprint))
 
     def is_of_another(self, presented: Presented | None) -> bool:
-        """Return whether the row has a credential and *presented* is not that one, whatever it is instead."""
+        """Return whether the row has a credential, and *presented* is another one, or none."""
         if self.caller is None:
             return False
         mark = None if presented is None else presented.mark(self.caller.partition(".")[0])

@@ -65,7 +65,7 @@ class Note(NamedTuple):
 
 
 Noted = list[Note]
-"""What a walk met."""
+"""The parts without a form that a walk met."""
 
 
 class ContainsItself(Exception):
@@ -99,7 +99,7 @@ class Field(NamedTuple):
     has_serialiser: bool = False
     """Whether it is written by a function of its own."""
     is_open: bool = False
-    """Whether it has a parameter of its generic class: what is around that names classes, too."""
+    """Whether its type has a type variable: the classes of a union around the object count here, too."""
 
 
 UNDECLARED: Final = Field("")
@@ -126,7 +126,7 @@ class Fields:
     """
     The fields of an object that count, but for what ``ignore=`` leaves out: values by labels.
 
-    It has excluded ones, whose values may have no form.
+    Excluded fields are in it, too; their values may have no form.
     """
 
     __slots__ = ("_whole", "held", "left_out", "owner", "schema")
@@ -152,8 +152,8 @@ class Fields:
 
     def has_none_of(self, labels: Iterable[str]) -> bool:
         """Whether none of *labels* names what counts, or what expressions see."""
-        known = (self.held, self.schema.computed, (CLASS,))
-        return not self.schema.is_root and not any(label in each for label in labels for each in known)
+        places = (self.held, self.schema.computed, (CLASS,))
+        return not self.schema.is_root and not any(label in place for label in labels for place in places)
 
     def holding(self, held: dict[str, Any], left_out: Iterable[str]) -> Fields:
         """Return these fields with the values *held*, where those of the labels *left_out* are missing."""
@@ -171,23 +171,23 @@ class Fields:
 
     def serialised(self, label: str) -> object:
         """
-        Return what the serialiser of a field writes, that of its type, or of its model.
+        Return what the serialiser of a field, its type or its model writes.
 
-        The value itself if there is none, if it raises, and if ``ignore=`` leaves out a part of the value.
+        The value itself if there is none, if it raises, or if ``ignore=`` leaves out a part of the value.
         """
         value, serialiser = self.held[label], getattr(type(self.owner), "__pydantic_serializer__", None)
         if serialiser is None or value is not self._whole[label]:
             return value
         is_whole = self.schema.has_serialiser or self.schema.is_root
         name = self.declared(label).name or label
-        chosen = None if is_whole else {name}
+        included = None if is_whole else {name}
         try:
-            found = serialiser.to_python(self.owner, include=chosen, by_alias=False, warnings=False)
+            dump = serialiser.to_python(self.owner, include=included, by_alias=False, warnings=False)
         except Exception:  # noqa: BLE001  (a serialiser of the user's may raise anything)
             return value
-        if isinstance(found, Mapping) and name in found and not self.schema.is_root:
-            return found[name]
-        return found if is_whole and not self.left_out else value
+        if isinstance(dump, Mapping) and name in dump and not self.schema.is_root:
+            return dump[name]
+        return dump if is_whole and not self.left_out else value
 
     def printed(self) -> object:
         """Return the object as it prints, but for what is left out. Raises what its code raises."""
@@ -208,7 +208,7 @@ def fields_of(owner: Any, schema: Schema) -> Fields:
 
 
 def parameter_of(name: str, hint: object) -> Field:
-    """Return what *hint*, its annotation, says of the parameter *name*."""
+    """Return what *hint*, its annotation, declares of the parameter *name*."""
     return _field(name, hint, None)
 
 
@@ -231,11 +231,11 @@ def _values(model: Any, schema: Schema) -> dict[str, Any]:
     extra: dict[str, Any] = getattr(model, "__pydantic_extra__", None) or {}
     if schema.is_plain and values.keys() == schema.fields.keys() and not extra:
         return dict(values)
-    given: set[str] = getattr(model, "__pydantic_fields_set__", set())
+    fields_set: set[str] = getattr(model, "__pydantic_fields_set__", set())
     held = {
         label: values[field.name]
         for label, field in schema.fields.items()
-        if field.name in values and not (field.excluded and _is_unsaid(field, values[field.name], given))
+        if field.name in values and not (field.excluded and _is_unset(field, values[field.name], fields_set))
     }
     for name in extra if held.keys().isdisjoint(extra) else sorted(extra):
         label = name
@@ -245,9 +245,9 @@ def _values(model: Any, schema: Schema) -> dict[str, Any]:
     return held
 
 
-def _is_unsaid(field: Field, value: object, given: set[str]) -> bool:
-    """Whether *value*, excluded, doesn't count. None is equal to what has no form, which doesn't either."""
-    return value is None or (field.is_made and field.name not in given)
+def _is_unset(field: Field, value: object, fields_set: set[str]) -> bool:
+    """Whether *value* of an excluded field doesn't count: None doesn't, as a value without a form doesn't."""
+    return value is None or (field.is_made and field.name not in fields_set)
 
 
 def content_of(value: object) -> object:
@@ -315,23 +315,23 @@ class Walk(ABC):
         form: dict[str, object] = {}
         try:
             for label, value in fields.held.items():
-                part = value if is_form(value) else self._part(fields, label, path, classes)
+                part = value if is_form(value) else self._field_form(fields, label, path, classes)
                 if part is not _ABSENT:
                     form[label] = part
         finally:
             self._owners.discard(id(fields.owner))
             self._classes = classes
-        own = fields.class_among(classes) if classes else None
-        if own is not None:
+        class_name = fields.class_among(classes) if classes else None
+        if class_name is not None:
             label = CLASS
             while label in form:
                 label = f"@{label}"
-            form[label] = own
+            form[label] = class_name
         elif fields.schema.is_root:
             return form.get(ROOT)
-        return self._named(form)
+        return self._escape(form)
 
-    def _part(self, fields: Fields, label: str, path: Path, around: tuple[type, ...]) -> object:
+    def _field_form(self, fields: Fields, label: str, path: Path, around: tuple[type, ...]) -> object:
         """
         Return the form of a field: of what its serialiser writes if its value has none.
 
@@ -340,7 +340,7 @@ class Walk(ABC):
         field, value, noted = fields.declared(label), fields.held[label], len(self._noted)
         path = path if fields.schema.is_root else (*path, label)
         self._classes = (*field.classes, *around) if field.is_open else field.classes
-        form, problem = self._attempt(value, path)
+        form, problem = self._try_form(value, path)
         if problem is None:
             return form
         del self._noted[noted:]
@@ -350,24 +350,24 @@ class Walk(ABC):
         if field.has_serialiser or not problem.tried:
             serialised = fields.serialised(label)
             if serialised is not value:
-                other, failure = self._attempt(serialised, path)
+                other, failure = self._try_form(serialised, path)
                 if failure is None:
                     return other
                 del self._noted[noted:]
             problem.tried = True
-        return self._as_it_is(form, problem)
+        return self._keep_or_raise(form, problem)
 
     @abstractmethod
-    def _named(self, form: dict[str, object]) -> Mapping[Any, object]:
-        """Return *form*, of an object, with the names that it has among others."""
+    def _escape(self, form: dict[str, object]) -> Mapping[Any, object]:
+        """Return *form*, that of an object, with its labels escaped as the names of a mapping are."""
 
     @abstractmethod
-    def _attempt(self, value: object, path: Path) -> tuple[object, Any]:
+    def _try_form(self, value: object, path: Path) -> tuple[object, Any]:
         """Return the form of *value*, and why a part of it has none; None if each part has one."""
 
     @abstractmethod
-    def _as_it_is(self, form: object, problem: Any) -> object:
-        """Return the form, not that of the whole, of a value with *problem*; or raise that."""
+    def _keep_or_raise(self, form: object, problem: Any) -> object:
+        """Return *form*, which lacks what *problem* has; or raise that."""
 
 
 # -- what a class declares
@@ -381,14 +381,14 @@ def schema_of(kind: Any) -> Schema | None:
         return None
     infos = infos or {}
     hints = {name: info.annotation for name, info in infos.items()} if infos else _hints(kind)
-    written, has_serialiser = _serialised_by_functions(kind)
+    serialised, has_serialiser = _serialised_by_functions(kind)
     declared = {}
     of_bases = _united_in_bases(kind)
     for name in infos if is_model else [each.name for each in fields(kind)]:
         field = _field(name, hints.get(name), infos.get(name))
         field = field._replace(classes=(*field.classes, *of_bases)) if field.is_open else field
-        is_written = has_serialiser or not written.isdisjoint({name, "*"})
-        declared[name] = field._replace(has_serialiser=field.has_serialiser or is_written)
+        by_function = has_serialiser or not serialised.isdisjoint({name, "*"})
+        declared[name] = field._replace(has_serialiser=field.has_serialiser or by_function)
     if not is_model:
         return Schema(declared, has_serialiser=has_serialiser)
     labels = _labels(kind, {name: info.serialization_alias for name, info in infos.items()})
@@ -408,7 +408,7 @@ def _united_in_bases(kind: Any) -> frozenset[type]:
     """Return the classes of unions that are arguments of *kind*'s generic bases."""
     bases = (base for each in kind.__mro__ for base in vars(each).get("__orig_bases__", ()))
     try:
-        return frozenset().union(*(_found_in(base).united for base in bases))
+        return frozenset().union(*(_inspect(base).united for base in bases))
     except Exception:  # noqa: BLE001  (a name that cannot be resolved)
         return frozenset()
 
@@ -423,24 +423,24 @@ def _serialised_by_functions(kind: Any) -> tuple[set[str], bool]:
 
 
 def _labels(kind: Any, aliases: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the labels of the fields with *aliases*: these, if *kind* prints them and no two are one."""
+    """Return the labels of the fields with *aliases*: these, if *kind* prints them and all differ."""
     labels = {name: alias or name for name, alias in aliases.items()}
     prints_aliases = kind.model_config.get("serialize_by_alias") and len({*labels.values()}) == len(labels)
     return labels if prints_aliases else {name: name for name in aliases}
 
 
 def _field(name: str, hint: object, info: Any) -> Field:
-    """Return what *hint*, its annotation, and *info*, of pydantic, say of the field *name*."""
+    """Return what *hint*, its annotation, and *info*, of pydantic, declare of the field *name*."""
     try:
-        found = _found_in(hint, () if info is None else (info, *info.metadata))
+        inside = _inspect(hint, () if info is None else (info, *info.metadata))
     except Exception:  # noqa: BLE001  (a name that cannot be resolved)
-        found = _Found()
+        inside = _TypeContent()
     excluded = info is not None and info.exclude is True
     is_made = excluded and info.default_factory is not None
-    return Field(name, excluded, is_made, tuple(found.united), found.has_serialiser, found.is_open)
+    return Field(name, excluded, is_made, tuple(inside.united), inside.has_serialiser, inside.is_open)
 
 
-class _Found(NamedTuple):
+class _TypeContent(NamedTuple):
     """What is in a type."""
 
     classes: frozenset[type] = frozenset()
@@ -453,32 +453,32 @@ class _Found(NamedTuple):
     is_open: bool = False
 
 
-def _found_in(hint: Any, said: tuple[object, ...] = (), within: tuple[object, ...] = ()) -> _Found:
-    """Return what is in *hint*, an annotation with the metadata *said*, itself *within* others."""
+def _inspect(hint: Any, metadata: tuple[object, ...] = (), within: tuple[object, ...] = ()) -> _TypeContent:
+    """Return what is in *hint*, an annotation with *metadata*, itself *within* others."""
     if any(hint is each for each in within):
-        return _Found()
+        return _TypeContent()
     origin = get_origin(hint)
     if origin is Annotated:
-        return _found_in(get_args(hint)[0], (*said, *hint.__metadata__), within)
-    found = [_found_in(each, (), (*within, hint)) for each in _parts(hint)]
-    classes: frozenset[type] = frozenset().union(*(each.classes for each in found))
-    united: frozenset[type] = frozenset().union(*(each.united for each in found))
-    alternatives = max((each.alternatives for each in found), default=0)
+        return _inspect(get_args(hint)[0], (*metadata, *hint.__metadata__), within)
+    parts = [_inspect(part, (), (*within, hint)) for part in _parts(hint)]
+    classes: frozenset[type] = frozenset().union(*(part.classes for part in parts))
+    united: frozenset[type] = frozenset().union(*(part.united for part in parts))
+    alternatives = max((part.alternatives for part in parts), default=0)
     kind = hint if origin is None else origin
     if _is_of_objects(kind):
         classes, alternatives = classes | {kind}, 1
-    elif any(isinstance(getattr(each, "discriminator", None), str) for each in said):
+    elif any(isinstance(getattr(each, "discriminator", None), str) for each in metadata):
         alternatives = 1
     elif origin in _UNIONS or isinstance(hint, TypeVar):
-        alternatives = sum(each.alternatives for each in found)
+        alternatives = sum(part.alternatives for part in parts)
         united = united if alternatives < 2 or len(classes) < 2 else classes  # noqa: PLR2004
-    has_serialiser = any(type(each).__name__ in _SERIALISERS for each in said)
-    return _Found(
+    has_serialiser = any(type(each).__name__ in _SERIALISERS for each in metadata)
+    return _TypeContent(
         classes,
         alternatives,
         united,
-        has_serialiser or any(each.has_serialiser for each in found),
-        isinstance(hint, TypeVar) or any(each.is_open for each in found),
+        has_serialiser or any(part.has_serialiser for part in parts),
+        isinstance(hint, TypeVar) or any(part.is_open for part in parts),
     )
 
 
@@ -488,7 +488,7 @@ def _is_of_objects(kind: Any) -> bool:
 
 
 def _parts(hint: Any) -> Iterable[Any]:
-    """Return the types that *hint* consists of: arguments, what it is a name for, what its items are."""
+    """Return the types that *hint* consists of: its arguments, an alias' type, the types of its items."""
     for name in ("__supertype__", "__value__"):  # a NewType, an alias
         if hasattr(hint, name):
             return (getattr(hint, name),)

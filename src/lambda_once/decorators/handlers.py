@@ -32,7 +32,7 @@ _MISSING: Final = object()
 
 
 def marked(function: Callable[..., Any], identifier: object) -> Callable[..., Any]:
-    """Return *function* with *identifier* as its ``__once__``, which `explain` reads."""
+    """Return *function* with *identifier* as its ``__once__``, for `explain`."""
     function.__dict__["__once__"] = identifier
     return function
 
@@ -68,10 +68,8 @@ def takes_context(handler: Callable[..., Any]) -> bool:
     """
     check_not_generator(handler)
     parameters = _parameters(handler)
-    positional = [
-        each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     if positional and is_self(positional[0].name):
         raise Misconfigured(
             f"{title(handler)} is a method, and Lambda passes no {positional[0].name}: "
@@ -82,12 +80,12 @@ def takes_context(handler: Callable[..., Any]) -> bool:
             f"{title(handler)} must accept the event or record as its first parameter; "
             "for a route of an Event Handler use middlewares=[once.route()]"
         )
-    for each in (*positional[2:], *(each for each in parameters if each.kind is each.KEYWORD_ONLY)):
-        if each.name in CONTEXT_NAMES:
-            raise Misconfigured(f"{title(handler)}: make {each.name} its second positional parameter")
-        if each.default is each.empty:
+    for parameter in (*positional[2:], *(p for p in parameters if p.kind is p.KEYWORD_ONLY)):
+        if parameter.name in CONTEXT_NAMES:
+            raise Misconfigured(f"{title(handler)}: make {parameter.name} its second positional parameter")
+        if parameter.default is parameter.empty:
             raise Misconfigured(
-                f"{title(handler)} has a required parameter {each.name}, but gets only two arguments: "
+                f"{title(handler)} has a required parameter {parameter.name}, but gets only two arguments: "
                 "the event or record, and the context. Give it a default"
             )
     if len(positional) < 2:  # noqa: PLR2004  (the event alone)
@@ -96,9 +94,9 @@ def takes_context(handler: Callable[..., Any]) -> bool:
 
 
 def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of *handler*; of what it wraps, if it accepts any arguments."""
+    """Return the parameters of *handler*; of the function it wraps, if it accepts any arguments."""
     parameters = [*signature_of(handler, follow_wrapped=False).parameters.values()]
-    passes_on = all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters)
+    passes_on = all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
     wrapped = getattr(handler, "__wrapped__", None)
     return _parameters(wrapped) if passes_on and wrapped is not None else parameters
 
@@ -107,7 +105,8 @@ def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """
     Return *function* as one of two arguments, whether or not it takes the context (`takes_context`).
 
-    If it is async, as an object may be, it becomes a coroutine function: `inspect` knows it at each call.
+    If it is async, it becomes a coroutine function, which `inspect` recognises at each call; an object with
+    an async ``__call__`` isn't one.
     """
     takes_both = takes_context(function)
     if is_async(function):

@@ -34,7 +34,7 @@ _SYSTEM_CLOCK = SystemClock()
 
 
 class Overrides(NamedTuple):
-    """What every `Runtime` of the process uses while a test runs, unless it was given its own."""
+    """What every `Runtime` of the process uses while a test runs, unless it has its own."""
 
     store: Store | None = None
     clock: Clock | None = None
@@ -42,7 +42,7 @@ class Overrides(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """What environment variables say about every unit."""
+    """What environment variables configure for every unit."""
 
     service: str
     """The first part of every token."""
@@ -100,19 +100,19 @@ class Runtime:
         """The overrides that the engines were made under."""
         self._lock = Exclusive("the store of tokens is being made")
         self._prepared: DynamoDBStore | None = None
-        self._known: tuple[Invocation, Environment] | None = None
-        """What was read last, and in which invocation."""
+        self._environment: tuple[Invocation, Environment] | None = None
+        """The environment as it was read last, and in which invocation."""
         self.names = Names()
         self.scoped: dict[str, bool] = {}
-        """Of each name that had work in this process: whether its source added to each unit's scope."""
+        """By each name that had work in this process: whether its source added to each unit's scope."""
 
     def prepare(self) -> None:
         """
         Make the client where the handler is imported, if that is Lambda's INIT phase; send nothing.
 
         Before a snapshot no client is made, since a snapshot must hold neither secrets nor connections: it
-        is made after the restore where `snapshot_restore_py` is installed, else at first use. Never raises:
-        what fails here fails again at first use.
+        is made after the restore if `snapshot_restore_py` is installed, else at first use. Never raises: an
+        error here is raised again at first use.
         """
         start = start_of(os.environ, sys.modules)
         if start is Start.ELSEWHERE or self._store is not None:
@@ -129,25 +129,25 @@ class Runtime:
                 register_after_restore(self._prepare_client)
 
     def _prepare_client(self) -> None:
-        """Never raises: Lambda discards an environment whose restore hook does."""
+        """Never raises: Lambda discards an environment whose restore hook raises."""
         if self._prepared is not None:
             with suppress(Exception):
                 self._prepared.transport.prepare()
 
     def environment(self) -> Environment:
         """
-        Read the environment, once an invocation: each of its units asks, and to read a variable is slow.
+        Read the environment once an invocation: each unit needs it, and reading a variable is slow.
 
         Raises `Misconfigured` for an unknown word in LAMBDA_ONCE_DISABLED.
         """
-        invocation, known = CURRENT_INVOCATION.get(), self._known
-        if invocation is not None and known is not None and known[0] is invocation:
-            return known[1]
+        invocation, last = CURRENT_INVOCATION.get(), self._environment
+        if invocation is not None and last is not None and last[0] is invocation:
+            return last[1]
         service = self._service or os.environ.get(SERVICE_VARIABLE) or NO_SERVICE
         word = os.environ.get("LAMBDA_ONCE_DISABLED", "")
         function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
         environment = Environment(service, boolean("LAMBDA_ONCE_DISABLED", word) is True, function)
-        self._known = None if invocation is None else (invocation, environment)
+        self._environment = None if invocation is None else (invocation, environment)
         return environment
 
     @property
@@ -205,13 +205,13 @@ class Runtime:
 
     def serve(self, context: object) -> None:
         """
-        Keep the tenant that *context* names for the process (`core.tenant`).
+        Serve the tenant that *context* names, for as long as the process lives (`core.tenant`).
 
-        Raises `Misconfigured`, reported, if the process serves another one; if everything runs unprotected
-        (LAMBDA_ONCE_DISABLED), it serves the new one from now on.
+        Raises `Misconfigured`, and reports it, if the process serves another one. If everything runs
+        unprotected (LAMBDA_ONCE_DISABLED), it serves the new one from now on instead.
         """
         tenant = getattr(context, "tenant_id", None)
-        if not isinstance(tenant, str) or tenant == "":  # a mock's is a mock
+        if not isinstance(tenant, str) or tenant == "":  # a mock's tenant is a mock
             return
         if tenant == TENANCY.tenant or TENANCY.serves(tenant):
             return

@@ -1,14 +1,16 @@
 """
 The arguments that a callable ``key=``, ``scope=`` or ``caller=`` receives, decided when it's decorated.
 
-That of a handler gets the event or record, and the Lambda context if it has a second required positional
-parameter. Of `once.function` one parameter gets the first argument, several get by name those that they name:
-a function may take the Lambda context, or an argument more, without a word in its key.
+A handler's selector gets the event or record, and the Lambda context if it has a second required positional
+parameter. With `once.function`, a selector of one parameter gets the function's first argument, one of
+several gets the arguments of those names: you can add an argument to the function, such as the Lambda
+context, without changing the selector.
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from typing import TYPE_CHECKING, Any
@@ -18,8 +20,6 @@ from lambda_once.decorators.validation import is_self
 from lambda_once.errors import KeyMissing, Misconfigured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from lambda_once.core.keys import Selector
     from lambda_once.settings import Settings
 
@@ -27,20 +27,22 @@ _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _OF_ONE = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 """Callables of one argument whose signature does not show it."""
 
-Taking = tuple[tuple[Any, ...], "Mapping[str, Any]"]
-"""The arguments that a callable is called with."""
+Taken = tuple[tuple[Any, ...], Mapping[str, Any]]
+"""The positional and keyword arguments that a selector is called with."""
+_Taker = Callable[[BoundArguments], Taken]
 
 
 def arguments_by_name(bound: BoundArguments) -> dict[str, Any]:
     """
     Return the arguments of a call by name, those of ``**kwargs`` by their own names.
 
-    Where one of these has the name of a positional-only parameter, too, they stay together.
+    If one of these has the name of a positional-only parameter, too, they stay together under ``**kwargs``.
     """
-    named = dict(bound.arguments)
+    arguments = dict(bound.arguments)
     rest = variadic(bound.signature)
-    others = {} if rest is None else named.pop(rest, {})
-    return {**named, f"**{rest}": others} if others.keys() & named.keys() else {**named, **others}
+    others = {} if rest is None else arguments.pop(rest, {})
+    is_shared = bool(others.keys() & arguments.keys())
+    return {**arguments, f"**{rest}": others} if is_shared else {**arguments, **others}
 
 
 def variadic(signature: Signature) -> str | None:
@@ -55,9 +57,9 @@ def with_selectors_of_one(settings: Settings, what: str) -> Settings:
     *what* is what the decorator passes, such as "the event". Raises `Misconfigured` for a callable that is
     async, or accepts neither *what* alone nor both.
     """
-    given = {name: getattr(settings, name) for name in ("key", "scope", "caller")}
+    selectors = {name: getattr(settings, name) for name in ("key", "scope", "caller")}
     of_both: dict[str, Any] = {
-        name: _of_both(each, what, name) for name, each in given.items() if callable(each)
+        name: _of_both(selector, what, name) for name, selector in selectors.items() if callable(selector)
     }
     return replace(settings, **of_both) if of_both else settings
 
@@ -90,16 +92,15 @@ def selector_of_call(selector: Selector, function: Callable[..., Any], what: str
     """
     Return *selector*, the option *what*, as a function of the `BoundArguments` of a call of *function*.
 
-    It ignores the Lambda context, which selectors are called with: a function takes it as an argument or not.
-
-    An expression is returned as it is. Raises `Misconfigured` for a callable that is async, or needs what
-    *function* does not get.
+    Like every selector it's called with the Lambda context, too, and ignores it. An expression is returned
+    unchanged. Raises `Misconfigured` for a callable that is async, or needs an argument that *function*
+    doesn't get.
     """
     if selector is None or isinstance(selector, str):
         return selector
     _check_plain(selector, what)
-    taking = _taking(selector, signature_of(function))
-    if taking is None:
+    take = _taker(selector, signature_of(function))
+    if take is None:
         names = ", ".join(signature_of(function).parameters) or "none"
         raise Misconfigured(
             f"{what}={title(selector)} must accept the arguments of {title(function)}: the first one as "
@@ -107,32 +108,30 @@ def selector_of_call(selector: Selector, function: Callable[..., Any], what: str
         )
 
     def select(bound: BoundArguments, _context: object) -> object:
-        args, kwargs = taking(bound)
+        args, kwargs = take(bound)
         return selector(*args, **kwargs)
 
     return _named_as(selector, select)
 
 
-def _taking(
-    selector: Callable[..., object], of_function: Signature
-) -> Callable[[BoundArguments], Taking] | None:
-    """Return what *selector* takes of a call of the function; None if it needs what there is not."""
-    own = _parameters(selector)
-    if own is None:
-        return _first(of_function)
-    if any(each.kind is each.VAR_POSITIONAL for each in own):
-        return _all(selector, of_function)
-    names = {each.name for each in of_function.parameters.values() if each.kind is not each.VAR_KEYWORD}
-    required = [each for each in own if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
-    if not any(each.name in names or each.kind is each.VAR_KEYWORD for each in own):
-        alone = own if len(own) == 1 else required
-        return _first(of_function, alone[0]) if len(alone) == 1 else None
-    unknown = any(each.name not in names for each in required)
-    return None if unknown and variadic(of_function) is None else lambda bound: _named(own, bound)
+def _taker(selector: Callable[..., object], of_function: Signature) -> _Taker | None:
+    """Return a function that takes *selector*'s arguments out of a call; None if a call lacks one."""
+    parameters = _parameters(selector)
+    if parameters is None:
+        return _take_first(of_function)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return _take_all(selector, of_function)
+    names = {p.name for p in of_function.parameters.values() if p.kind is not p.VAR_KEYWORD}
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    if not any(p.name in names or p.kind is p.VAR_KEYWORD for p in parameters):
+        alone = parameters if len(parameters) == 1 else required
+        return _take_first(of_function, alone[0]) if len(alone) == 1 else None
+    is_unknown = any(p.name not in names for p in required)
+    return None if is_unknown and variadic(of_function) is None else lambda bound: _take(parameters, bound)
 
 
 def _parameters(selector: Callable[..., object]) -> list[Parameter] | None:
-    """Return the parameters of *selector*; None where they are unknown, which counts as one."""
+    """Return the parameters of *selector*; None if they are unknown, which counts as one parameter."""
     if isinstance(selector, _OF_ONE):
         return None
     try:
@@ -141,43 +140,39 @@ def _parameters(selector: Callable[..., object]) -> list[Parameter] | None:
         return None
 
 
-def _first(
-    of_function: Signature, parameter: Parameter | None = None
-) -> Callable[[BoundArguments], Taking] | None:
-    """Return what takes, as *parameter*, the first argument; of a method the one behind the object."""
-    found = [each for each in of_function.parameters.values() if not is_self(each.name)]
-    if not found or found[0].kind in _VARIADIC:
+def _take_first(of_function: Signature, parameter: Parameter | None = None) -> _Taker | None:
+    """Return a function that takes the first argument, after a method's object, as *parameter*."""
+    parameters = [p for p in of_function.parameters.values() if not is_self(p.name)]
+    if not parameters or parameters[0].kind in _VARIADIC:
         return None
-    first = found[0].name
+    first = parameters[0].name
     if parameter is not None and parameter.kind is parameter.KEYWORD_ONLY:
         return lambda bound: ((), {parameter.name: bound.arguments[first]})
     return lambda bound: ((bound.arguments[first],), {})
 
 
-def _all(
-    selector: Callable[..., object], of_function: Signature
-) -> Callable[[BoundArguments], Taking] | None:
-    """Return what takes all arguments as a call passes them."""
-    given = [each for each in of_function.parameters.values() if each.kind not in _VARIADIC]
-    args = [object() for each in given if each.kind is not each.KEYWORD_ONLY]
-    kwargs = {each.name: object() for each in given if each.kind is each.KEYWORD_ONLY}
+def _take_all(selector: Callable[..., object], of_function: Signature) -> _Taker | None:
+    """Return a function that takes all arguments as passed; None if *selector* doesn't accept them."""
+    parameters = [p for p in of_function.parameters.values() if p.kind not in _VARIADIC]
+    args = [object() for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    kwargs = {p.name: object() for p in parameters if p.kind is p.KEYWORD_ONLY}
     return (lambda bound: (bound.args, bound.kwargs)) if accepts(selector, *args, **kwargs) else None
 
 
-def _named(own: list[Parameter], bound: BoundArguments) -> Taking:
-    """Return the arguments that the parameters *own* name. Raises `KeyMissing` if one was not passed."""
-    given = arguments_by_name(bound)
+def _take(parameters: list[Parameter], bound: BoundArguments) -> Taken:
+    """Return the arguments that *parameters* name. Raises `KeyMissing` if one was not passed."""
+    arguments = arguments_by_name(bound)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    for each in own:
-        if each.kind is each.VAR_KEYWORD:
-            named = {other.name for other in own}
-            kwargs |= {name: value for name, value in given.items() if name not in named}
-        elif each.name not in given:
-            if each.default is each.empty:
-                raise KeyMissing(f"the call has no argument {each.name}: pass it with every call")
-        elif each.kind is each.POSITIONAL_ONLY:
-            args.append(given[each.name])
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            names = {p.name for p in parameters}
+            kwargs |= {name: value for name, value in arguments.items() if name not in names}
+        elif parameter.name not in arguments:
+            if parameter.default is parameter.empty:
+                raise KeyMissing(f"the call has no argument {parameter.name}: pass it with every call")
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            args.append(arguments[parameter.name])
         else:
-            kwargs[each.name] = given[each.name]
+            kwargs[parameter.name] = arguments[parameter.name]
     return tuple(args), kwargs

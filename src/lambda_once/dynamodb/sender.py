@@ -37,7 +37,7 @@ class ConditionFailed(Exception):
 
 
 def retry_deadline(clock: Clock) -> Deadline:
-    """Return the time after which nothing is retried: in protected work, before the invocation's end."""
+    """Return the time after which nothing is retried: in an invocation, `KEPT_BACK` before its end."""
     end = invocation_end()
     return Deadline(clock, _NEVER if end is None else end - KEPT_BACK)
 
@@ -94,7 +94,7 @@ class Sender:
 
 
 def without_item(table: str) -> Misconfigured:
-    """Return the error for a refusal that only an item can cause, and that came without one."""
+    """Return the error for a refusal that came without the item that must have caused it."""
     return Misconfigured(
         f"table {table!r} refused a write and did not return the existing item: use an endpoint that "
         "supports ReturnValuesOnConditionCheckFailure"

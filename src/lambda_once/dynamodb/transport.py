@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @cache
 def _errors() -> Any:
-    """Import what needs botocore: an import in a function costs at each call."""
+    """Import what needs botocore, once: an import statement in a function costs time at each call."""
     return import_module("lambda_once.dynamodb.errors")
 
 
@@ -86,7 +86,7 @@ class Transport:
         """The process and settings for which the client was made before its first use."""
         self._pool: ThreadPoolExecutor | None = None
         self._lock = _making()
-        # To make one may take longer than to use it: it reads files, and perhaps asks for credentials.
+        # A client yet to be made has no limit: making it reads files, and may fetch credentials.
         self._longest = math.inf if is_made_here else longest_try(client)
         forget_in_child(self)
 
@@ -121,35 +121,36 @@ class Transport:
         if sys.is_finalizing():
             raise exiting()
         errors = _errors()
-        send = partial(self._exchanged, operation)
-        made: dict[bool, Tries] = {}  # at the first failure of a kind: nearly all requests have none
-        tried = 0
+        send = partial(self._exchange, operation)
+        retries: dict[bool, Tries] = {}  # made at the first failure of a kind: nearly all requests have none
+        tries = 0
         while True:
-            tried += 1
-            asked = deadline.clock.now()
+            tries += 1
+            began = deadline.clock.now()
             try:
-                answer = self._sent(send, arguments, deadline, asked)
+                response = self._send(send, arguments, deadline, began)
             except errors.Caught as error:
-                self._hear(operation, getattr(error, "response", None), asked, tried, error)
+                self._hear(operation, getattr(error, "response", None), began, tries, error)
                 if not errors.is_transient(error):
                     raise
-                waits = self.is_patient and errors.code_of(error) in errors.THROTTLED
-                if waits not in made:
-                    made[waits] = Tries(deadline.within(PATIENCE), None) if waits else Tries(deadline)
-                if not made[waits].again(asked):
+                is_patient = self.is_patient and errors.code_of(error) in errors.THROTTLED
+                if is_patient not in retries:
+                    patience = deadline.within(PATIENCE)
+                    retries[is_patient] = Tries(patience, None) if is_patient else Tries(deadline)
+                if not retries[is_patient].again(began):
                     raise
                 if failed is not None:
                     failed(error)
             else:
-                self._hear(operation, answer, asked, tried)
-                return answer
+                self._hear(operation, response, began, tries)
+                return response
 
     def _hear(
-        self, operation: str, response: Any, asked: datetime, tried: int, error: Exception | None = None
+        self, operation: str, response: Any, began: datetime, tries: int, error: Exception | None = None
     ) -> None:
-        """Hand on the response to a try, and log what AWS Support asks for; nothing that it carried."""
+        """Pass on the response to a try, and log what AWS Support asks for; nothing of its content."""
         if self._heard is not None:
-            self._heard(response, asked)
+            self._heard(response, began)
         if _LOG.isEnabledFor(logging.DEBUG):
             from lambda_once.dynamodb.errors import code_of
 
@@ -157,43 +158,43 @@ class Transport:
             status, request_id = metadata.get("HTTPStatusCode", "-"), metadata.get("RequestId", "-")
             code = "-" if error is None else code_of(error)
             line = "%s host=%s status=%s error=%s request_id=%s try=%d"
-            _LOG.debug(line, operation, self.host, status, code, request_id, tried)
+            _LOG.debug(line, operation, self.host, status, code, request_id, tries)
 
     def is_answer(self, request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
-        """Whether *response*, a refusal too, can be that of *request*: for what bears something to check."""
+        """Whether *response*, which may be a refusal, can be that of *request*, if that can be checked."""
         del request, response
         return True
 
-    def _exchanged(self, operation: str, /, **arguments: Any) -> Any:
+    def _exchange(self, operation: str, /, **arguments: Any) -> Any:
         """Send one request. Raises CrossedResponse for the response of another one."""
         errors = _errors()
         client = self._connected()
         send = getattr(client, operation)
         try:
-            answer = send(**arguments)
+            response = send(**arguments)
             if "RequestItems" in arguments:
-                answer = as_asked(arguments, answer)
-            if self.is_answer(arguments, answer):
-                return answer
+                response = as_asked(arguments, response)
+            if self.is_answer(arguments, response):
+                return response
         except errors.ClientError as error:
             if self.is_answer(arguments, error.response):
                 raise
-        except self.unreadable:  # botocore's parser fails on the body of another operation
-            if operation == "transact_write_items":  # or its serialiser does, on a user's item
+        except self.unreadable:  # botocore's parser fails on the response of another operation
+            if operation == "transact_write_items":  # or its serialiser fails on a user's item
                 raise
         if self._is_own:  # the next response on that connection would be another request's, too
             client.close()
         raise errors.CrossedResponse
 
-    def _sent(
+    def _send(
         self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline, now: datetime
     ) -> Any:
         """
-        Send one request, and await its response, where the deadline is ever final, until the deadline.
+        Send one request and await its response; if the deadline is ever final, until the deadline at most.
 
-        If the client's own time limits are longer, a kept thread awaits the response, and goes on after the
-        deadline: the request may still be written. Past the deadline nothing is sent, nor where it is final
-        and no thread can be started; before that, only the client's limits apply then.
+        If the client's own time limits are longer than that, the request runs in a kept thread, which goes on
+        after the deadline: the write may still happen. If no thread can be started, only the client's limits
+        apply, and nothing is sent near the deadline. Past the deadline nothing is sent either.
         """
         if not deadline.final:
             return send(**arguments)
@@ -204,15 +205,15 @@ class Transport:
             return send(**arguments)
         if remaining <= 0:
             raise _no_answer()
-        from concurrent.futures import Future  # a client of our own needs it near the end alone
+        from concurrent.futures import Future  # a client made here needs it only near the end
 
-        answer: Future[Any] = Future()
+        response: Future[Any] = Future()
 
         def exchange() -> Callable[[], object]:
             try:
-                return partial(answer.set_result, send(**arguments))
+                return partial(response.set_result, send(**arguments))
             except BaseException as error:  # noqa: BLE001  (it is raised where the response is awaited)
-                return partial(answer.set_exception, error)
+                return partial(response.set_exception, error)
 
         try:
             in_kept_thread(partial(copy_context().run, exchange))
@@ -221,13 +222,13 @@ class Transport:
                 raise _no_answer() from None
             return send(**arguments)
         with suppress(TimeoutError):
-            answer.exception(remaining)
-        if not answer.done():
+            response.exception(remaining)
+        if not response.done():
             raise _no_answer()
-        return answer.result()
+        return response.result()
 
     def each(self, values: Sequence[W], work: Callable[[W], A]) -> list[A]:
-        """Do *work* for each of *values*, at once where there are several; the results are in order."""
+        """Do *work* for each of *values*, concurrently if there are several; return the results in order."""
         if len(values) < 2:  # noqa: PLR2004  (one value needs no thread)
             return [work(value) for value in values]
         return list(self._threads().map(work, values))
@@ -261,13 +262,13 @@ class Transport:
 
     @property
     def is_given(self) -> bool:
-        """Whether the endpoint is somebody's own: AWS' have the region's name as a label."""
+        """Whether the endpoint isn't one of AWS', which have the region's name as a label."""
         region = getattr(getattr(self._client, "meta", None), "region_name", None)
         return self.host is not None and region not in self.host.partition(":")[0].split(".")
 
     @property
     def given_place(self) -> tuple[str | None, str | None]:
-        """The region of the client, and its endpoint if that is somebody's own; None: unknown, or AWS'."""
+        """The region of the client, and its endpoint unless that is AWS'; None: unknown, or AWS'."""
         meta: Any = getattr(self._client, "meta", None)
         region = getattr(meta, "region_name", None)
         return (region if isinstance(region, str) else None), (meta.endpoint_url if self.is_given else None)
@@ -290,8 +291,8 @@ class Transport:
         """
         Make the client before its first use, and send nothing.
 
-        It is made again at first use where the process, the endpoint, the region, the credentials or the
-        libraries that patch botocore have changed since. Raises what making it raises.
+        It is made again at first use if the process, the endpoint, the region, the credentials or the
+        libraries that patch botocore have changed since. Raises whatever making it raises.
         """
         with self._lock.alone():
             if self._client is None:
@@ -299,8 +300,8 @@ class Transport:
                 self._prepared = surroundings(self._name)
 
     def _connected(self) -> Any:
-        is_checked, client = self._prepared is None, self._client  # in this order
-        if is_checked and client is not None:
+        is_current, client = self._prepared is None, self._client  # in this order, as other threads set both
+        if is_current and client is not None:
             return client
         with self._lock.alone():
             if self._prepared is not None:

@@ -63,11 +63,11 @@ class Row(NamedTuple):
     beside: tuple[str, ...] = ()
     """Names that tell who wrote the message: without them *names* are the sender's own."""
     holds: Callable[[Forms], bool] | None = None
-    """What their values tell, too."""
+    """What their values must be, too."""
     rabbitmq: bool = False
     """Whether they're too common to go by name alone outside RabbitMQ's headers."""
     is_dead_letter: bool = False
-    """Whether *beside* tells the dead letter of a service, whose queue is no origin."""
+    """Whether *beside* identifies a dead letter of a service: its queue isn't its origin."""
 
 
 _GITHUB: Final = "https://github.com"
@@ -355,8 +355,8 @@ LEFT_OUT: Final = (
 """The names that don't count."""
 
 
-class _Told(NamedTuple):
-    """A row that another name tells, in lower case."""
+class _Conditional(NamedTuple):
+    """A row that applies only to messages with all names of *beside*; in lower case."""
 
     beside: frozenset[str]
     names: frozenset[str]
@@ -368,42 +368,40 @@ class _Table(NamedTuple):
 
     names: frozenset[str]
     prefixes: tuple[str, ...]
-    told: tuple[_Told, ...]
+    conditional: tuple[_Conditional, ...]
     marks: frozenset[str]
-    """Names of which each message that a row of *told* tells has one."""
+    """One name of *beside* of each conditional row: without any of them no such row applies."""
 
     def left_out(self, forms: Forms) -> set[str]:
         """Return the names among *forms* that don't count."""
-        found = {name for name in forms if name in self.names or name.startswith(self.prefixes)}
+        left_out = {name for name in forms if name in self.names or name.startswith(self.prefixes)}
         if not self.marks.isdisjoint(forms):
-            for beside, names, holds in self.told:
+            for beside, names, holds in self.conditional:
                 if beside <= forms.keys() and (holds is None or holds(forms)):
-                    found |= names
-        return found
+                    left_out |= names
+        return left_out
 
 
 def _lower(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
-def _table(rows: Iterable[Row]) -> _Table:
-    """Return *rows* as a table."""
-    by_name: list[str] = []
-    told: list[_Told] = []
+def _build_table(rows: Iterable[Row]) -> _Table:
+    names: list[str] = []
+    conditional: list[_Conditional] = []
     for row in rows:
         if row.beside:
-            told.append(_Told(_lower(row.beside), _lower(row.names.split()), row.holds))
+            conditional.append(_Conditional(_lower(row.beside), _lower(row.names.split()), row.holds))
         else:
-            by_name += row.names.split()
-    prefixes = (name[:-1].lower() for name in by_name if name.endswith("*"))
-    marks = frozenset(min(each.beside) for each in told)
-    return _Table(
-        _lower(name for name in by_name if not name.endswith("*")), tuple(prefixes), tuple(told), marks
-    )
+            names += row.names.split()
+    whole = _lower(name for name in names if not name.endswith("*"))
+    prefixes = tuple(name[:-1].lower() for name in names if name.endswith("*"))
+    marks = frozenset(min(row.beside) for row in conditional)
+    return _Table(whole, prefixes, tuple(conditional), marks)
 
 
-_TABLE: Final = _table(row for row in LEFT_OUT if not row.rabbitmq)
-_OF_RABBITMQ: Final = _table(LEFT_OUT)
+_TABLE: Final = _build_table(row for row in LEFT_OUT if not row.rabbitmq)
+_OF_RABBITMQ: Final = _build_table(LEFT_OUT)
 _DEAD_LETTERS: Final = tuple(_lower(row.beside) for row in LEFT_OUT if row.is_dead_letter)
 
 
@@ -419,16 +417,16 @@ def counted(attributes: object) -> dict[str, object]:
     """
     if not attributes or not isinstance(attributes, _MAPPINGS):
         return {}
-    return _kept({str(name): _form(value) for name, value in attributes.items()})
+    return _drop_left_out({str(name): _form(value) for name, value in attributes.items()})
 
 
 def counted_amqp(properties: object) -> dict[str, object]:
     """
     Return what counts of *properties*, the ``basicProperties`` of a message of RabbitMQ.
 
-    These are its headers by name, ``type``, ``contentType`` and ``contentEncoding``; a header of one of these
-    three names is ``headers.type`` and so on. Texts in headers come as bytes (Lambda developer guide, "Using
-    Lambda with Amazon MQ") and are text again, as in `counted_kafka`, in lists and tables, too.
+    These are ``type``, ``contentType`` and ``contentEncoding``, and its headers by name; a header with one of
+    these three names is ``headers.type`` and so on. Lambda delivers texts in headers as bytes (Lambda
+    developer guide, "Using Lambda with Amazon MQ"); here they're text again, in lists and tables, too.
     """
     if not isinstance(properties, _MAPPINGS):
         return {}
@@ -439,7 +437,7 @@ def counted_jms(message: object) -> dict[str, object]:
     """
     Return what counts of *message*, one of ActiveMQ: its properties by name, and its ``type``.
 
-    A property that is named so is ``properties.type``.
+    A property named ``type`` is ``properties.type``.
     """
     if not isinstance(message, _MAPPINGS):
         return {}
@@ -476,15 +474,15 @@ def counted_context(custom: object) -> dict[str, object]:
     """Return what counts of *custom*, the part of a Lambda client context that is the caller's: by name."""
     if not custom or not isinstance(custom, _MAPPINGS):
         return {}
-    return {name: value for name, value in _kept(custom).items() if name not in _OF_GATEWAY}
+    return {name: value for name, value in _drop_left_out(custom).items() if name not in _OF_GATEWAY}
 
 
 def is_dead_letter(attributes: object) -> bool:
     """
     Whether *attributes* are those of a dead letter that Lambda or EventBridge wrote.
 
-    Its queue is then no origin of the work: the body says what there is to say. Dead letters of SQS, RabbitMQ
-    and ActiveMQ have no such attributes.
+    Their queue isn't the origin of the work, which is in the body. Dead letters of SQS, RabbitMQ and ActiveMQ
+    have no such attributes.
     """
     if not attributes or not isinstance(attributes, _MAPPINGS):
         return False
@@ -492,7 +490,7 @@ def is_dead_letter(attributes: object) -> bool:
     return any(marks <= names for marks in _DEAD_LETTERS)
 
 
-def _kept(attributes: Mapping[str, object], table: _Table = _TABLE) -> dict[str, object]:
+def _drop_left_out(attributes: Mapping[str, object], table: _Table = _TABLE) -> dict[str, object]:
     """Return *attributes* without those that *table* leaves out."""
     left_out = table.left_out({str(name).lower(): value for name, value in attributes.items()})
     return {str(name): value for name, value in attributes.items() if str(name).lower() not in left_out}
@@ -502,12 +500,12 @@ def _with_properties(
     message: Mapping[str, object], properties: tuple[str, ...], field: str, table: _Table
 ) -> dict[str, object]:
     """Return *properties* of *message* unless empty, and what *table* leaves of the headers in *field*."""
-    found = {name: plain_header(message[name]) for name in properties if message.get(name)}
+    attributes = {name: plain_header(message[name]) for name in properties if message.get(name)}
     headers = message.get(field)
     if headers and isinstance(headers, _MAPPINGS):
-        for name, value in _kept(headers, table).items():
-            found[f"{field}.{name}" if name in properties else name] = plain_header(value)
-    return found
+        for name, value in _drop_left_out(headers, table).items():
+            attributes[f"{field}.{name}" if name in properties else name] = plain_header(value)
+    return attributes
 
 
 # ---------------------------------------------------------------- forms of values

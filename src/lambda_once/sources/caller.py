@@ -4,17 +4,17 @@ The caller of an HTTP request: which names join the token, and what a duplicate 
 Theory of operation. A replay is answered before any check that the handler makes. So a stored response goes
 only to the caller that it was made for (guarantee 9). The first rule that finds something names the caller:
 
-    1  what the gateway verified       joins the token; nothing is compared, but for the next line
-       a Lambda authorizer's principal may be a constant: what is sent beside it is compared, also nothing
+    1  what the gateway verified       joins the token; nothing is compared, except:
+       a Lambda authorizer's principal may be a constant, so the credential sent with it, or none, is compared
     2  a load balancer's user          joins; nothing proves it, so no response is returned
     3  the request's own credential    its stable name joins; the whole credential is compared (`Presented`)
     4  its cookies                     join if the request is keyed by hash; nothing is compared
     -  nothing                         joins nothing
 
-Where a Lambda authorizer has verified somebody and does not say whom, rule 3 holds for Authorization alone;
-without it nothing proves the caller, and no response is returned. A client certificate and the id of an API
-key join beside each rule: they name an application, not its user. An unverified name chooses a token and
-never unlocks a response: it is hashed together with its origin, so that a forged claim never equals a
+If a Lambda authorizer has verified somebody without naming them, rule 3 applies to Authorization alone;
+without that header nothing proves the caller, and no response is returned. A client certificate and the id of
+an API key join under each rule: they name an application, not its user. An unverified name chooses a token
+and never unlocks a response: it is hashed together with its origin, so that a forged claim never equals a
 verified one. Pure: no I/O, no clock, and nothing here is logged.
 
 What we're not happy with: rule 3 reads claims that nobody has verified. They choose a token, so a forged one
@@ -168,47 +168,47 @@ _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def _is_invisible(text: str) -> bool:
-    """Whether *text* has only separators, controls, marks without a base, and what is drawn as nothing."""
+    """Whether *text* has only separators, controls, marks without a base, and blank letters and symbols."""
     if re.search(_VISIBLE, text):
         return False
     from unicodedata import category  # a large library, for names that are not ASCII
 
-    return all(each in _BLANK or category(each)[0] in "CMZ" for each in text)
+    return all(character in _BLANK or category(character)[0] in "CMZ" for character in text)
 
 
 NO_CALLER: Final = Caller((Origin.OPTION,), (), None)
 """``caller=False``: callers are ignored."""
 
 
-def given(found: object, *, are_parts: bool = False) -> Caller:
+def given(selected: object, *, are_parts: bool = False) -> Caller:
     """
-    Return the caller that ``caller=`` selected.
+    Return the caller that ``caller=`` *selected*.
 
     *are_parts*: the elements of a list were put together as parts of a name, and each has to name somebody.
-    Raises `CallerMissing` if it names nobody, `Misconfigured` for what has no canonical form.
+    Raises `CallerMissing` if it names nobody, `Misconfigured` for a value without canonical form.
     """
-    parts: Iterable[object] = (found,)
-    if isinstance(found, list | tuple | set | frozenset):
-        parts = found
-    elif isinstance(found, Mapping):
-        parts = found.values()
+    parts: Iterable[object] = (selected,)
+    if isinstance(selected, list | tuple | set | frozenset):
+        parts = selected
+    elif isinstance(selected, Mapping):
+        parts = selected.values()
     nobody = [_is_no_name(part) for part in parts]
-    if all(nobody) or (are_parts and isinstance(found, list | tuple) and any(nobody)):
+    if all(nobody) or (are_parts and isinstance(selected, list | tuple) and any(nobody)):
         raise CallerMissing(
             "the caller is missing: caller= selected null, false, NaN or text without a visible character"
         )
     try:
-        canonical(found)
+        canonical(selected)
     except NotCanonical as error:
         raise Misconfigured(f"caller= returned a value that is not JSON-serialisable: {error}") from None
-    return Caller((Origin.OPTION,), (Name(Origin.OPTION, (found,)),), None)
+    return Caller((Origin.OPTION,), (Name(Origin.OPTION, (selected,)),), None)
 
 
 def by_option(
-    selector: str | Callable[..., object] | Literal[False], event: object, context: object, seen: object
+    selector: str | Callable[..., object] | Literal[False], event: object, context: object, view: object
 ) -> Caller:
     """
-    Return the caller of *event* by ``caller=``: an expression, which sees *seen*, or a function of two.
+    Return the caller of *event* by ``caller=``: an expression, which sees *view*, or a function of two.
 
     Raises `CallerMissing` if that selects nothing, and as `given` does.
     """
@@ -216,7 +216,7 @@ def by_option(
         return NO_CALLER
     try:
         if isinstance(selector, str):
-            return given(select(selector, seen, "caller"), are_parts=bool(labels_of(selector)))
+            return given(select(selector, view, "caller"), are_parts=bool(labels_of(selector)))
         return given(select_from(selector, (event, context), {}, "caller"), are_parts=True)
     except BadRequest:
         raise
@@ -266,44 +266,44 @@ def _of_authorizer(
     authorizer: AuthorizerContext, beside: Sequence[Name], credential: _Credential | None
 ) -> Caller:
     """
-    Return the caller that *authorizer* names, beside whose principal *credential* was sent.
+    Return the caller that *authorizer* names, with whose principal *credential* was sent.
 
-    The principal is often a constant, so the credential tells users apart, too. Of a JWT that is the name,
-    for the authorizer has seen it; all else is compared. So is its absence: the authorizer may let some users
-    pass by a header of its own, and they have nothing to do with those who send a credential.
+    The principal is often a constant, so the credential distinguishes users, too. The name in a JWT joins,
+    as the authorizer has checked it; any other credential is compared. So is its absence: the authorizer may
+    let some users pass by a header of its own, and they aren't those who send a credential.
     """
     names = [*beside, Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))]
     if credential is None:
         return _caller(names, names, authorizer.presented(_NOTHING_BESIDE))
-    found = [*names, credential.name]
-    joins = names if credential.opaque else found
+    all_names = [*names, credential.name]
+    joins = names if credential.opaque else all_names
     if credential.name.origin is Origin.CLAIMS:
-        return _caller(found, joins, None)
-    return _caller(found, joins, authorizer.presented(credential.whole))
+        return _caller(all_names, joins, None)
+    return _caller(all_names, joins, authorizer.presented(credential.whole))
 
 
-def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
-    return Caller(tuple(name.origin for name in found), tuple(joins), presented)
+def _caller(names: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
+    return Caller(tuple(name.origin for name in names), tuple(joins), presented)
 
 
 def cookies_of(event: Mapping[str, object], headers: Values) -> Mapping[str, str]:
     """Return the cookies of *event* by name, the first of each; payload 2.0 has them beside the headers."""
-    listed = event.get("cookies")
-    if not listed and "cookie" not in headers:
+    beside = event.get("cookies")
+    if not beside and "cookie" not in headers:
         return {}
-    texts = listed if isinstance(listed, list) else headers.get("cookie", ())
-    found: dict[str, str] = {}
+    texts = beside if isinstance(beside, list) else headers.get("cookie", ())
+    cookies: dict[str, str] = {}
     for pair in ";".join(map(str, texts)).split(";"):
         name, _, content = pair.strip().partition("=")
         if name:
-            found.setdefault(name, content)
-    return found
+            cookies.setdefault(name, content)
+    return cookies
 
 
 def _cookies(event: Mapping[str, object], headers: Values) -> list[Name]:
-    """Return all cookies as one name, but the load balancer's own, which change with every response."""
-    lasting = [each for each in cookies_of(event, headers).items() if not each[0].startswith("AWSALB")]
-    return [Name(Origin.COOKIES, tuple(sorted(lasting)))] if lasting else []
+    """Return all cookies as one name, except the load balancer's, which change with every response."""
+    cookies = [pair for pair in cookies_of(event, headers).items() if not pair[0].startswith("AWSALB")]
+    return [Name(Origin.COOKIES, tuple(sorted(cookies)))] if cookies else []
 
 
 # ------------------------------------------------------------------ 1: what the gateway verified
@@ -321,15 +321,15 @@ _VERIFIED: Final = (*_JWT, *_IAM)
 
 
 def _verified(context: object) -> Name | None:
-    """Return the name that the gateway itself verified; *context* is its own, a client cannot write it."""
+    """Return the name that the gateway itself verified; it writes *context*, a client cannot."""
     if _member(context, "authorizer") is None and _member(context, "identity") is None:
         return None
-    found = at_each(context, _VERIFIED)
-    for claims in found[: len(_JWT)]:
+    values = at_each(context, _VERIFIED)
+    for claims in values[: len(_JWT)]:
         name = _named_by(claims)
         if name is not None:
             return Name(Origin.JWT_AUTHORIZER, name)
-    for principal in found[len(_JWT) :]:
+    for principal in values[len(_JWT) :]:
         if isinstance(principal, str) and principal:
             return Name(Origin.IAM, (principal,))
     return None
@@ -337,9 +337,9 @@ def _verified(context: object) -> Name | None:
 
 def _of_verified(verified: Name, beside: Sequence[Name], *, hashed: bool) -> Caller:
     """
-    Return the caller that IAM or an authorizer has *verified*. Of an assumed role its session is fresh.
+    Return the caller that IAM or an authorizer has *verified*. An assumed role has a new session each time.
 
-    It joins a hash; under a key it's compared, so nobody gets the response to another session's request.
+    The session joins a hash; under a key it's compared, so no session gets the response to another one's.
     """
     role = role_in(verified.parts[0]) if verified.origin is Origin.IAM else None
     if role is None or hashed:
@@ -360,8 +360,8 @@ _ASSUMED: Final = r"(arn:[^:]*:sts::[^:]*:assumed-role/[^/]+)/.*"
 
 def role_in(arn: object) -> str | None:
     """Return the role in *arn* (IAM user guide, "IAM identifiers"), without its session; None if none is."""
-    found = re.fullmatch(_ASSUMED, arn) if isinstance(arn, str) else None
-    return None if found is None else found[1]
+    match = re.fullmatch(_ASSUMED, arn) if isinstance(arn, str) else None
+    return None if match is None else match[1]
 
 
 def role_of(event: Mapping[str, object]) -> str | None:
@@ -382,17 +382,16 @@ def of_identity(identity: object) -> Caller:
     """
     Return the caller by *identity*, what AppSync has verified (AppSync developer guide, "Identity").
 
-    A Lambda authorizer's ``resolverContext`` may be a user's or one request's: it's fresh.
+    A Lambda authorizer's ``resolverContext`` may be new with each request, so it's compared (`_fresh`).
     """
     claims = _member(identity, "claims")
     issuer, subject = _member(identity, "issuer"), _member(identity, "sub")
     name = _named_by({"iss": issuer, "sub": subject}) or _named_by(claims)
     if name is not None:
         return _of_verified(Name(Origin.JWT_AUTHORIZER, name), (), hashed=False)
-    for principal in ("cognitoIdentityId", "userArn"):
-        found = _text(identity, principal)
-        if found is not None:
-            return _of_verified(Name(Origin.IAM, (found,)), (), hashed=False)
+    principal = _text(identity, "cognitoIdentityId") or _text(identity, "userArn")
+    if principal is not None:
+        return _of_verified(Name(Origin.IAM, (principal,)), (), hashed=False)
     context = _member(identity, "resolverContext")
     if isinstance(context, Mapping) and context:
         return _fresh(Name(Origin.RESOLVER_CONTEXT, (context,)), "identity.resolverContext.userId")
@@ -403,7 +402,7 @@ def of_connection(context: object) -> Caller:
     """
     Return the caller of a WebSocket API's *context*: its authorizer's principal, or IAM's; or the connection.
 
-    A connection is fresh: who comes back has another one.
+    A connection is compared (`_fresh`): a client that reconnects has another one.
     """
     authorizer = context_of(context)
     if authorizer is not None and authorizer.principal is not None:
@@ -417,29 +416,31 @@ def of_connection(context: object) -> Caller:
 
 
 def of_cognito(identity: object) -> Caller:
-    """Return the caller by a Lambda context's *identity*, which the mobile SDKs send for Cognito's."""
-    found = getattr(identity, "cognito_identity_id", None)
-    names = [Name(Origin.COGNITO_IDENTITY, (found,))] if isinstance(found, str) and found else []
-    return _caller(names, names, None) if names else NO_CALLER
+    """Return the caller by *identity*, Cognito's, which the mobile SDKs put into a Lambda context."""
+    identity_id = getattr(identity, "cognito_identity_id", None)
+    if not isinstance(identity_id, str) or not identity_id:
+        return NO_CALLER
+    name = Name(Origin.COGNITO_IDENTITY, (identity_id,))
+    return _caller([name], [name], None)
 
 
 def _fresh(name: Name, path: str) -> Caller:
-    """Return the caller of *name*, which may be another one when the same user comes again: it's compared."""
+    """Return the caller of *name*, which is compared, as the same user may come back with another one."""
     advice = f"was acquired by another {name.origin.value}: pass what names the user, such as caller={path!r}"
     presented = Presented("\0".join((name.origin.value, digest(list(name.parts)))), advice=advice)
     return _caller([name], [], presented)
 
 
 def _api_key_id(context: object) -> list[Name]:
-    """Return the id of the API key that API Gateway has checked; a rotated key's is another."""
-    found = _member(_member(context, "identity"), "apiKeyId")
-    return [Name(Origin.API_KEY_ID, (found,))] if isinstance(found, str) and found else []
+    """Return the id of the API key that API Gateway has checked; a rotated key has another id."""
+    key_id = _text(_member(context, "identity"), "apiKeyId")
+    return [] if key_id is None else [Name(Origin.API_KEY_ID, (key_id,))]
 
 
 def _certificate(context: object, headers: Values) -> list[Name]:
     """Return issuer and subject of the client certificate; not its serial number, which a renewal changes."""
     if _member(context, "elb") is not None:
-        found: list[object] = [
+        names: list[object] = [
             next(iter(headers.get(f"x-amzn-mtls-clientcert-{part}", ())), None)
             for part in ("issuer", "subject")
         ]
@@ -448,9 +449,9 @@ def _certificate(context: object, headers: Values) -> list[Name]:
         certificate = certificate or _member(_member(context, "authentication"), "clientCert")
         if certificate is None:
             return []
-        found = [_member(certificate, name) for name in ("issuerDN", "subjectDN")]
-    named = any(isinstance(each, str) and each for each in found)
-    return [Name(Origin.CERTIFICATE, tuple(found))] if named else []
+        names = [_member(certificate, field) for field in ("issuerDN", "subjectDN")]
+    is_named = any(isinstance(name, str) and name for name in names)
+    return [Name(Origin.CERTIFICATE, tuple(names))] if is_named else []
 
 
 # ------------------------------------------------------------------ 2: the user of a load balancer
@@ -476,13 +477,13 @@ def _of_load_balancer(context: object, headers: Values) -> Name | None:
     """
     if _member(context, "elb") is None:
         return None
-    sent = {part.strip() for raw in headers.get(_OIDC_DATA, ()) for part in raw.split(",")} - {""}
-    if len(sent) > 1:
+    tokens = {part.strip() for value in headers.get(_OIDC_DATA, ()) for part in value.split(",")} - {""}
+    if len(tokens) > 1:
         raise MalformedRequest(f"The header {_OIDC_DATA} was sent with different values: send one.")
-    data = "".join(sent)
-    claims, head = _claims(data), _claims(data, of="header")
-    issuer, subject = _text(claims, "iss") or _text(head, "iss"), _text(claims, "sub")
-    return None if subject is None else Name(Origin.LOAD_BALANCER, (issuer, subject, _text(head, "signer")))
+    jwt = "".join(tokens)
+    claims, header = _claims(jwt), _claims(jwt, of="header")
+    issuer, subject = _text(claims, "iss") or _text(header, "iss"), _text(claims, "sub")
+    return None if subject is None else Name(Origin.LOAD_BALANCER, (issuer, subject, _text(header, "signer")))
 
 
 # ------------------------------------------------------------------ 3: the request's credential
@@ -503,13 +504,13 @@ class _Credential(NamedTuple):
 _SIGNING: Final = r"aws4-.*|oauth|digest|hawk|hmac(-.*)?|signature"
 
 _NOTHING_BESIDE: Final = "nothing"
-"""What is compared if nothing was sent beside a principal; a credential begins with its origin and NUL."""
+"""Compared if no credential was sent with a principal; a credential begins with its origin and NUL."""
 
 _ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
 """
 Schemes whose credential has no comma: a comma means that the gateway has joined two headers.
 
-Alone such a scheme is no credential.
+The scheme alone is not a credential.
 """
 
 NO_VALUE: Final = frozenset({"", "null", "undefined"})
@@ -539,20 +540,20 @@ def _authorizations(headers: Values) -> frozenset[tuple[str, str]]:
     """Return scheme, in lower case, and credential of every value of Authorization; equal ones are one."""
     return frozenset(
         (scheme, part.strip())
-        for raw in headers.get("authorization", ())
-        for scheme, text in [_split(raw)]
-        for part in _joined(scheme, text)
+        for value in headers.get("authorization", ())
+        for scheme, text in [_split(value)]
+        for part in _credentials_in(scheme, text)
         if part.strip().lower() not in NO_VALUE
     )
 
 
-def _split(raw: str) -> tuple[str, str]:
-    first, _, rest = raw.strip().partition(" ")
+def _split(value: str) -> tuple[str, str]:
+    first, _, rest = value.strip().partition(" ")
     scheme = first.lower()
     return (scheme, rest.strip()) if rest or scheme in _ONE_WORD else ("", first)
 
 
-def _joined(scheme: str, text: str) -> list[str]:
+def _credentials_in(scheme: str, text: str) -> list[str]:
     """Return the credentials of *text*, which may be several headers in one, each with its scheme."""
     if scheme not in _ONE_WORD:
         return [text]
@@ -585,12 +586,12 @@ def _named_by(claims: object) -> tuple[str | None, str, str] | None:
 
 
 def _text(claims: object, name: str) -> str | None:
-    found = _member(claims, name)
-    return found if isinstance(found, str) and found else None
+    text = _member(claims, name)
+    return text if isinstance(text, str) and text else None
 
 
 def _member(value: object, name: str) -> object:
-    return value.get(name) if isinstance(value, (dict, Mapping)) else None  # for a dict, the first is quick
+    return value.get(name) if isinstance(value, (dict, Mapping)) else None  # dict first: it's quick
 
 
 def _claims(text: str, of: str = "claims") -> object:
@@ -608,9 +609,9 @@ def _claims(text: str, of: str = "claims") -> object:
 
 
 def _base64url(part: str) -> bytes:
-    """Return what *part* of a JWT encodes, with or without padding. Raises ValueError."""
-    bare = part.rstrip("=")  # load balancers pad, RFC 7515 does not
-    return b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
+    """Return the bytes of *part* of a JWT, with or without padding. Raises ValueError."""
+    unpadded = part.rstrip("=")  # load balancers pad, RFC 7515 does not
+    return b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
 
 
 def _user(text: str) -> str | None:
@@ -638,22 +639,22 @@ class AuthorizerContext(NamedTuple):
     """
     The context that a Lambda authorizer adds to events, the expression that selects it, and advice.
 
-    API Gateway writes it, a client cannot. A REST API has its context beside `principalId`, which the
-    authorizer must return; in an HTTP API the context is all there is, and a simple response may have none.
+    API Gateway writes it, a client cannot. A REST API has the context beside `principalId`, which the
+    authorizer must return; an HTTP API has the context alone, and a simple response may have none.
     """
 
     path: str
-    found: Mapping[str, object]
+    values: Mapping[str, object]
 
     @property
     def principal(self) -> str | None:
         """Its `principalId`; None for a constant one, which does not identify a caller."""
-        principal = self.found.get("principalId")
-        named = isinstance(principal, str) and principal and principal not in CONSTANTS
-        return str(principal) if named else None
+        principal = self.values.get("principalId")
+        is_name = isinstance(principal, str) and principal and principal not in CONSTANTS
+        return str(principal) if is_name else None
 
     def presented(self, credential: str | None) -> Presented:
-        """Return what a request presents that it has let pass: *credential*, or nothing that counts."""
+        """Return what a request that the authorizer accepted presents: *credential*, or no proof."""
         if credential is None:
             return Presented(None, proof=False, advice=f"cannot be replayed: {self._unnamed()}")
         if self.principal is None:
@@ -665,7 +666,7 @@ class AuthorizerContext(NamedTuple):
         return Presented(credential, advice=f"was acquired with other credentials: {advice}")
 
     def _unnamed(self) -> str:
-        names = [str(name) for name in self.found if name not in _OF_GATEWAY]
+        names = [str(name) for name in self.values if name not in _OF_GATEWAY]
         listed = ", ".join(printable(name) for name in names[:_LISTED]) or "nothing"
         likely = [name for name in names if name.lower() == "sub" or "user" in name.lower()]
         name = next((name for name in (*likely, *names) if len(name) <= LONGEST_NAME), None)
@@ -688,12 +689,13 @@ def _as_caller(path: str, name: str) -> str:
 def context_of(context: object) -> AuthorizerContext | None:
     """Return the authorizer's part of *context*, that of a request; None if no Lambda authorizer ran."""
     path = "requestContext.authorizer"
-    found = context.get("authorizer") if isinstance(context, Mapping) else None
-    if not isinstance(found, Mapping) or not found:
+    authorizer = context.get("authorizer") if isinstance(context, Mapping) else None
+    if not isinstance(authorizer, Mapping) or not authorizer:
         return None
-    if "lambda" in found:  # payload format 2.0
-        inner = found["lambda"]
-        return AuthorizerContext(f"{path}.lambda", inner if isinstance(inner, Mapping) else {})
-    others = (found.get(name, "") for name in ("claims", "jwt", "iam"))
+    if "lambda" in authorizer:  # payload format 2.0
+        values = authorizer["lambda"]
+        return AuthorizerContext(f"{path}.lambda", values if isinstance(values, Mapping) else {})
+    others = (authorizer.get(name, "") for name in ("claims", "jwt", "iam"))
     of_another = any(each is None or isinstance(each, Mapping) for each in others)
-    return None if of_another and not found.get("principalId") else AuthorizerContext(path, found)
+    is_none = of_another and not authorizer.get("principalId")
+    return None if is_none else AuthorizerContext(path, authorizer)

@@ -32,7 +32,7 @@ _CHANGES: Final = ("INSERT", "MODIFY", "REMOVE")
 _ITEMS: Final = ("Keys", "NewImage", "OldImage")
 
 
-def _placed(raw: Raw) -> Delivered:
+def _locate(raw: Raw) -> Delivered:
     """Return *raw*, a change, with its sequence number; the changes of one item are a group."""
     number, keys = text_at(raw, "dynamodb", "SequenceNumber"), at(raw, "dynamodb", "Keys")
     item = None
@@ -41,7 +41,7 @@ def _placed(raw: Raw) -> Delivered:
     return Delivered(DynamoDBRecord(raw), raw, number, id=number, group=item)
 
 
-def _filled(record: Delivered, raw: Raw) -> Unit:
+def _read_content(record: Delivered, raw: Raw) -> Unit:
     event_id, arn = in_stream(record, raw)
     if raw.get("eventName") not in _CHANGES or record.group is None:
         raise BadData(f"has no Keys, or its eventName is none of {', '.join(_CHANGES)}")
@@ -51,7 +51,7 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         items = {name: read(change[name]) for name in _ITEMS if change.get(name) is not None}
     except RecursionError:
         raise BadData("has an item that is nested too deeply") from None
-    what = Identity(
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=named_in(arn),
@@ -59,13 +59,13 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         attributes=NOTHING,
         content=Content({"eventName": raw["eventName"], **items}, parsed=False),
     )
-    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
+    return Unit(identity, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 DYNAMODB_STREAM: Final = RecordSource(
     Source.DYNAMODB,
-    _placed,
-    _filled,
+    _locate,
+    _read_content,
     "eventName, Keys, NewImage and OldImage in plain values",
     "the eventID, within the table",
     repeats=True,

@@ -36,8 +36,8 @@ class TooDeep(BadData):
     """
     The text nests deeper than Python's recursion limit.
 
-    The depth left depends on the stack. To take such a text for plain text would give one body two hashes,
-    so it is refused.
+    How deep Python can read depends on the stack: the same body could be JSON once, and the next time plain
+    text with another hash. So it's refused.
     """
 
 
@@ -92,9 +92,8 @@ def _no_json(text: str) -> NoReturn:
     raise ValueError(message)
 
 
-_DECODER: Final = json.JSONDecoder(
-    parse_float=_exact, parse_constant=_no_json
-)  # `json.loads` makes one a text
+# Made once: with these options, `json.loads` makes a decoder for each text.
+_DECODER: Final = json.JSONDecoder(parse_float=_exact, parse_constant=_no_json)
 
 
 # -- envelopes
@@ -107,7 +106,7 @@ MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstra
 
 
 class Parsed(dict[str, Any]):
-    """A record or event as the model shows that a parser made of it: its body may be parsed."""
+    """A record or event that a parser made, by its model: its body may be parsed already."""
 
 
 def named_in(arn: object) -> object:
@@ -120,7 +119,7 @@ def named_in(arn: object) -> object:
     if parts[0] != "arn" or len(parts) <= 5:  # noqa: PLR2004  (partition, service, region, account, resource)
         return NOTHING
     account, resource = parts[4:]
-    if "/" not in resource and ":" not in resource:  # that of a queue or topic, asked of each message
+    if "/" not in resource and ":" not in resource:  # first, for speed: queues and topics
         return [account, resource]
     kind, _, path = resource.partition("/")
     if kind in ("stream", "table"):
@@ -129,7 +128,7 @@ def named_in(arn: object) -> object:
 
 
 def opened(raw: object, body: object, name: str, origin: object, attributes: object) -> Identity:
-    """Return what `open_body` does of *body*, the field *name* of *raw*. Raises `BadData`."""
+    """Return `open_body` of *body*, the field *name* of *raw*. Raises `BadData`."""
     if not isinstance(body, str) and (body is None or not isinstance(raw, Parsed)):
         raise BadData(f"has no text {name}")
     try:
@@ -140,11 +139,10 @@ def opened(raw: object, body: object, name: str, origin: object, attributes: obj
 
 def read_data(data: object, name: str = "data", raw: object = None) -> object:
     """
-    Return *data*, base64, as JSON, text or bytes; that of *raw*, which a parser made, may be read already.
+    Return *data*, base64, as JSON, text or bytes. If a parser made *raw*, *data* may be read already.
 
-    aws-kinesis-agg 1.2.3 leaves base64 as bytes in a plain dict; bytes in what a parser made are the data.
-
-    Raises `BadData` with the *name* of the field.
+    Bytes are the data itself if a parser made *raw*; aws-kinesis-agg 1.2.3 writes base64 as bytes in a plain
+    dict. Raises `BadData` with the *name* of the field.
     """
     if isinstance(raw, Parsed) and not isinstance(data, str | bytes | None):
         return data
@@ -157,7 +155,7 @@ def read_data(data: object, name: str = "data", raw: object = None) -> object:
 
 def open_body(body: object, origin: object, attributes: object, most: int = MOST_ENVELOPES) -> Identity:
     """
-    Return which work is in *body*, of a message from *origin* with *attributes*: a text, or a parser's model.
+    Return the identity of the work in *body*, a text or a parser's model, of a message from *origin*.
 
     The payload of an SNS notification is its Message, of an EventBridge event its detail, of anything else
     the text as `parse` returns it. Raises `TooDeep`.
@@ -165,12 +163,12 @@ def open_body(body: object, origin: object, attributes: object, most: int = MOST
     is_text = isinstance(body, str)
     value = parse(body) if is_text else body  # type: ignore[arg-type]  # a text
     if most > 0 and is_notification(value, str if is_text else object):
-        beside = attributes if isinstance(attributes, Mapping) else {}
+        outer = attributes if isinstance(attributes, Mapping) else {}
         topic = named_in(value["TopicArn"])
         origin = [origin, topic] if NOTHING not in (origin, topic) else topic
-        attributes = {**beside, **counted(value.get("MessageAttributes"))}
+        attributes = {**outer, **counted(value.get("MessageAttributes"))}
         return open_body(value["Message"], origin, attributes, most - 1)
-    if is_eventbridge(value):  # what carried it does not count
+    if is_eventbridge(value):  # origin and attributes of the message around it don't count
         return of_eventbridge(value, Content(value["detail"], partial(detail_content, value)))
     is_of_s3 = is_s3(value)
     return Identity(
@@ -184,7 +182,7 @@ def open_body(body: object, origin: object, attributes: object, most: int = MOST
 
 
 def of_eventbridge(event: Mapping[str, object], content: Content) -> Identity:
-    """Return which work an EventBridge *event* with *content* is: what it says happened is the operation."""
+    """Return the identity of an EventBridge *event* with *content*: what happened is the operation."""
     account = event.get("account")
     return Identity(
         who=NOTHING,
@@ -198,7 +196,7 @@ def of_eventbridge(event: Mapping[str, object], content: Content) -> Identity:
 
 def is_notification(value: object, message: type = str) -> TypeGuard[Mapping[str, object]]:
     """
-    Whether *value* is the envelope that SNS puts around a message: a text, or what a parser made, *message*.
+    Whether *value* is the envelope that SNS puts around a message, of type *message*: a parser may change it.
 
     Amazon SNS developer guide, "HTTP/HTTPS notification JSON format"; SQS
     gets the same unless raw message delivery is on.
@@ -281,8 +279,8 @@ def at(value: object, *path: str) -> object:
 
 def text_at(value: object, *path: str) -> str | None:
     """Return the text in *value* under *path*; None if there is none, or an empty one."""
-    found = at(value, *path)
-    return found if isinstance(found, str) and found else None
+    text = at(value, *path)
+    return text if isinstance(text, str) and text else None
 
 
 def at_each(value: object, paths: Iterable[Sequence[str]]) -> list[object]:
@@ -305,17 +303,17 @@ def _s3_occasion(event: object) -> list[object] | None:
     None if it has no sequencer: restores, tags and access lists have none (Amazon S3 user guide, "EventBridge
     event message structure").
     """
-    thing = at(event, "detail", "object")
-    if at(event, "source") != "aws.s3" or not at(thing, "sequencer"):
+    detail = at(event, "detail")
+    if at(event, "source") != "aws.s3" or not at(detail, "object", "sequencer"):
         return None
-    bucket, kind = at(event, "detail", "bucket", "name"), at(event, "detail-type")
-    return [kind, bucket, at(thing, "key"), at(thing, "version-id"), at(thing, "sequencer")]
+    paths = (("bucket", "name"), ("object", "key"), ("object", "version-id"), ("object", "sequencer"))
+    return [at(event, "detail-type"), *at_each(detail, paths)]
 
 
 def s3_record_content(record: object) -> object:
     """Return the part of `s3_content` for one *record*."""
     # Notifications of Intelligent-Tiering say "get_object" for "object".
-    thing = at(record, "s3", "object") or at(record, "s3", "get_object")
-    occasion = at(thing, "sequencer") or at(record, "responseElements", "x-amz-request-id") or record
+    s3_object = at(record, "s3", "object") or at(record, "s3", "get_object")
+    occasion = at(s3_object, "sequencer") or at(record, "responseElements", "x-amz-request-id") or record
     bucket = at(record, "s3", "bucket", "name")
-    return [at(record, "eventName"), bucket, at(thing, "key"), at(thing, "versionId"), occasion]
+    return [at(record, "eventName"), bucket, at(s3_object, "key"), at(s3_object, "versionId"), occasion]

@@ -1,9 +1,9 @@
 """
 `once.event`: what happens to an event of EventBridge or S3, of Step Functions, or of your own.
 
-The event as it came is the payload; what counts of it is up to its source (`envelopes`, `services`). Each
-record of an S3 event is a unit of its own. One unit's failure doesn't keep the others from running; then the
-first error is raised, and the whole event comes again.
+The event as it came is the payload; its source decides which fields count (`envelopes`, `services`). Each
+record of an S3 event is a unit of its own. If one unit fails, the others still run; then the first error is
+raised, and the whole event comes again.
 
 What we're not happy with: a direct invocation may be synchronous or not, and its event doesn't show which. It
 counts as asynchronous, as it's retried under the same request id then.
@@ -55,51 +55,51 @@ _OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 _NONE: Final[Mapping[str, object]] = {}
 
 
-def read(event: Any, request_id: str | None, asked: Asked | None = None) -> list[tuple[Unit, Any]]:
+def read(event: Any, request_id: str | None, callers: CallerLookup | None = None) -> list[tuple[Unit, Any]]:
     """
-    Return each unit of *event*, with the event that the function gets for it, as it was *asked* for.
+    Return each unit of *event*, with the event that the function gets for it; *callers* adds who asked.
 
     *event* may be Powertools' data class, or a model that its parser made: it is recognised by what it was
-    made of, and passed on as it is. Each record of an S3 event is a unit, and an event of one record.
+    made of, and passed on unchanged. Each record of an S3 event is a unit, and an event of one record.
     Raises `Misconfigured` for an event of a source that has another decorator, or none yet, and for one whose
     response must not be replayed (`SERVICES`).
     """
     sent = _sent(event)
     source, records = source_of(sent), at(sent, "Records")
     if source is Source.S3 and isinstance(records, list):
-        parts = [_alone(event, {"Records": [record]}, n) for n, record in enumerate(records)]
+        parts = [_event_of_record(event, {"Records": [record]}, n) for n, record in enumerate(records)]
         return [
-            (_delivered(_asked_alone(one, part, asked), one, part, _occasion(one)), part)
-            for one, part in parts
+            (_unit(_identify_record(alone, part, callers), alone, part, _request_id(alone)), part)
+            for alone, part in parts
         ]
-    what = _asked(sent, event, asked)
+    identity = _identify(sent, event, callers)
     delivery = request_id
     if source is Source.EVENTBRIDGE:
         delivery = str(at(sent, "id"))
     elif source is Source.S3:
-        delivery = _occasion(sent)
-    return [(_delivered(what, sent, event, delivery), event)]
+        delivery = _request_id(sent)
+    return [(_unit(identity, sent, event, delivery), event)]
 
 
-def _asked(sent: object, given: object, asked: Asked | None) -> Identity:
-    """Return which work *sent* is, an event that the function gets as *given*, as it was *asked* for."""
-    what = identity_of(sent)
-    if asked is not None and (source_of(sent) in _OF_ONE_EVENT or asked.settings.caller is not None):
-        return asked.applied(what, sent, given)
-    return what
+def _identify(sent: object, argument: object, callers: CallerLookup | None) -> Identity:
+    """Return the identity of *sent*, an event that the function gets as *argument*, with its caller."""
+    identity = identity_of(sent)
+    if callers is not None and (source_of(sent) in _OF_ONE_EVENT or callers.settings.caller is not None):
+        return callers.with_caller(identity, sent, argument)
+    return identity
 
 
-def _asked_alone(sent: object, given: object, asked: Asked | None) -> Identity:
-    """Return `_asked` of one record; one that names no caller fails alone."""
+def _identify_record(sent: object, argument: object, callers: CallerLookup | None) -> Identity:
+    """Return `_identify` of one record; one that names no caller fails alone."""
     try:
-        return _asked(sent, given, asked)
+        return _identify(sent, argument, callers)
     except CallerMissing as error:
-        what = identity_of(sent)
-        return what._replace(content=what.content._replace(flaw=Refused(error)))
+        identity = identity_of(sent)
+        return identity._replace(content=identity.content._replace(flaw=Refused(error)))
 
 
 def identity_of(sent: object, decorator: str = "once.event") -> Identity:
-    """Return which work *sent* is, an event. Raises as `read`, in the name of *decorator*."""
+    """Return the identity of *sent*, an event. Raises as `read`, in the name of *decorator*."""
     match source_of(sent):
         case Source.EVENTBRIDGE if is_eventbridge(sent):
             return of_eventbridge(sent, Content(sent, eventbridge_content))
@@ -112,7 +112,7 @@ def identity_of(sent: object, decorator: str = "once.event") -> Identity:
 
 
 def whole(content: Content, operation: tuple[str, ...] = (), position: object = NOTHING) -> Identity:
-    """Return the identity of an event that has all that counts in its *content*."""
+    """Return the identity of an event in which everything that counts is in its *content*."""
     return Identity(
         who=NOTHING,
         operation=operation,
@@ -128,8 +128,8 @@ def is_asynchronous(event: object) -> bool:
     Whether *event* comes from a source that invokes asynchronously.
 
     Lambda then retries a failed invocation twice, under the same request id (AWS Lambda developer guide,
-    "Asynchronous invocation"). A direct invocation may be asynchronous too; its event does not show it, so it
-    counts as one.
+    "Asynchronous invocation"). A direct invocation counts as asynchronous: its event does not show whether it
+    is.
     """
     sent = _sent(event)
     source = source_of(sent)
@@ -140,37 +140,37 @@ def is_asynchronous(event: object) -> bool:
 
 
 def _sent(event: object) -> object:
-    found = as_sent(event)
-    return event if found is None else found
+    sent = as_sent(event)
+    return event if sent is None else sent
 
 
-def _alone(event: Any, one: dict[str, Any], n: int) -> tuple[dict[str, Any], Any]:
-    """Return *one*, the record *n* of *event* alone, as sent, and in the form of *event*."""
+def _event_of_record(event: Any, alone: dict[str, Any], n: int) -> tuple[dict[str, Any], Any]:
+    """Return *alone*, an event of record *n* of *event*, as sent, and in the form of *event*."""
     if isinstance(event, dict):
-        return one, one
+        return alone, alone
     if isinstance(event, Mapping):
-        return one, type(event)(one)  # type: ignore[call-arg]  # Powertools' data class
-    return one, event.model_copy(update={"Records": [event.Records[n]]})
+        return alone, type(event)(alone)  # type: ignore[call-arg]  # Powertools' data class
+    return alone, event.model_copy(update={"Records": [event.Records[n]]})
 
 
-def _delivered(what: Identity, sent: Any, given: Any, delivery: str | None) -> Unit:
-    """Return *sent* as a unit for a function that gets *given*, which expressions see if a parser made it."""
-    if isinstance(given, dict):
-        given = sent
-    if given is not sent and (isinstance(sent, Parsed) or not isinstance(given, Mapping)):
-        what = what._replace(content=what.content._replace(view=given, parsed=False))
-        return Unit(what, Delivered(given, given, delivery))
-    return Unit(what, Delivered(given, sent if isinstance(sent, Mapping) else _NONE, delivery))
+def _unit(identity: Identity, sent: Any, argument: Any, delivery: str | None) -> Unit:
+    """Return *sent* as a unit for a function that gets *argument*; expressions see it if a parser made it."""
+    if isinstance(argument, dict):
+        argument = sent
+    if argument is not sent and (isinstance(sent, Parsed) or not isinstance(argument, Mapping)):
+        identity = identity._replace(content=identity.content._replace(view=argument, parsed=False))
+        return Unit(identity, Delivered(argument, argument, delivery))
+    return Unit(identity, Delivered(argument, sent if isinstance(sent, Mapping) else _NONE, delivery))
 
 
-def _occasion(event: Any) -> str | None:
+def _request_id(event: Any) -> str | None:
     """Return the id of the request that caused an S3 *event*."""
-    found = at(event["Records"][0], "responseElements", "x-amz-request-id")
-    return found if isinstance(found, str) else None
+    request_id = at(event["Records"][0], "responseElements", "x-amz-request-id")
+    return request_id if isinstance(request_id, str) else None
 
 
 def _of_service(sent: object, decorator: str) -> Identity:
-    """Return which work *sent* is: of a service in the table, or a direct invocation."""
+    """Return the identity of *sent*, an event of a service in the table, or a direct invocation."""
     service, parsed = service_of(sent), _is_json(sent)
     if service is None:
         flaw = None if parsed else Flaw(Misconfigured(_unknown(sent)))
@@ -194,16 +194,16 @@ def _first(sent: Any) -> Any:
     return sent[0] if isinstance(sent, list) else sent
 
 
-class Asked(NamedTuple):
-    """How an event was asked for: the invocation's context, and the options about callers."""
+class CallerLookup(NamedTuple):
+    """Finds who asked for an event, by the invocation's context and the options about callers."""
 
     context: object
     settings: Settings
     warn: Callable[[str], None] = lambda _: None
 
-    def applied(self, what: Identity, sent: object, event: object) -> Identity:
+    def with_caller(self, identity: Identity, sent: object, event: object) -> Identity:
         """
-        Return *what*, of *sent*, which the function gets as *event*, with who asked for it and through what.
+        Return *identity*, that of *sent*, with who asked for it and by which tool. The function gets *event*.
 
         Raises `CallerMissing` if ``caller=`` selects nothing, or ``unscoped="refuse"`` and nobody is named.
         """
@@ -221,11 +221,11 @@ class Asked(NamedTuple):
         if caller.warning is not None and caller is not NO_CALLER:
             self.warn(caller.warning)
         if source_of(sent) is not Source.DIRECT or service is not None or not isinstance(custom, Mapping):
-            return what._replace(who=caller.who)
+            return identity._replace(who=caller.who)
         # A tool's name is target___tool (Bedrock AgentCore developer guide, "Lambda function targets").
         tool, gateway = text_at(custom, TOOL), text_at(custom, GATEWAY)
-        operation = () if what.operation is NOTHING else what.operation
-        return what._replace(
+        operation = () if identity.operation is NOTHING else identity.operation
+        return identity._replace(
             who=caller.who,
             operation=(*operation, tool) if tool else operation,
             origin=[gateway] if gateway else NOTHING,
@@ -245,20 +245,20 @@ def _unknown(event: object) -> str:
 def _is_json(event: object) -> bool:
     """Whether *event* is as Lambda delivers it, not a model, or a list of models, that a parser made."""
     if isinstance(event, list):
-        return all(each is None or isinstance(each, Mapping | list | str | int | float) for each in event)
+        return all(part is None or isinstance(part, Mapping | list | str | int | float) for part in event)
     return event is None or isinstance(event, Mapping | str | int | float)
 
 
-def _asked_units(
+def _read_units(
     identifier: Identifier, event: Any, context: object, invocation: Invocation
 ) -> list[tuple[Unit, Any]]:
-    """Read *event*. Raises as `read`, `CallerMissing` reported; not it if nothing is protected."""
+    """Return `read` of *event*. A `CallerMissing` is reported and raised, unless nothing is protected."""
 
     def warn(reason: str) -> None:
         identifier.runtime.reporter.warn_once(Event.UNSCOPED, reason, identifier)
 
     try:
-        return read(event, invocation.request_id, Asked(context, identifier.settings, warn))
+        return read(event, invocation.request_id, CallerLookup(context, identifier.settings, warn))
     except CallerMissing as error:
         if not identifier.runtime.disabled:
             identifier.refused(error, invocation, invocation.request_id)
@@ -280,7 +280,7 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
             redelivery = Redelivery.SAME_REQUEST if is_asynchronous(event) else Redelivery.ANY
-            parts = _asked_units(identifier, event, context, invocation)
+            parts = _read_units(identifier, event, context, invocation)
             if settings.history is not None and len(parts) > 1:
                 raise Misconfigured(
                     f"history= expects one record an event, as Powertools has keyed it; this has {len(parts)}"
@@ -301,7 +301,7 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
 
             for n in range(len(parts)):
                 run(n, may_wait=len(parts) == 1)
-            # Those that must wait for another attempt do so after all that need not have run.
+            # Parts that must wait for another attempt do so after all others have run.
             for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(parts) > 1):
                 run(n, may_wait=True)
         for n in sorted(failures):

@@ -1,11 +1,11 @@
 """
 `once.function` and `once.run`: what happens to a call of a function.
 
-The arguments by name are the payload, without a Lambda context and the object of a method. A record or an
-event among them counts as under the decorator of its source, and an event as under `once.event`, whether the
-function gets it as a dict, as Powertools' data class or as a model of its parser: receipt handle, receive
-count, timestamps and signatures belong to one delivery. Anything else is itself; where a parameter is a union
-of classes, with its class.
+The arguments by name are the payload, without a Lambda context and the object of a method. A record among
+them counts as under the decorator of its source, and an event as under `once.event`, whether the function
+gets it as a dict, as Powertools' data class or as a model of its parser: receipt handle, receive count,
+timestamps and signatures belong to one delivery. Any other argument counts as it is; if its parameter is a
+union of classes, together with its class.
 
 What we're not happy with: an argument is a record by its looks. A dict of your own with ``eventSource`` and
 ``receiptHandle`` is taken for a message.
@@ -56,7 +56,7 @@ _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 
 
 def argument_of(value: object) -> Identity | None:
-    """Return which work *value* is, an argument; None if it is neither a record nor an event."""
+    """Return the identity of *value*, an argument; None if it is neither a record nor an event."""
     if type(value) in _PLAIN:
         return None
     if isinstance(value, list | tuple):
@@ -68,23 +68,23 @@ def argument_of(value: object) -> Identity | None:
     of_records = source_of_record(sent, is_data_class=is_data_class)
     if of_records is not None:
         source = record_source(of_records)
-        what: Identity = source.unit(sent).what
-        flaw = what.content.flaw
+        identity: Identity = source.unit(sent).what
+        flaw = identity.content.flaw
         if isinstance(flaw, Refused):
             no_key = KeyMissing("the key is missing: pass key= with what the function gets")
             return whole(Content(sent, flaw=Flaw(None if source.repeats else no_key, str(flaw.error))))
-        return what if is_data_class else what.seen_as(value)
+        return identity if is_data_class else identity.seen_as(value)
     if isinstance(sent, Parsed) and source_of(sent) is Source.DIRECT and service_of(sent) is None:
-        return None  # a model of the user's own, one of whose fields has the name of one of an event's
+        return None  # a model of the user's own, which has a field with the name of an event's
     view = NOTHING if is_data_class or sent is value else value
     if "s3" in sent and named_source(sent) is Source.S3:
         return whole(Content(s3_record_content(sent), view=sent if view is NOTHING else view))
     try:
-        what = identity_of(sent, "once.function")
+        identity = identity_of(sent, "once.function")
     except Misconfigured as error:
         refused = Misconfigured(f"{error} Or pass once.function key= and fingerprint=.")
         return whole(Content(sent, view=view, flaw=Refused(refused)))
-    return what if view is NOTHING else what.seen_as(view)
+    return identity if view is NOTHING else identity.seen_as(view)
 
 
 def _batch(value: Any) -> Identity | None:
@@ -109,69 +109,71 @@ def _unit_of(
     """
     Return the unit of a call with all *arguments*; *named* are those that count, as they are *declared*.
 
-    *guarded*: nothing says what identifies a batch or a request, so it is refused.
+    *guarded*: no key= and fingerprint= identify a batch or a request among them, so it is refused.
     """
-    special = {name: found for name, each in named.items() if (found := argument_of(each)) is not None}
-    if not special:
+    identities = {name: found for name, value in named.items() if (found := argument_of(value)) is not None}
+    if not identities:
         payload: Any = declared(named)
         return Unit(whole(Content(payload, parsed=False)), Delivered(arguments, payload))
-    contents = {name: what.content for name, what in special.items()}
-    payload = {name: contents[name].payload if name in contents else each for name, each in named.items()}
-    seen = {
-        name: each if name not in contents or contents[name].view is NOTHING else contents[name].view
-        for name, each in payload.items()
-    }
-    seen = declared(seen)
-    positions = _each(special, "position")
-    what = Identity(
+    contents = {name: identity.content for name, identity in identities.items()}
+    payload = {name: contents[name].payload if name in contents else value for name, value in named.items()}
+    view = declared(
+        {
+            name: value if name not in contents or contents[name].view is NOTHING else contents[name].view
+            for name, value in payload.items()
+        }
+    )
+    positions = _part_of_each(identities, "position")
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
-        origin=_each(special, "origin"),
+        origin=_part_of_each(identities, "origin"),
         position=NOTHING if positions is NOTHING else Among(positions),
-        attributes=_each(special, "attributes"),
+        attributes=_part_of_each(identities, "attributes"),
         content=Content(
             declared(payload),
             functools.partial(_counted, contents),
             parsed=False,
-            view=seen,
-            flaw=_flaw([each.flaw for each in contents.values()], guarded=guarded),
+            view=view,
+            flaw=_flaw([content.flaw for content in contents.values()], guarded=guarded),
         ),
     )
-    return Unit(what, Delivered(arguments, seen))
+    return Unit(identity, Delivered(arguments, view))
 
 
 def _flaw(flaws: list[Refused | Flaw | None], *, guarded: bool) -> Refused | Flaw | None:
     """Return what is wrong with a call whose arguments have *flaws*. One not *guarded* is not refused."""
-    refused = next((each for each in flaws if isinstance(each, Refused)), None)
+    refused = next((flaw for flaw in flaws if isinstance(flaw, Refused)), None)
     if refused is not None and guarded:
         return refused
     # An event that has no id is an argument like another: its content counts.
     of_records = [
-        each for each in flaws if isinstance(each, Flaw) and not isinstance(each.error, Misconfigured)
+        flaw for flaw in flaws if isinstance(flaw, Flaw) and not isinstance(flaw.error, Misconfigured)
     ]
-    error = next((each.error for each in of_records if each.error is not None), None)
-    unread = next((each.unread for each in of_records if each.unread is not None), None)
+    error = next((flaw.error for flaw in of_records if flaw.error is not None), None)
+    unread = next((flaw.unread for flaw in of_records if flaw.unread is not None), None)
     return Flaw(error, unread) if of_records else None
 
 
-def _each(special: Mapping[str, Identity], part: str) -> object:
-    """Return *part* of each of *special*, by name, alone if there's one; `NOTHING` if none has it."""
-    parts = {name: getattr(each, part) for name, each in special.items()}
-    parts = {name: each for name, each in parts.items() if each is not NOTHING}
-    return NOTHING if not parts else next(iter(parts.values())) if len(special) == 1 else parts
+def _part_of_each(identities: Mapping[str, Identity], part: str) -> object:
+    """Return *part* of each of *identities*, by name; alone if there's one; `NOTHING` if none has it."""
+    values = {name: getattr(identity, part) for name, identity in identities.items()}
+    values = {name: value for name, value in values.items() if value is not NOTHING}
+    return NOTHING if not values else next(iter(values.values())) if len(identities) == 1 else values
 
 
 def _counted(contents: Mapping[str, Content], payload: Any) -> object:
     """Return what counts of *payload*, arguments without ignored fields, of which some have *contents*."""
-    named = payload.held if isinstance(payload, Fields) else payload
+    arguments = payload.held if isinstance(payload, Fields) else payload
     counted = {
-        name: contents[name].counted(each) if name in contents else each for name, each in named.items()
+        name: contents[name].counted(value) if name in contents else value
+        for name, value in arguments.items()
     }
     return payload.holding(counted, ()) if isinstance(payload, Fields) else counted
 
 
 class Declared:
-    """What the annotations of a function say of its arguments. They may name what is defined later."""
+    """What a function's annotations declare of its arguments. Read late: they may name later definitions."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -187,7 +189,7 @@ class Declared:
     def _unions(self) -> dict[str, Field]:
         types = parameter_types(self._function)
         parameters = (parameter_of(name, hint) for name, hint in types.items())
-        return {each.name: each for each in parameters if each.classes}
+        return {parameter.name: parameter for parameter in parameters if parameter.classes}
 
 
 # ------------------------------------------------------------------ the function
@@ -202,7 +204,7 @@ class FunctionIdentifier(NamedTuple):
     is_method: bool
     """Whether the first argument is the object, which is not part of the key."""
     receivers: Receivers | None = None
-    """What notes the objects of a method's calls, if its name may be shared by accident."""
+    """Notes the objects of a method's calls, if several classes may share its name by accident."""
 
     @property
     def runtime(self) -> Runtime:
@@ -227,31 +229,31 @@ class FunctionIdentifier(NamedTuple):
             receiver = named.pop(next(iter(named)))
             if self.receivers is not None:
                 self.receivers.called_on(receiver)
-        contexts = {name: each for name, each in named.items() if is_lambda_context(name, each)}
+        contexts = {name: value for name, value in named.items() if is_lambda_context(name, value)}
         for context in (*contexts.values(), *self._contexts_in_rest(named)):
             self.runtime.serve(context)
-        counting = {name: each for name, each in named.items() if name not in contexts}
+        counted = {name: value for name, value in named.items() if name not in contexts}
         settings = self.identifier.settings
         guarded = settings.key is None or settings.fingerprint is None
-        return _unit_of(counting, named, self.declared, guarded=guarded), bound
+        return _unit_of(counted, named, self.declared, guarded=guarded), bound
 
     def _contexts_in_rest(self, named: Mapping[str, Any]) -> Iterator[object]:
-        """Yield the Lambda contexts among the arguments of ``*args``, which count in the payload as it is."""
-        for each in self.signature.parameters.values():
-            if each.kind is each.VAR_POSITIONAL:
-                yield from (value for value in named[each.name] if is_lambda_context("", value))
+        """Yield the Lambda contexts in ``*args``; the payload has all of ``*args``, contexts included."""
+        for parameter in self.signature.parameters.values():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                yield from (value for value in named[parameter.name] if is_lambda_context("", value))
 
 
 def is_lambda_context(name: str, value: object) -> bool:
     """
     Return whether *value*, the argument *name*, is a Lambda context, or None in the place of one.
 
-    Only attributes of its own count: an object that answers any name is none.
+    Only its own attributes count: an object that has an attribute of any name, such as a mock, isn't one.
     """
-    marks = {each for each in _MARKS if inspect.getattr_static(value, each, None) is not None}
+    attributes = {mark for mark in _MARKS if inspect.getattr_static(value, mark, None) is not None}
     if name in CONTEXT_NAMES:
-        return value is None or _REQUEST_ID in marks
-    return len(marks) == len(_MARKS)
+        return value is None or _REQUEST_ID in attributes
+    return len(attributes) == len(_MARKS)
 
 
 _REQUEST_ID: Final = "aws_request_id"
@@ -274,7 +276,7 @@ def protected_function(
     if is_method(function) and settings.name is None and not callable(settings.scope):
         log = functools.partial(runtime.reporter.warn, Event.SHARED_NAME, work=identifier)
         receivers = Receivers(title(function), log)
-    found = FunctionIdentifier(
+    calls = FunctionIdentifier(
         identifier, signature_of(function), Declared(function), is_method(function), receivers
     )
 
@@ -283,25 +285,25 @@ def protected_function(
         @functools.wraps(function)
         async def protected_async(*args: Any, **kwargs: Any) -> Any:
             with runtime.invocation() as invocation:
-                unit, bound = found.unit(args, kwargs)
+                unit, bound = calls.unit(args, kwargs)
                 call = identifier.call(unit, invocation, bound, arguments=bound.args)
                 if call is None:
                     return await function(*args, **kwargs)
                 outcome = await runtime.engine.execute_async(call, lambda: function(*args, **kwargs))
                 return apply_on_replay(settings, outcome)
 
-        return marked(protected_async, found)
+        return marked(protected_async, calls)
 
     @functools.wraps(function)
     def protected(*args: Any, **kwargs: Any) -> Any:
         with runtime.invocation() as invocation:
-            unit, bound = found.unit(args, kwargs)
+            unit, bound = calls.unit(args, kwargs)
             call = identifier.call(unit, invocation, bound, arguments=bound.args)
             if call is None:
                 return function(*args, **kwargs)
             return apply_on_replay(settings, runtime.engine.execute(call, lambda: function(*args, **kwargs)))
 
-    return marked(protected, found)
+    return marked(protected, calls)
 
 
 def is_method(function: Callable[..., Any]) -> bool:

@@ -113,8 +113,8 @@ def kind_of(event: object) -> Kind:
 
 def method_of(event: Mapping[str, Any]) -> str:
     """Return the method of *event*, an HTTP request, in upper case."""
-    found = event.get("httpMethod") or at(event, "requestContext", "http", "method")
-    return str(found or "").upper()
+    method = event.get("httpMethod") or at(event, "requestContext", "http", "method")
+    return str(method or "").upper()
 
 
 def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str | None = None) -> HttpRequest:
@@ -127,16 +127,16 @@ def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str |
     method = method_of(event) if method is None else method
     # Not requestContext.path of v1: whether it begins with the stage depends on the endpoint, and a client
     # that retries through the custom domain means the same work.
-    found = event.get("rawPath") or event.get("path")
-    path = found if isinstance(found, str) else ""
-    values, body = _query(event), _body(event)
-    return HttpRequest(kind, method, path, header_values(event), values, body)
+    path = event.get("rawPath") or event.get("path")
+    path = path if isinstance(path, str) else ""
+    query, body = _query(event), _body(event)
+    return HttpRequest(kind, method, path, header_values(event), query, body)
 
 
 def route_of(event: Mapping[str, Any]) -> str | None:
-    """Return the path template of *event*, ``/orders/{id}``; None where the gateway knows no routes."""
-    found = event.get("routeKey") or event.get("resource")
-    return found.rpartition(" ")[2] if isinstance(found, str) and found else None
+    """Return the path template of *event*, ``/orders/{id}``; None if the gateway has no routes."""
+    route = event.get("routeKey") or event.get("resource")
+    return route.rpartition(" ")[2] if isinstance(route, str) and route else None
 
 
 def unit_of(
@@ -153,9 +153,9 @@ def unit_of(
     Query and body are hashed; method, path and the caller, if one is named, are its scope. *request_id* is
     Lambda's, for load balancers, which give a request none. *envelope*: see `envelope_of`.
     """
-    # With a key every retry of a client is a request of its own.
+    # With a key, a retry is another request with another id.
     delivery = None if key is not None else text_at(event, "requestContext", "requestId") or request_id
-    what = Identity(
+    identity = Identity(
         who=caller.who,
         operation=(request.method, request.path),
         origin=NOTHING,
@@ -163,20 +163,20 @@ def unit_of(
         attributes=NOTHING,
         content=Content(request.body, lambda body: {"query": request.query, "body": body}),
     )
-    return Unit(what, Delivered(event, event if envelope is None else envelope, delivery))
+    return Unit(identity, Delivered(event, event if envelope is None else envelope, delivery))
 
 
 def _query(event: Mapping[str, object]) -> Mapping[str, list[str]]:
     """Return every value of every parameter: v2 joins them by commas, so there the raw string is read."""
-    raw = event.get("rawQueryString")
-    if isinstance(raw, str):
-        found: dict[str, list[str]] = {}
-        if not raw:
-            return found
-        # Bytes that are not UTF-8 stay what they are: under errors="replace" %ff and %fe would be one value.
-        for name, value in parse_qsl(raw, keep_blank_values=True, errors="surrogateescape"):
-            found.setdefault(name, []).append(value)
-        return found
+    query_string = event.get("rawQueryString")
+    if isinstance(query_string, str):
+        query: dict[str, list[str]] = {}
+        if not query_string:
+            return query
+        # Bytes that are not UTF-8 stay distinct: under errors="replace" %ff and %fe would be one value.
+        for name, value in parse_qsl(query_string, keep_blank_values=True, errors="surrogateescape"):
+            query.setdefault(name, []).append(value)
+        return query
     single, multi = event.get("queryStringParameters"), event.get("multiValueQueryStringParameters")
     return {name: [str(value)] for name, value in items_of(single)} | {
         name: [str(value) for value in values] for name, values in items_of(multi) if isinstance(values, list)
@@ -213,7 +213,7 @@ class KeyedRequest(NamedTuple):
 
     unit: Unit
     hashed: bool
-    """Whether its key is its hash: the client has not said that two equal requests are one."""
+    """Whether its key is its hash: the client sent no key that marks equal requests as one."""
     caller: Caller
 
     @property
@@ -249,7 +249,7 @@ class HttpIdentifier:
         self._default_name = default_name
         self._identifiers: dict[tuple[Kind, timedelta], Identifier] = {}
         self._paths: set[str] = set()
-        """Of requests whose route takes any path, as `_place` has named them."""
+        """Paths that `_place` has returned, of requests whose route takes any path."""
 
     @property
     def name(self) -> str:
@@ -271,7 +271,7 @@ class HttpIdentifier:
         """
         Return the call of *event*; None: its method is not protected, or ``without_key="run"`` lets it run.
 
-        *route*: its path template, where an Event Handler knows it.
+        *route*: its path template, if an Event Handler knows it.
         Raises `KeyMissing` for a key that is malformed, or missing although required, and `CallerMissing`.
         """
         method = method_of(event)
@@ -279,19 +279,21 @@ class HttpIdentifier:
             self._warn_if_keyed(event, kind, method, route)
             return None
         try:
-            found = self.read(event, kind, method, invocation.request_id, invocation.context)
+            request = self.read(event, kind, method, invocation.request_id, invocation.context)
         except OnceError as error:
             self.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
-        if found is None:
+        if request is None:
             return None
-        warning = found.caller.warning
-        identifier = self.of_kind(kind, found.keep)
-        separate = warning is None and found.caller is not NO_CALLER
-        kept: Callable[[Any], Any] = unchanged
-        if found.hashed:
-            kept = partial(self._stored_of, identifier, found, route or route_of(event))
-        call = identifier.call(found.unit, invocation, arguments=(event,), separate=separate, stored_of=kept)
+        warning = request.caller.warning
+        identifier = self.of_kind(kind, request.keep)
+        separate = warning is None and request.caller is not NO_CALLER
+        stored: Callable[[Any], Any] = unchanged
+        if request.hashed:
+            stored = partial(self._stored_of, identifier, request, route or route_of(event))
+        call = identifier.call(
+            request.unit, invocation, arguments=(event,), separate=separate, stored_of=stored
+        )
         if warning is not None and call is not None:
             self.runtime.reporter.warn_once(Event.UNSCOPED, warning, identifier)
         return call
@@ -300,35 +302,35 @@ class HttpIdentifier:
         """Report *event*, of a *method* that is not protected, if its client relies on a key."""
         if self._settings.key is not None or self.runtime.disabled or not has_key(event):
             return
-        known, where = _known(method), printable(route or route_of(event) or "(any path)")
-        named = f'"{method}", …' if known == method else "…"
+        shown, where = _shown_method(method), printable(route or route_of(event) or "(any path)")
+        example = f'"{method}", …' if shown == method else "…"
         reason = (
-            f"{known} {where}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
-            f"protect the method with methods={{{named}}}, or let clients send no key"
+            f"{shown} {where}: a request with an Idempotency-Key ran unprotected, and so will its retries: "
+            f"protect the method with methods={{{example}}}, or let clients send no key"
         )
         identifier = self.of_kind(kind)
-        self.runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, identifier, of=(self, known, where))
+        self.runtime.reporter.warn_once(Event.NOT_PROTECTED, reason, identifier, of=(self, shown, where))
 
     def _stored_of(
-        self, identifier: Identifier, found: KeyedRequest, route: str | None, response: object
+        self, identifier: Identifier, request: KeyedRequest, route: str | None, response: object
     ) -> object:
-        """Return what is stored of *response* to the request *found*, which has no key, by its *route*."""
+        """Return what is stored of *response* to *request*, which has no key; *route* is for the log."""
         sent = self._shown(response)
         is_body = self._error_in is None and not (isinstance(sent, Mapping) and "statusCode" in sent)
         if is_body:  # the shorthand of payload 2.0: it has no headers
             return response
-        kept = stored_of(sent, named=found.caller.joins_as_user)
-        if kept is sent:
+        stored = stored_of(sent, named=request.caller.joins_as_user)
+        if stored is sent:
             return response
-        if kept is Unavailable.WITHHELD:
-            method, path, *_ = scope_of(found.unit.what)
-            where = f"{_known(str(method))} {self._place(str(path), route)}"
+        if stored is Unavailable.WITHHELD:
+            method, path, *_ = scope_of(request.unit.what)
+            where = f"{_shown_method(str(method))} {self._place(str(path), route)}"
             reason = (
                 f"{where}: the response sets a cookie or says no-store, and no user is named: it is "
                 'not stored, and duplicates get 409. Pass without_key="run", or exclude the route'
             )
             self.runtime.reporter.warn_once(Event.NOT_STORED, reason, identifier, of=(self, where))
-        return kept
+        return stored
 
     def _place(self, path: str, route: str | None) -> str:
         """
@@ -360,7 +362,7 @@ class HttpIdentifier:
         if settings.caller is None:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:
-            caller = _selected(settings.caller, request, event, context)
+            caller = _selected_caller(settings.caller, request, event, context)
         if settings.unscoped == "refuse" and caller.is_nobody:
             raise CallerMissing(caller.refusal)
         envelope = envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
@@ -386,12 +388,12 @@ class HttpIdentifier:
         return ErrorResponse(status, response)
 
 
-def _known(method: str) -> str:
-    """Return *method*, or a text in place of one that a client has invented."""
+def _shown_method(method: str) -> str:
+    """Return *method* for the log, or a text in place of one that a client has invented."""
     return method if method in HTTPMethod.__members__ else "(any method)"
 
 
-def _selected(
+def _selected_caller(
     selector: str | Callable[..., object] | Literal[False],
     request: HttpRequest,
     event: Mapping[str, Any],
@@ -455,7 +457,7 @@ def as_sent(response: object) -> object:
     """
     Return *response*, what a handler returned, as the gateway gets it from Lambda's runtime: as JSON types.
 
-    Bytes are posted as they are, and a named tuple is an object. What has no form is returned unchanged.
+    Bytes are read as JSON, and a named tuple is an object. A value without a form is returned unchanged.
     """
     if isinstance(response, Mapping) or type(response) in _NO_OBJECTS:
         return response
@@ -476,9 +478,9 @@ def response_status(response: object, kind: Kind) -> int:
     sent = as_sent(response)
     if not isinstance(sent, Mapping) or "statusCode" not in sent:
         return HTTPStatus.OK.value if kind.shorthand else HTTPStatus.BAD_GATEWAY.value
-    raw = sent["statusCode"]
-    raw = str(raw) if isinstance(raw, Decimal) else raw
-    status = int(raw) if isinstance(raw, str) and raw.isascii() and raw.isdigit() else raw
+    status = sent["statusCode"]
+    status = str(status) if isinstance(status, Decimal) else status
+    status = int(status) if isinstance(status, str) and status.isascii() and status.isdigit() else status
     if isinstance(status, int) and not isinstance(status, bool) and _LOWEST <= status <= _HIGHEST:
         return status
     return HTTPStatus.BAD_GATEWAY.value
@@ -488,15 +490,15 @@ def stored_of(response: object, *, named: bool) -> object:
     """
     Return what is stored of *response* to a request without a key, which others may send as well.
 
-    It is an event's response or the form of an Event Handler's. One that sets a cookie or says ``no-store``
-    is for its own caller alone: if one is *named*, it is stored without its cookies; else it is withheld.
+    A response that sets a cookie or has ``no-store`` is for its own caller alone: if one is *named*, it is
+    stored without its cookies; else it is withheld.
     """
     if not isinstance(response, Mapping):
         return response
-    bare = _without_cookies(response)
-    if bare is response and not _says_no_store(response):
+    stored = _without_cookies(response)
+    if stored is response and not _has_no_store(response):
         return response
-    return bare if named else Unavailable.WITHHELD
+    return stored if named else Unavailable.WITHHELD
 
 
 def _without_cookies(response: Mapping[str, object]) -> Mapping[str, object]:
@@ -514,15 +516,15 @@ def _without_cookies(response: Mapping[str, object]) -> Mapping[str, object]:
     return {name: value for name, value in {**response, **changed}.items() if name not in cookies}
 
 
-def _says_no_store(response: Mapping[str, object]) -> bool:
-    found = (
-        each
+def _has_no_store(response: Mapping[str, object]) -> bool:
+    headers = (
+        header
         for field in HEADER_FIELDS
         for name, value in items_of(response.get(field))
         if str(name).lower() == "cache-control"
-        for each in (value if isinstance(value, list | tuple) else [value])
+        for header in (value if isinstance(value, list | tuple) else [value])
     )
-    return any(part.strip().lower() == "no-store" for each in found for part in str(each).split(","))
+    return any(part.strip().lower() == "no-store" for header in headers for part in str(header).split(","))
 
 
 def replayed(response: object, kind: Kind) -> object:
@@ -548,10 +550,10 @@ def replayed(response: object, kind: Kind) -> object:
 
 def _shorthand_body(response: object, sent: object) -> str | None:
     """
-    Return the body that the gateway makes of *response*, without a statusCode; None if that has no form.
+    Return the body that the gateway makes of *response*, without a statusCode; None if it has no form.
 
-    AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is, all else its
-    JSON, as the runtime has written it.
+    AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is; of any other
+    value the body is its JSON, as the runtime has written it.
     """
     if isinstance(sent, str):
         return sent

@@ -50,7 +50,7 @@ def _partitions(event: object) -> list[list[object]]:
     return grouped(event, Source.KAFKA, "records")
 
 
-def _placed(record_of: Callable[[Raw], Any], raw: Raw) -> Delivered:
+def _locate(record_of: Callable[[Raw], Any], raw: Raw) -> Delivered:
     """Return *raw*, made a record by *record_of*, with the id of the AWS Lambda developer guide."""
     record = record_of(raw)
     topic, partition, offset = text_at(raw, "topic"), _whole(at(raw, "partition")), _whole(at(raw, "offset"))
@@ -60,14 +60,14 @@ def _placed(record_of: Callable[[Raw], Any], raw: Raw) -> Delivered:
     return Delivered(record, raw, f"{topic}-{partition}/{offset}", id=id_)
 
 
-def _filled(record: Delivered, raw: Raw, *, has_schema: bool = False) -> Unit:
+def _read_content(record: Delivered, raw: Raw, *, has_schema: bool = False) -> Unit:
     """Return *record* with the value of *raw*: JSON, text or bytes, unless a schema says otherwise."""
     if record.delivery is None:
         raise BadData("has no topic, partition or offset")
     payload, value = None, raw.get("value")
     if value is not None:  # None: a tombstone, the key's value is deleted
         payload = _schema_value(record.argument) if has_schema else read_data(value, "a value", raw)
-    what = Identity(
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=[raw["topic"]],
@@ -79,7 +79,7 @@ def _filled(record: Delivered, raw: Raw, *, has_schema: bool = False) -> Unit:
             data=value if has_schema and value is not None else NOTHING,
         ),
     )
-    return Unit(what, record)
+    return Unit(identity, record)
 
 
 def _whole(number: object) -> int | None:
@@ -123,14 +123,14 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
     if schema is None:
         from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 
-        placed = partial(_placed, KafkaEventRecord)
+        locate = partial(_locate, KafkaEventRecord)
         return RecordSource(
-            Source.KAFKA, placed, _filled, "the value", identity, _partitions, doubt=_undeclared_frame
+            Source.KAFKA, locate, _read_content, "the value", identity, _partitions, doubt=_undeclared_frame
         )
-    placed, filled = partial(_placed, _record_class(schema)), partial(_filled, has_schema=True)
+    locate, read_content = partial(_locate, _record_class(schema)), partial(_read_content, has_schema=True)
     doubt = _undeclared_frame if getattr(schema, "value_schema_wire_format", None) is None else None
     return RecordSource(
-        Source.KAFKA, placed, filled, "the value, by its schema", identity, _partitions, doubt=doubt
+        Source.KAFKA, locate, read_content, "the value, by its schema", identity, _partitions, doubt=doubt
     )
 
 

@@ -51,7 +51,7 @@ def _shard(event: object) -> list[list[object]]:
 
 def _place(raw: object) -> tuple[str, str]:
     """
-    Return what tells *raw* from the other records of its event.
+    Return what distinguishes *raw* from the other records of its event.
 
     Records that were aggregated share an eventID; aws-kinesis-agg 1.2.3 adds ``subSequenceNumber``.
     """
@@ -66,12 +66,12 @@ def _nested(raw: object) -> object:
     return {**{name: value for name, value in raw.items() if name not in inner}, "kinesis": inner}
 
 
-def _placed(raw: Raw) -> Delivered:
+def _locate(raw: Raw) -> Delivered:
     number, group = (text_at(raw, "kinesis", name) for name in ("sequenceNumber", "partitionKey"))
     return Delivered(KinesisStreamRecord(raw), raw, number, id=number, group=group)
 
 
-def _filled(record: Delivered, raw: Raw) -> Unit:
+def _read_content(record: Delivered, raw: Raw) -> Unit:
     event_id, arn = in_stream(record, raw)
     if isinstance(raw, _Twin):  # one of the two would be lost
         raise BadData(
@@ -90,7 +90,7 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
             )
         unread = f"Record {event_id} begins like one of the Kinesis Producer Library, without its checksum."
         flaw = Flaw(unread=unread)
-    what = Identity(
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=named_in(arn),
@@ -98,13 +98,13 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         attributes=NOTHING,
         content=Content(payload, parsed=not isinstance(payload, bytes), flaw=flaw),
     )
-    return Unit(what, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
+    return Unit(identity, Delivered(record.argument, raw, event_id, id=record.id, group=record.group))
 
 
 KINESIS: Final = RecordSource(
     Source.KINESIS,
-    _placed,
-    _filled,
+    _locate,
+    _read_content,
     "the data",
     "the eventID and subSequenceNumber, within the stream",
     _shard,

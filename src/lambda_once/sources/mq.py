@@ -62,14 +62,14 @@ def _messages(event: object) -> list[list[object]]:
     return grouped(event, Source.MQ, "rmqMessagesByQueue" if _is_rabbit(event) else "messages")
 
 
-def _placed(raw: Raw) -> Delivered:
+def _locate(raw: Raw) -> Delivered:
     redelivered = raw.get("redelivered") is True
     if _is_rabbit(raw):
         return Delivered(RabbitMessage(raw), raw, text_at(raw, "basicProperties", "messageId"), redelivered)
     return Delivered(ActiveMQMessage(raw), raw, text_at(raw, "messageID"), redelivered)
 
 
-def _filled(record: Delivered, raw: Raw) -> Unit:
+def _read_content(record: Delivered, raw: Raw) -> Unit:
     is_rabbit = _is_rabbit(raw)
     queue = _first_queue(raw) or text_at(raw, *(["eventSourceKey"] if is_rabbit else _ACTIVEMQ_QUEUE))
     if is_rabbit and queue is None and "eventSource" in raw:
@@ -78,7 +78,7 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         raise BadData("has no messageID")
     broker = named_in(raw.get("eventSourceArn"))
     payload = read_data(raw.get("data"), raw=raw)
-    what = Identity(
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=NOTHING if queue is None or broker is NOTHING else [broker, queue],
@@ -86,13 +86,13 @@ def _filled(record: Delivered, raw: Raw) -> Unit:
         attributes=counted_amqp(raw.get("basicProperties")) if is_rabbit else counted_jms(raw),
         content=Content(payload, parsed=not isinstance(payload, bytes)),
     )
-    return Unit(what, record)
+    return Unit(identity, record)
 
 
 MQ: Final = RecordSource(
     Source.MQ,
-    _placed,
-    _filled,
+    _locate,
+    _read_content,
     "the data",
     "the messageID; of RabbitMQ messageId, within broker and queue",
     _messages,

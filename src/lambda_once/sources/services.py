@@ -1,11 +1,12 @@
 """
 Other AWS services that invoke a function by themselves: one table of how each is recognised and keyed.
 
-Their events are not direct invocations: they have fields that belong to one delivery (a token, a timestamp, a
-trace id), or nothing that distinguishes one occasion from the next. Shapes are from the developer guides.
+Their events aren't keyed like direct invocations: they have fields that belong to one delivery (a token, a
+timestamp, a trace id), or nothing that distinguishes one occasion from the next. Shapes are from the
+developer guides.
 
-What we're not happy with: the table ends with a guess, "an AWS service that lambda-once does not know"; what
-AWS adds next is a direct invocation unless it says ``aws:`` or ``aws.``.
+What we're not happy with: the table ends with a guess, "an AWS service that lambda-once does not know"; a
+service that AWS adds next is a direct invocation unless its events have ``aws:`` or ``aws.`` in their source.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Service(NamedTuple):
 
     name: str
     by: tuple[str, ...]
-    """Names of which each of its events has one, so that an event with none of any row costs little."""
+    """Each of its events has one of these fields: an event with none of any row is recognised quickly."""
     recognises: Callable[[Event], bool]
     identity: Callable[[Event], object] | None = None
     """The fields that all deliveries of one event share: the key, and the whole fingerprint."""
@@ -37,9 +38,9 @@ class Service(NamedTuple):
     operation: Callable[[Event], str | None] | None = None
     """What is asked for, which is part of the scope; None: the service has one operation."""
     operation_in: str = ""
-    """The field that says it: its name in the content, and so in messages."""
+    """The name of the operation in the content, and so in messages: the field that has it."""
     caller: Callable[[Event], Caller] | None = None
-    """Who asks; None: nobody but the service itself."""
+    """Who asks; None: the service itself."""
     asynchronous: bool = False
     """Whether Lambda invokes the function asynchronously for it, and so retries by itself."""
 
@@ -47,23 +48,23 @@ class Service(NamedTuple):
         """
         Return the part of *payload* to hash, an event of this service without ignored fields.
 
-        It says the operation, too: the event may be an argument of a function, which has no scope.
+        It has the operation, too: the event may be an argument of a function, which has no scope.
         """
         if isinstance(payload, list):  # AppSync's batch
             return [self.content(each) for each in payload]
         if not isinstance(payload, Mapping) or not self.counts:
             return payload
         operation = None if self.operation is None else self.operation(payload)
-        asked = {} if operation is None else {self.operation_in: operation}
-        return asked | {name: payload[name] for name in self.counts if name in payload}
+        content = {} if operation is None else {self.operation_in: operation}
+        return content | {name: payload[name] for name in self.counts if name in payload}
 
     @property
     def flaw(self) -> Flaw | None:
         """Why an event of it cannot be keyed without ``key=``; None if it can."""
         if self.identity is not None:
             return None
-        unkeyed = f"An event of {self.name} has no id that all its deliveries share. Nothing ran."
-        return Flaw(Misconfigured(f"{unkeyed} Pass once.event a key= that identifies the work."))
+        reason = f"An event of {self.name} has no id that all its deliveries share. Nothing ran."
+        return Flaw(Misconfigured(f"{reason} Pass once.event a key= that identifies the work."))
 
     def misplaced(self, decorator: str) -> Misconfigured:
         """Return the error for *decorator* in front of an event of this service."""
@@ -83,13 +84,11 @@ _POLL: Final = "It is a poll, and a replay would return the first answer for eve
 
 def service_of(event: object) -> Service | None:
     """Return the service that sent *event*; None if no row of the table recognises it."""
-    given = event[0] if isinstance(event, list) and event else event  # AppSync sends batches as lists
-    if not isinstance(given, Mapping):
+    first = event[0] if isinstance(event, list) and event else event  # AppSync sends batches as lists
+    if not isinstance(first, Mapping) or NAMES.isdisjoint(first):
         return None
-    if NAMES.isdisjoint(given):
-        return None
-    rows = (each for each in SERVICES if any(name in given for name in each.by))
-    return next((each for each in rows if each.recognises(given)), None)
+    services = (service for service in SERVICES if any(name in first for name in service.by))
+    return next((service for service in services if service.recognises(first)), None)
 
 
 # ---------------------------------------------------------------- shapes
@@ -120,21 +119,20 @@ def _any(*shapes: Callable[[Event], bool]) -> Callable[[Event], bool]:
 
 
 def _is_cloudformation(event: Event) -> bool:
-    known = event.get("RequestType") in ("Create", "Update", "Delete")
-    return (
-        known and _has("StackId", "RequestId")(event) and "ResponseURL" in event
-    )  # a parser's URL is no text
+    is_request = event.get("RequestType") in ("Create", "Update", "Delete")
+    has_url = "ResponseURL" in event  # of any type: a parser makes an object of it
+    return is_request and has_url and _has("StackId", "RequestId")(event)
 
 
 def _is_cdk_poll(event: Event) -> bool:
     """
-    Whether CDK's provider framework asks for the second, third … time if a resource is complete.
+    Whether CDK's provider framework polls whether a resource is complete.
 
     It sends the request together with what onEvent has returned: an id of the resource, which CloudFormation
     does not know before a Create, and perhaps Data, which CloudFormation never sends.
     """
-    known = "Data" in event or (event.get("RequestType") == "Create" and "PhysicalResourceId" in event)
-    return known and _is_cloudformation(event)
+    has_answer = "Data" in event or (event.get("RequestType") == "Create" and "PhysicalResourceId" in event)
+    return has_answer and _is_cloudformation(event)
 
 
 def is_tumbling_window(event: object) -> bool:
@@ -170,10 +168,10 @@ def _is_appsync_authorizer(event: Event) -> bool:
 def _is_provisioning(event: Event) -> bool:
     """Whether a device asks to be provisioned (IoT Core developer guide, "Pre-provisioning hooks")."""
     template = event.get("templateArn")
-    named = isinstance(template, str) and (
+    has_template = isinstance(template, str) and (
         ":provisioningtemplate/" in template or "claimCertificateId" in event
     )
-    return named and isinstance(event.get("parameters"), Mapping)
+    return has_template and isinstance(event.get("parameters"), Mapping)
 
 
 def _is_edge(event: Event) -> bool:
@@ -185,7 +183,7 @@ def _is_edge(event: Event) -> bool:
 
 
 def _is_appconfig(event: Event) -> bool:
-    """Whether an action of an extension may change or stop what follows (AppConfig user guide)."""
+    """Whether an extension's pre-action may change or stop what follows (AppConfig user guide)."""
     action = str(event.get("Type")).replace("_", "").lower()
     return action.startswith("pre") and _has("InvocationId")(event) and _object("Application")(event)
 
@@ -230,8 +228,9 @@ def _is_ses(event: Event) -> bool:
     match event:
         case {"Records": [*records]} if records:
             return all(
-                at(one, "eventSource") == "aws:ses" and isinstance(at(one, "ses", "mail", "messageId"), str)
-                for one in records
+                at(record, "eventSource") == "aws:ses"
+                and isinstance(at(record, "ses", "mail", "messageId"), str)
+                for record in records
             )
         case _:
             return False
@@ -264,11 +263,11 @@ def _is_agent(event: Event) -> bool:
 
 
 def _is_of_aws(event: Event) -> bool:
-    """Whether the event names a source of AWS, whichever."""
+    """Whether the event names any source of AWS."""
     records = event.get("Records")
     first = records[0] if isinstance(records, list) and records else None
-    named = (at(each, name) for each in (event, first) for name in ("eventSource", "EventSource"))
-    return any(str(name).startswith("aws:") for name in named) or (
+    sources = (at(part, name) for part in (event, first) for name in ("eventSource", "EventSource"))
+    return any(str(source).startswith("aws:") for source in sources) or (
         str(event.get("source")).startswith("aws.") and "detail-type" not in event
     )
 

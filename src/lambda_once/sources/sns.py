@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 
-def _placed(raw: Raw) -> Delivered:
+def _locate(raw: Raw) -> Delivered:
     return Delivered(SNSEventRecord(raw), raw, text_at(raw, "Sns", "MessageId"))
 
 
-def _filled(record: Delivered, raw: Raw) -> Unit:
-    """Return *record* with what is in the Message of *raw*. The MessageId is another one for each publish."""
+def _read_content(record: Delivered, raw: Raw) -> Unit:
+    """Return *record* with the Message of *raw*, opened. Each publish has another MessageId."""
     origin, attributes = named_in(at(raw, "Sns", "TopicArn")), counted(at(raw, "Sns", "MessageAttributes"))
     return Unit(opened(raw, at(raw, "Sns", "Message"), "Message", origin, attributes), record)
 
 
-SNS: Final = RecordSource(Source.SNS, _placed, _filled, "the Message")
+SNS: Final = RecordSource(Source.SNS, _locate, _read_content, "the Message")
 
 
 def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:

@@ -1,10 +1,10 @@
 """
 `once.sqs`: what happens to a message of a queue, standard or FIFO.
 
-Its shared reader and runner are in `records`: `Records.run` reads each message by `_placed` and `_filled`,
-identifies it (`decorators/identify.py`) and runs the batch (`engine/batch.py`, which also keeps the order of
-message groups and stops before the deadline). The rule: SQS deletes a message unless the response names it,
-so the response names every message whose work isn't known to be done, and no other.
+The code that all sources share is in `records`: `Records.run` reads each message by `_locate` and
+`_read_content`, identifies it (`decorators/identify.py`) and runs the batch (`engine/batch.py`, which also
+keeps the order of message groups and stops before the deadline). The rule: SQS deletes a message unless the
+response names it, so the response names every message whose work isn't known to be done, and no other.
 
 What we're not happy with: a queue counts as FIFO by its name, ".fifo"; no field of a message says so.
 """
@@ -31,44 +31,41 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 
-def _placed(raw: Raw) -> Delivered:
-    """Return *raw*, a message, with its id, and whether it came before; in a FIFO queue its group counts."""
-    found, group = raw.get("messageId"), None
-    id_ = found if isinstance(found, str) and found else None
-    given = raw.get("attributes")
-    attributes = given if isinstance(given, dict) else {}
-    if str(raw.get("eventSourceARN")).endswith(".fifo"):
-        group = str(attributes.get("MessageGroupId") or "")
-    count = attributes.get("ApproximateReceiveCount")
+def _locate(raw: Raw) -> Delivered:
+    """Return the message *raw* with its id, whether it came before, and its group if the queue is FIFO."""
+    message_id, system = text_at(raw, "messageId"), raw.get("attributes")
+    count = at(system, "ApproximateReceiveCount")
     redelivered = isinstance(count, str) and count != "1"
-    return Delivered(SQSRecord(raw), raw, id_, redelivered, id_, group)
+    is_fifo = str(raw.get("eventSourceARN")).endswith(".fifo")
+    group = str(at(system, "MessageGroupId") or "") if is_fifo else None
+    return Delivered(SQSRecord(raw), raw, message_id, redelivered, message_id, group)
 
 
-def _filled(record: Delivered, raw: Raw) -> Unit:
-    """Return *record* with what is in the body of *raw*; its key is an event's in it, or the queue's."""
+def _read_content(record: Delivered, raw: Raw) -> Unit:
+    """Return *record* with its body, opened. Its default key is that of the event in it, or the queue's."""
     if record.delivery is None:
         raise BadData("has no messageId")
     attributes = counted(raw.get("messageAttributes"))
     system = raw.get("attributes")
-    group, dead_of = text_at(system, "MessageGroupId"), text_at(system, _DEAD_OF)
-    if group is not None:  # of a fair queue, too: there it is the tenant
+    group, moved_from = text_at(system, "MessageGroupId"), text_at(system, _MOVED_FROM)
+    if group is not None:  # a fair queue's message has one, too: its tenant
         attributes["MessageGroupId"] = group
-    origin = named_in(dead_of or raw.get("eventSourceARN"))
-    if is_dead_letter(raw.get("messageAttributes")):  # a service's, which says in its body what it was
+    origin = named_in(moved_from or raw.get("eventSourceARN"))
+    if is_dead_letter(raw.get("messageAttributes")):  # of Lambda or EventBridge: the body has the origin
         origin = NOTHING
-    what = opened(raw, raw.get("body"), "body", origin, attributes)
-    if record.group is None or what.position is not NOTHING:
-        return Unit(what, record)
-    if dead_of is not None:
+    identity = opened(raw, raw.get("body"), "body", origin, attributes)
+    if record.group is None or identity.position is not NOTHING:
+        return Unit(identity, record)
+    if moved_from is not None:
         flaw = Flaw(BadRecord(f"Record {record.delivery} {_NO_ID_OF_ITS_OWN}"))
-        return Unit(what._replace(content=what.content._replace(flaw=flaw)), record)
-    # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
-    position = [at(raw, "attributes", name) for name in ("MessageGroupId", "MessageDeduplicationId")]
-    has_id = all(isinstance(each, str) for each in position)
-    return Unit(what._replace(position=position) if has_id else what, record)
+        return Unit(identity._replace(content=identity.content._replace(flaw=flaw)), record)
+    # Amazon SQS developer guide, "Message deduplication ID": SQS can derive it from the content.
+    position = [at(system, name) for name in ("MessageGroupId", "MessageDeduplicationId")]
+    has_id = all(isinstance(part, str) for part in position)
+    return Unit(identity._replace(position=position) if has_id else identity, record)
 
 
-_DEAD_OF: Final = "DeadLetterQueueSourceArn"
+_MOVED_FROM: Final = "DeadLetterQueueSourceArn"
 """The queue that a message was moved from (Amazon SQS developer guide, "Dead-letter queues")."""
 _NO_ID_OF_ITS_OWN: Final = (
     "comes from a dead-letter queue of a FIFO queue, where SQS gives it its message id as deduplication id: "
@@ -77,8 +74,8 @@ _NO_ID_OF_ITS_OWN: Final = (
 
 SQS: Final = RecordSource(
     Source.SQS,
-    _placed,
-    _filled,
+    _locate,
+    _read_content,
     "the body",
     "MessageGroupId and MessageDeduplicationId, within the queue",
     piped_id="messageId",

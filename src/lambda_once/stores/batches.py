@@ -57,8 +57,8 @@ _AGAIN = frozenset(
 
 Outcome = str | None | Unanswered | Misconfigured
 """The outcome of one statement: None for success, a str for DynamoDB's error code."""
-Found = Record | None | Unanswered | Misconfigured
-"""The row that refused a statement; None if there is no row."""
+Reading = Record | None | Unanswered | Misconfigured
+"""What reading the row that refused a statement gave; None if there is no row."""
 
 
 def partiql_is_reliable() -> bool:
@@ -81,14 +81,15 @@ class Batches:
         self._listing = listing
         self._warn = warn
         self._stopped = False
-        self._doubtful = False
+        self._was_foreign = False
+        """Whether a batch was answered by something that isn't DynamoDB."""
         self._lock = threading.RLock()
 
     @property
     def usable(self) -> bool:
         # Developer guide, API operations supported by resource-based policies: no PartiQL across accounts.
-        by_name = not self._transport.table.startswith(ARN)
-        return by_name and not self._stopped and partiql_is_reliable()
+        has_name = not self._transport.table.startswith(ARN)
+        return has_name and not self._stopped and partiql_is_reliable()
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer | None]:
         """Acquire each token that has no row; for the others, answer with the row."""
@@ -96,13 +97,15 @@ class Batches:
         inserts = [requests.insert(self._transport.table, each, self._listing) for each in new]
         likely = [each.token for each in new if each.likely]
         # A redelivered record most likely has a row: it is read while the statements are sent.
-        read = self._transport.meanwhile(lambda: self._rows(likely, deadline)) if likely else dict
-        outcomes = dict(zip((each.token for each in new), self._executed(inserts, deadline), strict=True))
-        rows = read()
-        lost = [token for token, outcome in outcomes.items() if outcome in (DUPLICATE, CONFLICT)]
-        rows |= self._rows([token for token in lost if rows.get(token) is None], deadline)
+        read_rows = self._transport.meanwhile(lambda: self._rows(likely, deadline)) if likely else dict
+        outcomes = dict(zip((each.token for each in new), self._execute(inserts, deadline), strict=True))
+        rows = read_rows()
+        refused = [token for token, outcome in outcomes.items() if outcome in (DUPLICATE, CONFLICT)]
+        rows |= self._rows([token for token in refused if rows.get(token) is None], deadline)
         return [
-            _acquired(each, outcomes[each.token], rows.get(each.token)) if each.token in outcomes else None
+            _acquire_answer(each, outcomes[each.token], rows.get(each.token))
+            if each.token in outcomes
+            else None
             for each in acquisitions
         ]
 
@@ -110,11 +113,11 @@ class Batches:
         """Write each finish that a statement can express; refusals by our own write count as written."""
         plain = [write for write in writes if requests.can_update(write)]
         updates = [requests.update(self._transport.table, write) for write in plain]
-        outcomes = dict(zip((write.token for write in plain), self._executed(updates, deadline), strict=True))
+        outcomes = dict(zip((write.token for write in plain), self._execute(updates, deadline), strict=True))
         refused = [token for token, outcome in outcomes.items() if outcome in (REFUSED, CONFLICT)]
         rows = self._rows(refused, deadline)
         return [
-            _finished(write, outcomes[write.token], rows.get(write.token))
+            _write_answer(write, outcomes[write.token], rows.get(write.token))
             if write.token in outcomes
             else None
             for write in writes
@@ -122,21 +125,22 @@ class Batches:
 
     def sent_singly(self, answers: Sequence[object]) -> None:
         """
-        Send no more batches if single writes are answered where a batch got a page.
+        Send no more batches if DynamoDB answers single writes, but something else answered a batch.
 
         moto 5.2.5 as a server answers PartiQL with parameters by HTTP 500 and a page of HTML.
         """
-        if self._doubtful and any(not isinstance(answer, Unanswered | Misconfigured) for answer in answers):
+        if self._was_foreign and any(not isinstance(it, Unanswered | Misconfigured) for it in answers):
             self._stop("were answered by something that is not DynamoDB")
 
     # ---------------------------------------------------------------- the calls
 
-    def _executed(self, batch: Sequence[Arguments], deadline: Deadline) -> list[Outcome]:
-        parts = [batch[start : start + MOST_STATEMENTS] for start in range(0, len(batch), MOST_STATEMENTS)]
-        outcomes = self._transport.each(parts, lambda part: self._executed_part(part, deadline))
-        return [outcome for part in outcomes for outcome in part]
+    def _execute(self, statements: Sequence[Arguments], deadline: Deadline) -> list[Outcome]:
+        starts = range(0, len(statements), MOST_STATEMENTS)
+        batches = [statements[start : start + MOST_STATEMENTS] for start in starts]
+        outcomes = self._transport.each(batches, lambda batch: self._execute_batch(batch, deadline))
+        return [outcome for of_batch in outcomes for outcome in of_batch]
 
-    def _executed_part(self, batch: Sequence[Arguments], deadline: Deadline) -> list[Outcome]:
+    def _execute_batch(self, batch: Sequence[Arguments], deadline: Deadline) -> list[Outcome]:
         """Execute *batch*; resend the statements that were throttled or that conflicted."""
         outcomes: list[Outcome] = [Unanswered("not sent")] * len(batch)
         left = list(range(len(batch)))
@@ -144,7 +148,7 @@ class Batches:
         tries = Tries(deadline)
         while left:
             began = deadline.clock.now()
-            for n, outcome in zip(left, self._sent([batch[n] for n in left], deadline), strict=True):
+            for n, outcome in zip(left, self._send([batch[n] for n in left], deadline), strict=True):
                 outcomes[n] = outcome
                 if outcome == CONFLICT:
                     conflicts.add(n)
@@ -155,9 +159,9 @@ class Batches:
 
     def _outcome(self, last: Outcome, *, conflicted: bool) -> Outcome:
         """
-        Return the outcome of a statement from its *last* try.
+        Return the outcome of a statement, given that of its *last* try.
 
-        After a conflict it is not an outage (guarantee 7).
+        If an earlier try conflicted, a lost response is a conflict, not an outage (guarantee 7).
         """
         if last is None or (isinstance(last, str) and last not in _AGAIN) or isinstance(last, Misconfigured):
             return last
@@ -167,25 +171,25 @@ class Batches:
             return last
         return Unanswered(self._transport.outage(last, "BatchExecuteStatement"))
 
-    def _sent(self, batch: Sequence[Arguments], deadline: Deadline) -> Sequence[Outcome]:
+    def _send(self, batch: Sequence[Arguments], deadline: Deadline) -> Sequence[Outcome]:
         try:
             answer = self._transport.call("batch_execute_statement", {"Statements": list(batch)}, deadline)
         except Caught as error:
             if is_denied(error):
-                self._denied(code_of(error))
+                self._stop_denied(code_of(error))
                 return [DENIED] * len(batch)
             if is_foreign(error) and self._transport.is_given:
-                self._doubtful = True
+                self._was_foreign = True
                 return [FOREIGN] * len(batch)
             if code_of(error) == INVALID:
                 return [INVALID] * len(batch)  # single writes find out which, and why
             return [self._transport.failed(error, "BatchExecuteStatement", None)] * len(batch)
         codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
         if DENIED in codes:
-            self._denied(DENIED)
+            self._stop_denied(DENIED)
         return codes
 
-    def _denied(self, reason: str) -> None:
+    def _stop_denied(self, reason: str) -> None:
         self._stop(f"are denied ({reason}): allow PartiQLInsert, PartiQLUpdate and BatchGetItem")
 
     def _stop(self, reason: str) -> None:
@@ -195,53 +199,53 @@ class Batches:
         if first:
             self._warn(f"batches {reason}; using single writes")
 
-    def _rows(self, tokens: Sequence[str], deadline: Deadline) -> dict[str, Found]:
+    def _rows(self, tokens: Sequence[str], deadline: Deadline) -> dict[str, Reading]:
         """Return the rows of *tokens*, read consistently."""
-        found: dict[str, Found] = {}
+        rows: dict[str, Reading] = {}
         for start in range(0, len(tokens), MOST_KEYS):
             part = tokens[start : start + MOST_KEYS]
             try:
-                rows = self._transport.items([{"lockToken": {"S": token}} for token in part], deadline, None)
+                items = self._transport.items([{"lockToken": {"S": token}} for token in part], deadline, None)
             except StoreUnavailable as unavailable:
-                found |= dict.fromkeys(part, Unanswered(unavailable.reason or str(unavailable)))
-            except Misconfigured as wrong:
-                self._denied(str(wrong))
-                found |= dict.fromkeys(part, wrong)
+                rows |= dict.fromkeys(part, Unanswered(unavailable.reason or str(unavailable)))
+            except Misconfigured as denial:
+                self._stop_denied(str(denial))
+                rows |= dict.fromkeys(part, denial)
             else:
-                found |= {token: _record(rows.get(token)) for token in part}
-        return found
+                rows |= {token: _read(items.get(token)) for token in part}
+        return rows
 
 
-def _record(item: object) -> Found:
+def _read(item: object) -> Reading:
     try:
         return None if item is None else record_of(item)  # type: ignore[arg-type]
-    except Misconfigured as wrong:
-        return wrong
+    except Misconfigured as malformed:
+        return malformed
 
 
-def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAnswer | None:
+def _acquire_answer(acquisition: Acquire, outcome: Outcome, row: Reading) -> AcquireAnswer | None:
     if outcome is None:
         return Won.first(acquisition)
     if isinstance(outcome, Unanswered | Misconfigured):
         return outcome
-    if outcome not in (DUPLICATE, CONFLICT) or found is None or isinstance(found, Misconfigured):
+    if outcome not in (DUPLICATE, CONFLICT) or row is None or isinstance(row, Misconfigured):
         return None  # a single write finds out what is wrong, or that the row is gone
-    if isinstance(found, Unanswered):
-        return found
-    if found.in_progress_by(acquisition.attempt_id):
-        return Won.before(found)
-    return Refused(found)
+    if isinstance(row, Unanswered):
+        return row
+    if row.in_progress_by(acquisition.attempt_id):
+        return Won.before(row)
+    return Refused(row)
 
 
-def _finished(write: Write, outcome: Outcome, found: Found) -> WriteAnswer | None:
+def _write_answer(write: Write, outcome: Outcome, row: Reading) -> WriteAnswer | None:
     if outcome is None:
         return Written.WRITTEN
     if isinstance(outcome, Unanswered | Misconfigured):
         return outcome
-    if outcome not in (REFUSED, CONFLICT) or isinstance(found, Misconfigured):
+    if outcome not in (REFUSED, CONFLICT) or isinstance(row, Misconfigured):
         return None  # the refusal of a single write carries the row: no permission to read is needed
-    if isinstance(found, Unanswered):
-        return found
-    if made_by(found, write):
+    if isinstance(row, Unanswered):
+        return row
+    if made_by(row, write):
         return Written.WRITTEN
-    return Unanswered(CONFLICT) if outcome == CONFLICT else Refused(found)
+    return Unanswered(CONFLICT) if outcome == CONFLICT else Refused(row)

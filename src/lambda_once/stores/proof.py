@@ -21,10 +21,10 @@ ATTEMPT = ":attempt"
 
 
 def is_answer(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
-    """Return whether *response*, also a refusal, contains what *request* asked for, where checkable."""
-    if "Error" not in response and not _is_granted(request, response):
+    """Return whether *response*, which may be a refusal, contains what *request* asked for, if checkable."""
+    if "Error" not in response and not _is_success(request, response):
         return False
-    if "Key" in request and not _bears(response.get("Item"), request["Key"]):
+    if "Key" in request and not _has(response.get("Item"), request["Key"]):
         return False
     reasons = response.get("CancellationReasons")
     if reasons is not None and "TransactItems" in request:
@@ -32,26 +32,26 @@ def is_answer(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
     return True
 
 
-def _is_granted(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
+def _is_success(request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
     """Return whether *response* can be the successful response to *request*."""
-    found = response.get("Responses")
+    responses = response.get("Responses")
     if "Statements" in request:
-        return isinstance(found, list) and len(found) == len(request["Statements"])
+        return isinstance(responses, list) and len(responses) == len(request["Statements"])
     if "RequestItems" in request and all("Keys" in batch for batch in request["RequestItems"].values()):
-        return isinstance(found, dict) and _are_rows(request["RequestItems"], found)
+        return isinstance(responses, dict) and _are_rows(request["RequestItems"], responses)
     if request.get("ReturnValues") == GRANT:
-        asked = {**request["Key"], "attempt": request["ExpressionAttributeValues"][ATTEMPT]}
-        return _bears(response.get("Attributes", {}), asked)
+        identity = {**request["Key"], "attempt": request["ExpressionAttributeValues"][ATTEMPT]}
+        return _has(response.get("Attributes", {}), identity)
     return True
 
 
-def _are_rows(asked: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Return whether each *found* row of a BatchGetItem is one of the rows *asked* for."""
-    for table, rows in found.items():
-        keys = asked.get(table, {"Keys": ()})["Keys"]
+def _are_rows(requested: Mapping[str, Any], responses: Mapping[str, Any]) -> bool:
+    """Return whether each row in the *responses* of a BatchGetItem was *requested*."""
+    for table, rows in responses.items():
+        keys = requested.get(table, {"Keys": ()})["Keys"]
         names = tuple(keys[0]) if keys else ()
-        wanted = {_key(key, names) for key in keys}
-        if any(_key(row, names) not in wanted for row in rows):
+        requested_keys = {_key(key, names) for key in keys}
+        if any(_key(row, names) not in requested_keys for row in rows):
             return False
     return True
 
@@ -65,10 +65,9 @@ def _are_reasons(items: Iterable[Mapping[str, Any]], reasons: list[Mapping[str, 
     """Return whether *reasons* fit a transaction of *items*: one for each, and each row has its key."""
     writes = [write for item in items for write in item.values()]
     return len(writes) == len(reasons) and all(
-        _bears(reason.get("Item"), write.get("Key", {}))
-        for write, reason in zip(writes, reasons, strict=True)
+        _has(reason.get("Item"), write.get("Key", {})) for write, reason in zip(writes, reasons, strict=True)
     )
 
 
-def _bears(row: Mapping[str, Any] | None, key: Mapping[str, Any]) -> bool:
-    return row is None or all(row.get(name) == value for name, value in key.items())
+def _has(row: Mapping[str, Any] | None, attributes: Mapping[str, Any]) -> bool:
+    return row is None or all(row.get(name) == value for name, value in attributes.items())

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 Arguments = dict[str, Any]
 
 RESERVED = ("before", "error", "fields", "result", "status", "ttl", "write")
-"""Attributes of ours that need a placeholder (DynamoDB developer guide, "Reserved words"); no other does."""
+"""Those of our attributes that need a placeholder (DynamoDB developer guide, "Reserved words")."""
 
 OPEN = ("status", "listed")
-"""What a row has while its token is unfinished; the index has those that are listed."""
+"""Attributes of a row whose token is unfinished; the index has the rows with ``listed``."""
 
 PART_MARGIN = 86_400
 """Seconds that a part outlives its row, because DynamoDB deletes expired items in any order."""
@@ -120,7 +120,7 @@ def acquire(table: str, acquisition: Acquire) -> Arguments:
     """
     Acquire the token, and clear the attributes of an earlier attempt, by one conditional write.
 
-    It lists the token in either mode: of a row that it changes, the stream has no INSERT to be read.
+    It lists the token in either mode: the watchdog reads only INSERTs in the stream, and this is a change.
     """
     sets = acquired_attributes(acquisition, Listing.AT_ONCE)
     removed = [name for name in (*OUTCOME, *OPTIONAL) if name not in sets]
@@ -144,18 +144,18 @@ def acquire_new(table: str, acquisition: Acquire, listing: Listing) -> Arguments
     """
     Acquire a token that has no row. Any row refuses it, and comes with the refusal.
 
-    Nearly every acquisition meets no row, or a complete one: what a take-over needs is left out. With
-    `Listing.STREAM` it is not listed: the stream has an INSERT, which the watchdog reads.
+    Nearly every acquisition meets no row, or a complete one, so what a take-over needs is left out. With
+    `Listing.STREAM` the token is not listed: the watchdog reads the INSERT in the stream.
     """
     sets = {**acquired_attributes(acquisition, listing), "fence": {"N": str(acquisition.first_fence)}}
     extra = f"generation = {ATTEMPT}"
     return _update(table, acquisition.token, sets, [], ABSENT, {}, extra=extra) | {"ReturnValues": GRANT}
 
 
-def won(granted: Item) -> Won:
-    """Return the answer for the row *granted*, which `acquire` returned."""
-    took_over = granted.get("before", _NONE)["S"].startswith(State.IN_PROGRESS.value)
-    return Won(int(granted["fence"]["N"]), took_over, generation=granted["generation"]["S"])
+def won(row: Item) -> Won:
+    """Return the answer to an acquisition whose response is *row*."""
+    took_over = row.get("before", _NONE)["S"].startswith(State.IN_PROGRESS.value)
+    return Won(int(row["fence"]["N"]), took_over, generation=row["generation"]["S"])
 
 
 def acquired_attributes(acquisition: Acquire, listing: Listing) -> Item:
@@ -201,8 +201,8 @@ def _claim(acquisition: Acquire) -> tuple[str, Item]:
             values = KINDS | OF_ENDED | {":now_s": {"N": str(epoch_seconds(acquisition.now))}}
             return f"{ABSENT} OR ({OF_THIS_PACKAGE} AND {EXPIRED})", values
         case AsSeen(attempt, datetime() as lease):
-            seen = {":seen": {"S": attempt}, ":lease": {"S": stamp(lease)}}
-            return LAPSED_AS_SEEN, seen | {":in_progress": _IN_PROGRESS}
+            values = {":seen": {"S": attempt}, ":lease": {"S": stamp(lease)}, ":in_progress": _IN_PROGRESS}
+            return LAPSED_AS_SEEN, values
         case AsSeen(attempt):
             return RELEASED_AS_SEEN, {":seen": {"S": attempt}} | OF_ENDED
         case _ as unreachable:
@@ -234,7 +234,8 @@ def changed_attributes(write: Write) -> tuple[Item, list[str]]:
     """
     Return the attributes that *write* sets, except attempt and fence, and those that it removes.
 
-    What leaves the token unfinished sets ``listed``, in either mode; what ends it removes status and listed.
+    A write that leaves the token unfinished sets ``listed``, in either mode; one that ends it removes status
+    and listed.
     """
     sets, removed = _changed(write)
     if write.id is not None:
@@ -242,8 +243,7 @@ def changed_attributes(write: Write) -> tuple[Item, list[str]]:
     if write.fields is not None:
         sets["fields"] = {"S": write.fields.hex()}
     if clears(write):
-        cleared = dict.fromkeys((*OUTCOME, *removed))
-        removed = [name for name in cleared if name not in sets]
+        removed = [name for name in dict.fromkeys((*OUTCOME, *removed)) if name not in sets]
     if write.decisions:
         sets["decisions"] = decision_list(write.decisions)
     if write.ttl is None:
@@ -258,9 +258,9 @@ def _owner(write: Write) -> tuple[str, Item]:
             if isinstance(write.change, Extend):
                 return OURS + LONGER, values | {":new": {"S": stamp(write.change.lease)}}
             return OURS, values
-        case Resolver(seen, lease, state=state, fence=fence):
+        case Resolver(attempt, lease, state=state, fence=fence):
             condition, values = _as_seen(state, fence)
-            return condition, {":seen": {"S": seen}, ":lease": {"S": stamp(lease)}} | values
+            return condition, {":seen": {"S": attempt}, ":lease": {"S": stamp(lease)}} | values
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -286,18 +286,16 @@ def _changed(write: Write) -> tuple[Item, list[str]]:
             sets = {"actualCompletion": {"S": stamp(write.now)}} | result_attribute(result)
             return sets | ({} if error is None else {"error": error_map(error)}), [*OPEN, "generation"]
         case Hold(error):
-            held = {"status": {"S": State.HELD.value}, **_listed(State.HELD, write.token)}
-            return held | {"actualCompletion": {"S": stamp(write.now)}, "error": error_map(error)}, []
+            sets = {"status": {"S": State.HELD.value}, **_listed(State.HELD, write.token)}
+            return sets | {"actualCompletion": {"S": stamp(write.now)}, "error": error_map(error)}, []
         case Release(error):
             sets, removed = _released(write)
-            return (
-                (sets, [*removed, "error"])
-                if error is None
-                else (sets | {"error": error_map(error)}, removed)
-            )
+            if error is None:
+                return sets, [*removed, "error"]
+            return sets | {"error": error_map(error)}, removed
         case Extend(lease):
-            lasts = {"expectedCompletion": {"S": stamp(lease)}}
-            return lasts | _listed(State.IN_PROGRESS, write.token), []
+            sets = {"expectedCompletion": {"S": stamp(lease)}}
+            return sets | _listed(State.IN_PROGRESS, write.token), []
         case Pin():
             return _listed(State.IN_PROGRESS, write.token), []
         case Keep():
@@ -310,8 +308,8 @@ def _released(write: Write) -> tuple[Item, list[str]]:
     """Return what a release sets and removes, without its error; one without a ttl is listed."""
     if write.ttl is not None:
         return {}, [*OPEN]
-    released = {"status": {"S": State.RELEASED.value}, **_listed(State.RELEASED, write.token)}
-    return released | {"expectedCompletion": {"S": stamp(write.now)}}, []
+    sets = {"status": {"S": State.RELEASED.value}, **_listed(State.RELEASED, write.token)}
+    return sets | {"expectedCompletion": {"S": stamp(write.now)}}, []
 
 
 # ------------------------------------------------------------------ PartiQL
@@ -332,7 +330,7 @@ def can_update(write: Write) -> bool:
     """
     Return whether a statement can express *write*: by the holder, no extension, no long result.
 
-    25 results that are stored in the row, for lack of parts, would make a request of 9 MB.
+    25 long results in their rows, as their parts could not be written, would make a request of 9 MB.
     """
     match write.change:
         case Extend():
@@ -374,9 +372,9 @@ def _update_where(table: str, sets: tuple[str, ...], removed: tuple[str, ...], c
 
 def part_key(token: str, attempt_id: str, write_id: str | None, number_of_part: int) -> str:
     """
-    Return the key of a part row, by attempt and write.
+    Return the key of a part row. It has the ids of attempt and write.
 
-    So a late attempt cannot overwrite its successor's parts, nor one completion those of another.
+    So a late attempt can't overwrite its successor's parts, nor one completion those of another.
     """
     return f"{token}#{attempt_id}#{write_id}#{number_of_part}"
 
@@ -429,13 +427,13 @@ def kept_parts(table: str, write: Write, keep: Keep) -> list[Arguments]:
 def deletion(table: str, record: Record) -> Arguments:
     """Delete the row of *record*, which is complete. Refused unless it is exactly as it was read."""
     condition, values = _as_seen(State.COMPLETE, record.fence)
-    seen = {":seen": {"S": record.attempt_id}, ":lease": {"S": stamp(record.expected_completion)}}
+    values = {":seen": {"S": record.attempt_id}, ":lease": {"S": stamp(record.expected_completion)}} | values
     return {
         "TableName": table,
         "Key": {"lockToken": {"S": record.token}},
         "ConditionExpression": condition,
         "ExpressionAttributeNames": {"#status": "status"},
-        "ExpressionAttributeValues": seen | values,
+        "ExpressionAttributeValues": values,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 
@@ -465,20 +463,20 @@ def _update(
 def _expression(
     sets: tuple[str, ...], removed: tuple[str, ...], condition: str, extra: str
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the update expression, and the placeholders in it and in *condition*, with their names."""
-    pairs = zip(map(_written, sets), placeholders(sets), strict=True)
-    assignments = [f"{name} = {place}" for name, place in pairs] + ([extra] if extra else [])
+    """Return the update expression, and the name placeholders in it and in *condition*, with their names."""
+    pairs = zip(map(_name_of, sets), placeholders(sets), strict=True)
+    assignments = [f"{name} = {value}" for name, value in pairs] + ([extra] if extra else [])
     expression = f"SET {', '.join(assignments)}" if assignments else ""
     if removed:
-        expression = f"{expression} REMOVE {', '.join(map(_written, removed))}".strip()
-    used = f"{expression} {condition}"
-    return expression, tuple((f"#{name}", name) for name in RESERVED if f"#{name}" in used)
+        expression = f"{expression} REMOVE {', '.join(map(_name_of, removed))}".strip()
+    both = f"{expression} {condition}"
+    return expression, tuple((f"#{name}", name) for name in RESERVED if f"#{name}" in both)
 
 
 def placeholders(sets: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the values that the attributes *sets* get: short, for each is sent twice."""
-    return tuple(ATTEMPT if name == "attempt" else f":{place}" for place, name in enumerate(sets))
+    """Return the placeholders for the values of the attributes *sets*: short, as each is sent twice."""
+    return tuple(ATTEMPT if name == "attempt" else f":{n}" for n, name in enumerate(sets))
 
 
-def _written(name: str) -> str:
-    return f"#{name}" if name in RESERVED else name
+def _name_of(attribute: str) -> str:
+    return f"#{attribute}" if attribute in RESERVED else attribute

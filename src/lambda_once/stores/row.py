@@ -78,7 +78,8 @@ class Type(NamedTuple):
     """
     A type of attributes: DynamoDB's *letter*, and how a value is written to it, shown as JSON, and read.
 
-    None: unchanged. *read* raises ValueError or OverflowError for what it cannot read.
+    A function that is None leaves the value unchanged. *read* raises ValueError or OverflowError for a value
+    that it cannot read.
     """
 
     letter: str
@@ -94,17 +95,17 @@ TIME: Final = Type("S", stamp, stamp, parse_stamp)
 WHOLE: Final = Type("N", str, read=int)
 BYTES: Final = Type("B", read=bytes)
 HEX: Final = Type("S", bytes.hex, read=bytes.fromhex)
-"""Bytes as text: for one B in an answer, a client calls Python for every object in it."""
+"""Bytes as text: with a B in a response, the decoder calls Python code for every object in it."""
 _KINDS: Final[dict[str, Any]] = {"S": str, "N": str, "B": (bytes, bytearray)}
-"""What the low-level client has under a letter."""
+"""The type of the low-level client's value for a letter."""
 
 
 def _read(item: Attributes, name: str, kind: Type) -> Any:
     """Return the attribute *name* of *item*. Raises `MalformedRow` if it is missing or malformed."""
     try:
-        found = item[name][kind.letter]
-        if isinstance(found, _KINDS[kind.letter]):
-            return found if kind.read is None else kind.read(found)
+        value = item[name][kind.letter]
+        if isinstance(value, _KINDS[kind.letter]):
+            return value if kind.read is None else kind.read(value)
     except (KeyError, TypeError, ValueError, OverflowError):
         pass
     raise MalformedRow(name)
@@ -152,15 +153,8 @@ ROW: Final = (
     Attribute("generation", "generation", TEXT, When.WORK, shown=False),
 )
 _PLAIN: Final = tuple(
-    (
-        each.name,
-        each.field,
-        each.type.letter,
-        _KINDS[each.type.letter],
-        each.type.read,
-        each.when is When.ALWAYS,
-    )
-    for each in ROW
+    (name, field, kind.letter, _KINDS[kind.letter], kind.read, when is When.ALWAYS)
+    for name, field, kind, when, _ in ROW
 )
 ALWAYS: Final = tuple(each.name for each in ROW if each.when is When.ALWAYS)
 OPTIONAL: Final = tuple(each.name for each in ROW if each.when is When.ATTEMPT)
@@ -220,8 +214,8 @@ def _decision_map(decision: Decision) -> Item:
     }
     if decision.caller is not None:
         texts["caller"] = decision.caller
-    written: Item = {name: {"S": text} for name, text in texts.items()}
-    return {"M": written | {"times": {"N": str(decision.times)}}}
+    attributes: Item = {name: {"S": text} for name, text in texts.items()}
+    return {"M": attributes | {"times": {"N": str(decision.times)}}}
 
 
 # ---------------------------------------------------------------- reading
@@ -239,7 +233,7 @@ def record_of(item: Attributes) -> Record:
             **_plain(item),
         )
     except MalformedRow as malformed:
-        token = _name_of(item)
+        token = _token_of(item)
         raise Misconfigured(
             f"the row of token {token} was not written by lambda-once: {malformed} is missing or malformed; "
             "use a table that no other program writes to, or delete the row",
@@ -248,8 +242,8 @@ def record_of(item: Attributes) -> Record:
 
 
 def _plain(item: Attributes) -> dict[str, Any]:
-    """Return the plain attributes of *item* by field, as `_read` reads each: rows are read often."""
-    found: dict[str, Any] = {}
+    """Return the plain attributes of *item* by field, as `_read` returns them, but in one faster loop."""
+    values: dict[str, Any] = {}
     name = ""
     try:
         for name, field, letter, kinds, read, always in _PLAIN:
@@ -257,20 +251,20 @@ def _plain(item: Attributes) -> dict[str, Any]:
                 value = item[name][letter]
                 if not isinstance(value, kinds):
                     raise MalformedRow(name)
-                found[field] = value if read is None else read(value)
+                values[field] = value if read is None else read(value)
     except (KeyError, TypeError, ValueError, OverflowError):
         raise MalformedRow(name) from None
-    return found
+    return values
 
 
 def shown(record: Record) -> dict[str, Any]:
     """Return the plain attributes of *record* as JSON values, for operators; null if it has none."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, field, kind, _, is_shown in ROW:
         value = getattr(record, field)
         if is_shown:
-            found[name] = value if value is None or kind.json is None else kind.json(value)
-    return found
+            values[name] = value if value is None or kind.json is None else kind.json(value)
+    return values
 
 
 def indexed(item: Attributes) -> Entry:
@@ -287,7 +281,7 @@ def indexed(item: Attributes) -> Entry:
         )
         return Entry(record)
     except MalformedRow as malformed:
-        token = _name_of(item)
+        token = _token_of(item)
         raise Misconfigured(
             f"index {INDEX}, token {token}: {malformed} is missing or malformed; the index must project "
             "lockedBy, created and attempt, and the table must have no other program's rows",
@@ -300,17 +294,17 @@ def part_of(item: Attributes) -> bytes:
     try:
         return bytes(_read(item, "data", BYTES))
     except MalformedRow as malformed:
-        token = _name_of(item)
+        token = _token_of(item)
         message = f"the part {token} of a result was not written by lambda-once: {malformed} is malformed"
         raise Misconfigured(message, token=token) from malformed
 
 
-def _name_of(item: Attributes) -> str | None:
+def _token_of(item: Attributes) -> str | None:
     try:
-        name: str = _read(item, TOKEN, TEXT)
+        token: str = _read(item, TOKEN, TEXT)
     except MalformedRow:
         return None
-    return name
+    return token
 
 
 def _state(item: Attributes) -> State:
@@ -324,9 +318,9 @@ def _state(item: Attributes) -> State:
 
 def _listed_state(item: Attributes) -> State:
     """Return the state of an entry, its ``listed`` without the suffix: ``status`` is not projected."""
-    found = _read(item, "listed", TEXT)
+    partition = _read(item, "listed", TEXT)
     for state in State:
-        if found == listed(state, item[TOKEN]["S"]):
+        if partition == listed(state, item[TOKEN]["S"]):
             return state
     raise MalformedRow("listed")
 
@@ -361,20 +355,20 @@ def _failure(item: Attributes) -> Failure:
 
 def _decisions(item: Attributes) -> tuple[Decision, ...]:
     try:
-        return tuple(_decision(each["M"]) for each in item["decisions"]["L"])
+        return tuple(_decision(entry["M"]) for entry in item["decisions"]["L"])
     except (KeyError, TypeError, ValueError):  # MalformedRow, too
         raise MalformedRow("decisions") from None
 
 
-def _decision(found: Attributes) -> Decision:
+def _decision(entry: Attributes) -> Decision:
     return Decision(
-        at=_read(found, "at", TIME),
-        kind=Decider(_read(found, "kind", TEXT)),
-        by=_read(found, "by", TEXT),
-        because=_read(found, "because", TEXT),
-        before=State(_read(found, "before", TEXT)),
-        how=Resolve(_read(found, "how", TEXT)),
-        attempt_id=_read(found, "attempt", TEXT),
-        caller=_read(found, "caller", TEXT) if "caller" in found else None,
-        times=_read(found, "times", WHOLE),
+        at=_read(entry, "at", TIME),
+        kind=Decider(_read(entry, "kind", TEXT)),
+        by=_read(entry, "by", TEXT),
+        because=_read(entry, "because", TEXT),
+        before=State(_read(entry, "before", TEXT)),
+        how=Resolve(_read(entry, "how", TEXT)),
+        attempt_id=_read(entry, "attempt", TEXT),
+        caller=_read(entry, "caller", TEXT) if "caller" in entry else None,
+        times=_read(entry, "times", WHOLE),
     )

@@ -1,8 +1,8 @@
 """
 The token table in DynamoDB: batches if permitted, otherwise single writes; parts of large results.
 
-No answer is taken on trust: it must have what its request asked for (`proof`), and a write whose response was
-lost is looked up by its id. What stays unknown is `Unanswered`, never a refusal.
+No response is trusted: it must have what its request asked for (`proof`), and a write whose response was lost
+is looked up by its id. An outcome that stays unknown is `Unanswered`, never a refusal.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class DynamoDBStore:
     Implements the store contract on one DynamoDB table. Safe from several threads.
 
     *client* is a low-level DynamoDB client (not a resource's); by default one is created at first use, with
-    timeouts that fit an invocation. *listing*: when a first acquisition is listed. *warn* is called
-    once, with a fixed text, if batches are not permitted; *parts_denied* once, with the reason, if the
-    parts of a large result can never be written. *heard* and *declined* are as for `Transport`.
+    timeouts that fit an invocation. *listing*: when a first acquisition is listed. *warn* is called once,
+    with the reason, if batches can't be used; *parts_denied* once, with the reason, if the parts of a large
+    result can never be written. *heard* and *declined* are as for `Transport`.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class DynamoDBStore:
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if len(writes) == 1 and not (isinstance(writes[0].change, Keep) or _chunks_of(writes[0]) is not None):
             return [self._finish(writes[0], deadline)]
-        ready = [self._put_parts(write, deadline) for write in writes]
-        sound = [write for write in ready if isinstance(write, Write)]
-        answers = self._each(sound, self._batches.write, self._finish, deadline)
-        written = iter([_with_parts(answer, write) for answer, write in zip(answers, sound, strict=True)])
-        return [next(written) if isinstance(write, Write) else write for write in ready]
+        prepared = [self._put_parts(write, deadline) for write in writes]
+        ready = [write for write in prepared if isinstance(write, Write)]
+        answers = self._each(ready, self._batches.write, self._finish, deadline)
+        of_ready = iter([_with_parts(answer, write) for answer, write in zip(answers, ready, strict=True)])
+        return [next(of_ready) if isinstance(write, Write) else write for write in prepared]
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         request = {"TableName": self.table, "Key": {"lockToken": {"S": token}}, "ConsistentRead": True}
@@ -115,13 +115,13 @@ class DynamoDBStore:
     ) -> WriteAnswer:
         token = None if finish is None else finish.token
         if finish is not None:
-            ready = self._put_parts(finish, deadline)
-            if not isinstance(ready, Write):
-                return ready
-            finish = ready
-        own = [] if finish is None else [{"Update": requests.finish(self.table, finish)}]
+            prepared = self._put_parts(finish, deadline)
+            if not isinstance(prepared, Write):
+                return prepared
+            finish = prepared
+        update = [] if finish is None else [{"Update": requests.finish(self.table, finish)}]
         # One token for all tries: a transaction whose response was lost is not written twice.
-        request = {"TransactItems": [*items, *own], "ClientRequestToken": os.urandom(16).hex()}
+        request = {"TransactItems": [*items, *update], "ClientRequestToken": os.urandom(16).hex()}
         try:
             self.transport.call("transact_write_items", request, deadline)
         except ClientError as error:
@@ -150,15 +150,15 @@ class DynamoDBStore:
         single: Callable[[V, Deadline], A],
         deadline: Deadline,
     ) -> list[A]:
-        """Answer *values* together if batches may be used, and a single or unanswered one singly."""
-        many = len(values) > 1 and self._batches.usable
-        answers = together(values, deadline) if many else [None] * len(values)
+        """Answer *values* together if batches may be used, and singly what is left unanswered."""
+        is_batch = len(values) > 1 and self._batches.usable
+        answers = together(values, deadline) if is_batch else [None] * len(values)
         left = [value for value, answer in zip(values, answers, strict=True) if answer is None]
-        singles = self.transport.each(left, lambda value: single(value, deadline))
-        if many:
-            self._batches.sent_singly(singles)
-        singly = iter(singles)
-        return [next(singly) if answer is None else answer for answer in answers]
+        single_answers = self.transport.each(left, lambda value: single(value, deadline))
+        if is_batch:
+            self._batches.sent_singly(single_answers)
+        of_left = iter(single_answers)
+        return [next(of_left) if answer is None else answer for answer in answers]
 
     # ---------------------------------------------------------------- single writes
 
@@ -171,27 +171,23 @@ class DynamoDBStore:
         )
         conflicts: list[Exception] = []
 
-        def failed(error: Exception) -> None:
+        def keep_conflict(error: Exception) -> None:
             if code_of(error) == CONFLICT:
                 conflicts.append(error)
 
         try:
-            granted = self.transport.call("update_item", request, deadline, failed)["Attributes"]
+            row = self.transport.call("update_item", request, deadline, keep_conflict)["Attributes"]
         except Caught as error:
             # Another write conflicted, so a lost response is a refusal, not an outage (guarantee 7).
             refusal = conflicts[-1] if conflicts and is_transient(error) else error
             if code_of(refusal) in (CONDITION, CONFLICT):
                 answer = self._not_acquired(refusal, acquisition, deadline)
-                return self._acquire_seen(answer, acquisition, deadline) if is_first else answer
+                record = answer.record if is_first and isinstance(answer, Refused) else None
+                if record is None or after_acquire(record, acquisition) is None:
+                    return answer
+                return self._acquire(acquisition._replace(known=True), deadline)  # the row may be taken
             return self.transport.failed(refusal, "UpdateItem", acquisition.token)
-        return requests.won(granted)
-
-    def _acquire_seen(self, answer: AcquireAnswer, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
-        """Acquire again if *answer* to the try that requires no row has one that may be taken."""
-        record = answer.record if isinstance(answer, Refused) else None
-        if record is None or after_acquire(record, acquisition) is None:
-            return answer
-        return self._acquire(acquisition._replace(known=True), deadline)
+        return requests.won(row)
 
     def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         record = self._refusing(error, acquisition.token, deadline)
@@ -223,12 +219,12 @@ class DynamoDBStore:
             return self.read(token, deadline) if item is None else record_of(item)
         except StoreUnavailable as unavailable:
             return Unanswered(unavailable.reason or str(unavailable))
-        except Misconfigured as wrong:
-            return wrong
+        except Misconfigured as error_of_row:
+            return error_of_row
 
     def _put_parts(self, write: Write, deadline: Deadline) -> Write | Unanswered | Misconfigured:
         """
-        Write the parts of a large result, and return *write* with the row content that follows.
+        Write the parts of a large result, and return *write* as the row is to be written.
 
         Parts are written before the row, so that no reader misses one. If they can never be written, the
         completion must not fail, or the work would run again for lack of a permission (guarantee 5): the
@@ -239,10 +235,10 @@ class DynamoDBStore:
             return self._keep_parts(write, change, deadline)
         if not isinstance(change, Complete) or (chunks := _chunks_of(write)) is None:
             return write
-        wanted: list[Any] = [
+        puts: list[Any] = [
             {"PutRequest": {"Item": item}} for item in requests.part_items(write, chunks.parts)
         ]
-        left = wanted[write.parts_written :]
+        left = puts[write.parts_written :]
         try:
             batch_write(partial(self.transport.call, deadline=deadline), self.table, left, deadline)
         except Unprocessed:
@@ -256,12 +252,12 @@ class DynamoDBStore:
         if isinstance(failed, Misconfigured):
             self._parts_denied(f"{failed}; {PARTS_DENIED}")
             return replace(write, change=change._replace(result=chunks.in_row()))
-        return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
+        return failed._replace(parts=min((puts.index(put) for put in left), default=len(puts)))
 
     def _keep_parts(self, write: Write, keep: Keep, deadline: Deadline) -> Write | Unanswered | Misconfigured:
         """Extend the ttl of the parts before that of the row, or the row would outlive its result."""
 
-        def lengthen(request: Any) -> Unanswered | Misconfigured | None:
+        def extend(request: Any) -> Unanswered | Misconfigured | None:
             try:
                 self.transport.call("update_item", request, deadline)
             except Caught as error:
@@ -269,19 +265,19 @@ class DynamoDBStore:
                     return self.transport.failed(error, "UpdateItem", write.token)
             return None
 
-        answers = self.transport.each(requests.kept_parts(self.table, write, keep), lengthen)
+        answers = self.transport.each(requests.kept_parts(self.table, write, keep), extend)
         return next((answer for answer in answers if answer is not None), write)
 
 
 def _once(callback: Callable[[str], object]) -> Callable[[str], None]:
     """Return *callback* for its first call only; later calls do nothing."""
-    first = iter([callback])
+    left = iter([callback])
 
-    def called(text: str) -> None:
-        for call in first:
+    def call_once(text: str) -> None:
+        for call in left:
             call(text)
 
-    return called
+    return call_once
 
 
 def _with_parts(answer: WriteAnswer, write: Write) -> WriteAnswer:
@@ -298,11 +294,11 @@ def _chunks_of(write: Write) -> Chunks | None:
     return result if isinstance(result, Chunks) else None
 
 
-def _canceled(error: ClientError, finish: Write | None, own: int) -> WriteAnswer:
-    """Return the answer to *finish*, item *own* of a transaction. Raises *error* if another item failed."""
-    reasons = reasons_of(error)
-    ours = reasons[own] if code_of(error) == CANCELED and finish is not None and own < len(reasons) else {}
-    if finish is None or ours.get("Code") != "ConditionalCheckFailed":
+def _canceled(error: ClientError, finish: Write | None, index: int) -> WriteAnswer:
+    """Return the answer to *finish*, item *index* of a transaction. Raises *error* if another item failed."""
+    reasons = reasons_of(error) if code_of(error) == CANCELED and finish is not None else []
+    reason = reasons[index] if index < len(reasons) else {}
+    if finish is None or reason.get("Code") != "ConditionalCheckFailed":
         raise error
-    record = record_of(ours["Item"]) if ours.get("Item") else None
+    record = record_of(reason["Item"]) if reason.get("Item") else None
     return Written.WRITTEN if made_by(record, finish) else Refused(record)

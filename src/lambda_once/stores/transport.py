@@ -87,9 +87,9 @@ class TokenTransport(Transport):
         """Return what *error* means for one token."""
         if is_transient(error):
             return Unanswered(self.outage(error, operation))
-        wrong = misconfigured(error, self.table, operation, token, self.place)
-        wrong.__cause__ = error  # it may be raised elsewhere
-        return wrong
+        problem = misconfigured(error, self.table, operation, token, self.place)
+        problem.__cause__ = error  # it may be raised elsewhere
+        return problem
 
     def outage(self, failure: Exception | str, operation: str) -> str:
         """Return what happened to a request, or to a part of a batch, for `Unanswered`."""
@@ -97,7 +97,7 @@ class TokenTransport(Transport):
 
 
 def projection(only: Sequence[str]) -> dict[str, Any]:
-    """Return the projection arguments for these attributes; none for all attributes."""
+    """Return the arguments that select the attributes *only*; none for all attributes."""
     names = {f"#{name}": name for name in only}
     return {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names} if names else {}
 
@@ -112,9 +112,9 @@ def misconfigured(
     """Return an error that names what is wrong with the table, the permissions or the clock."""
     code, message = code_of(error), message_of(error)
     operation = named_operation(operation)
-    unsent = _unsent(error)
-    if unsent is not None:
-        advice = unsent
+    lacks = _lacks(error)
+    if lacks is not None:
+        advice = lacks
     elif code == "ResourceNotFoundException" and "index" not in message:  # moto raises it for an index, too
         advice = (
             f"table {table!r} does not exist in {place}: deploy the template, or set LAMBDA_ONCE_TABLE, or "
@@ -133,13 +133,13 @@ def misconfigured(
     elif is_foreign(error):
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
-        advice = f"table {table!r} rejects {operation} ({message}): {_wanted(operation, message)}"
+        advice = f"table {table!r} rejects {operation} ({message}): {_requirement(operation, message)}"
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)
 
 
-def _unsent(error: Exception) -> str | None:
+def _lacks(error: Exception) -> str | None:
     """Return what this environment lacks, so that no request can be sent from it; None: nothing."""
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
@@ -156,7 +156,7 @@ def _unsent(error: Exception) -> str | None:
     return None
 
 
-def _wanted(operation: str, message: str) -> str:
+def _requirement(operation: str, message: str) -> str:
     """Return what the table must have."""
     if operation != "Query" and "Index" not in message:
         return f"its partition key must be {TOKEN} (S), with no sort key; give lambda-once a table of its own"
@@ -167,7 +167,7 @@ def _wanted(operation: str, message: str) -> str:
 
 
 def _permission(operation: str, token: str | None) -> str:
-    """Return what to allow: a role may have the action only for another service's tokens."""
+    """Return what to allow, with the keys: the role may have the action for another service's keys."""
     if token is None:
         return "give the function's role the permission"
     service = token.partition("/")[0]

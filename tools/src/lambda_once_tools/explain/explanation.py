@@ -156,7 +156,7 @@ def _explained(protected: Protected, given: Any, context: object) -> list[Explan
 def _events(identifier: Identifier, given: Any, context: object) -> list[Explanation]:
     decorator, source, payload = "once.event", source_of(given).title, "the whole event"
     try:
-        units = event.read(given, None, event.Asked(context, identifier.settings))
+        units = event.read(given, None, event.CallerLookup(context, identifier.settings))
     except CallerMissing as error:
         return [_bare(identifier, decorator, source, payload, problem=_described(error))]
     return [explained(identifier, decorator, source, unit, payload, _EVENT_ID, context) for unit, _ in units]
