@@ -2,7 +2,7 @@
 # Package: botocore 1.35.99 and 1.44.8
 # Behaviour: by default the older one sends a throttled DynamoDB request ten times, the newer four: its default mode is "standard".
 # Expected: ten, as boto3's guide still says that the mode "legacy" is the default, and botocore's data/_retry.json has 10 for DynamoDB;
-#   a table that was just fast enough now throws after a second. AWS_RETRY_MODE=legacy has it back.
+#   what ten tries got through now raises after four. AWS_RETRY_MODE=legacy has them back.
 # Source: boto3's guide, "Retries"; read in botocore.args.ClientArgsCreator._compute_retry_mode and botocore.retries.standard.
 set -euo pipefail
 folder=$(mktemp -d)

@@ -13,6 +13,7 @@ venv/bin/pip install --quiet --no-compile --disable-pip-version-check boto3==1.4
 npm install --silent --no-audit --no-fund dynalite@4.0.0 >npm.txt
 node node_modules/dynalite/cli.js --port 4567 --createTableMs 0 >dynalite.txt 2>&1 &
 server=$!
+for _ in {1..50}; do (: <>/dev/tcp/127.0.0.1/4567) 2>>dynalite.txt && break; sleep 0.2; done
 env -i HOME="$folder" AWS_DEFAULT_REGION=eu-west-1 AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any venv/bin/python - <<'PYTHON' | tee seen
 import boto3
 

@@ -2,8 +2,8 @@
 # Package: aws-lambda-powertools 3.37.0
 # Behaviour: where there's no X-Ray trace id, a Logger with a buffer drops the lines that it would buffer: an error doesn't write them,
 #   nor does flush_buffer.
-# Expected: they're written at once, or buffered under another key; so it's in unit tests, in containers, and in threads of a worker, with
-#   no warning.
+# Expected: they're written at once, or buffered under another key; in unit tests and outside Lambda they're lost, without a
+#   warning.
 # Source: read in aws_lambda_powertools.logging.logger.Logger._add_log_record_to_buffer, which returns without a trace id.
 set -euo pipefail
 folder=$(mktemp -d)
