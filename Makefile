@@ -269,7 +269,7 @@ $(MERMAID):
 .PHONY: site
 site: $(SITE_VENV)/.installed $(MERMAID) ## Build the pages and the docstrings as a site, into build/site (needs npm once, for mermaid)
 	@rm -rf build/pages build/site && mkdir -p build/pages/reference
-	@git ls-files -z | tar --create --null --files-from=- | tar --extract --directory=build/pages
+	@git ls-files -z -- . ':!findings' | tar --create --null --files-from=- | tar --extract --directory=build/pages
 	@for module in $(MODULES); do printf '# `%s`\n\n::: %s\n' $$module $$module >build/pages/reference/$$module.md; done
 	@cp $(MERMAID) build/pages/mermaid.min.js
 	@cp release/site/site.css build/pages
