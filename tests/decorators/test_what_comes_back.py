@@ -18,7 +18,9 @@ from collections.abc import (
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, NewType
+from enum import Enum
+from typing import Annotated, Any, NamedTuple, NewType, TypedDict
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr
@@ -48,6 +50,19 @@ class Refunded:
 
 class ApiKey(BaseModel):
     secret: SecretStr
+
+
+class Price(NamedTuple):
+    total: int
+    currency: str
+
+
+class Totals(TypedDict):
+    total: Decimal
+
+
+class Colour(Enum):
+    RED = "red"
 
 
 Door = Callable[[Rig, Any, Any], Callable[[], Any]]
@@ -106,6 +121,7 @@ CALLERS = [function, async_function, called, sealed, remembered]
         (Paid | Refunded, Paid("o-1", 5)),
         (list[Paid], [Paid("o-1", 5)] * 3),
         (Any, {"total": Decimal("4.50"), "many": [Decimal(10**40 + 1)]}),
+        (Totals | None, {"total": Decimal("19.90")}),
         (Any, {"text": LARGE}),
         (Paid, Paid(LARGE, 5)),
         (Any, 0),
@@ -158,6 +174,26 @@ def test_json_s_form_of_an_untyped_result(rig: Rig, door: Door) -> None:
     assert call() == {"lines": [{"at": NOON.isoformat()}], "pair": [1, 2]}
     (line,) = [each for each in rig.reported if each.event.value == "once.result_changed"]
     assert "lines.0.at: datetime.datetime to str" in str(line.reason)
+
+
+@pytest.mark.parametrize(
+    ("result", "again"),
+    [
+        ({"price": Price(1, "EUR")}, {"price": [1, "EUR"]}),
+        ({"raw": b"r-1"}, {"raw": "ci0x"}),
+        (Paid("o-1", 5), {"id": "o-1", "cents": 5}),
+        ([UUID(int=1), {1}, Colour.RED], [str(UUID(int=1)), [1], "red"]),
+    ],
+    ids=["named tuple", "bytes", "dataclass", "leaves that JSON lacks"],
+)
+@in_memory
+def test_each_untyped_form_is_json_s_again(rig: Rig, result: Any, again: Any) -> None:
+    """The first caller gets the object, and one line says that it changes."""
+    call = function(rig, Any, result)
+    assert call() is result
+    replayed = call()
+    assert (type(replayed), replayed) == (type(again), again)
+    assert rig.events().count("once.result_changed") == 1
 
 
 @in_memory
