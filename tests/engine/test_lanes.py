@@ -18,7 +18,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Write
 from lambda_once.engine import batch as batching
-from lambda_once.engine.batch import Job
+from lambda_once.engine.lanes import Job
 from lambda_once.engine.pipeline import Pipeline, Queued
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details

@@ -16,7 +16,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once.core.clock import Deadline
 from lambda_once.engine import batch as batching
 from lambda_once.engine import pipeline
-from lambda_once.engine.batch import Job
+from lambda_once.engine.lanes import Job
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.sources import records as reading
 from lambda_once.sources import streams

@@ -29,8 +29,9 @@ from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one, check_takes_record
-from lambda_once.engine.batch import Batch, Job, Left
+from lambda_once.engine.batch import Batch, Left
 from lambda_once.engine.invocation import Receiver, Redelivery
+from lambda_once.engine.lanes import Job
 from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.envelopes import BadData, at, text_at

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from lambda_once.core.unit import Delivered, RecordId
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.batch import Job
     from lambda_once.engine.invocation import Call, Invocation, Tokenless
+    from lambda_once.engine.lanes import Job
     from lambda_once.errors import GiveUp
     from lambda_once.settings import Settings
 
