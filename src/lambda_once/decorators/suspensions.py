@@ -77,6 +77,10 @@ class Suspensions:
 
     asks = False
 
+    def __init__(self, attempt_id: str | None = None) -> None:
+        self.attempt_id = attempt_id
+        """The id of the attempt, which the durable execution has recorded; None: it has recorded none."""
+
     def before(self, ownership: Any, finisher: Any) -> Waits[Any]:
         """Return *ownership*: the work may start."""
         del finisher

@@ -128,7 +128,7 @@ class Batch:
         else:
             try:
                 acquired = self._engine.start(
-                    call, may_wait=call.redelivery is Redelivery.IN_ORDER or not job.groups
+                    call, may_wait=call.source.redelivery is Redelivery.IN_ORDER or not job.groups
                 )
             except OnceError as error:
                 call.invocation.tally.raise_interruption()

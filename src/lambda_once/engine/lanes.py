@@ -84,7 +84,7 @@ class Job:
     @property
     def waits(self) -> bool:
         """Whether, in its turn, it waits for another attempt that holds its token."""
-        return self.call is not None and self.call.redelivery is Redelivery.IN_ORDER
+        return self.call is not None and self.call.source.redelivery is Redelivery.IN_ORDER
 
     def fold(self, group: str | None, sequence: str | None) -> None:
         """Add another record, which shares the outcome."""
@@ -216,7 +216,7 @@ def waiting(jobs: Iterable[Job]) -> list[Job]:
         job
         for job, call in refused
         if call is not None
-        and (call.settings.longest_wait is not None or call.redelivery is Redelivery.SAME_REQUEST)
+        and (call.settings.longest_wait is not None or call.source.redelivery is Redelivery.SAME_REQUEST)
     ]
 
 

@@ -30,7 +30,7 @@ from lambda_once.decorators.names import name_of
 from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Left
-from lambda_once.engine.invocation import Receiver, Redelivery
+from lambda_once.engine.invocation import Output, Receiver, Redelivery
 from lambda_once.engine.lanes import Job
 from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
@@ -222,7 +222,8 @@ class Records:
         settings = with_selectors_of_one(settings, what)
         self.source = source
         self.runtime = runtime
-        self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)
+        output = Output(receiver=Receiver.NOBODY)
+        self.identifier = Identifier(runtime, settings, JSON, name_of(function), output)
         self._function = with_context(function)
         self.is_async = is_async(function)
         self._settings = settings
@@ -295,7 +296,7 @@ class Records:
                     unit,
                     invocation,
                     arguments=(argument,),
-                    seen=unit.record.envelope,
+                    for_history=unit.record.envelope,
                     redelivery=self._redelivery,
                 )
             except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
@@ -311,7 +312,7 @@ class Records:
                 continue
             job.follows = call.token in tokens
             tokens.add(call.token)
-            twin = known.setdefault((call.token, call.fingerprint), job)
+            twin = known.setdefault((call.token, call.compared.fingerprint), job)
             if twin is not job and not self.runtime.disabled:
                 twin.fold(group, sequence)
                 job = twin
