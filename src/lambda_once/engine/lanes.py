@@ -11,8 +11,11 @@ sequence, with a group per partition key if work is concurrent.
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
+from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.invocation import Call, Redelivery, Tokenless
 from lambda_once.engine.ownership import Ownership
 from lambda_once.errors import (
@@ -29,86 +32,110 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lambda_once.engine.engine import Acquisition
-    from lambda_once.engine.replay import Replayed
+
+MOST_AHEAD = 100
+"""Most tokens acquired ahead of the work: four parallel requests can release that many at the end."""
 
 
+class Bad(NamedTuple):
+    """A record that cannot be processed: it fails with *error*, in its turn."""
+
+    error: Exception
+
+
+Work = Call | Tokenless | Bad
+"""What a job does in its turn: protected work, work without a token, or none."""
+
+
+_NO_NAMES: Final = frozenset[str]()
+
+
+class Place(NamedTuple):
+    """What must come before a job."""
+
+    position: int
+    """The position of its first record in the batch."""
+    groups: frozenset[str]
+    """The groups of its records; empty if they are unordered."""
+    sequences: frozenset[str]
+    """The sequences that its failure stops."""
+    failures: Failures
+    """The failures of the whole batch."""
+
+    @classmethod
+    def of(cls, position: int, group: str | None, sequence: str | None, failures: Failures) -> Place:
+        """Return the place of a record. *group*: None if it is unordered; *sequence*: if it stops none."""
+        return cls(position, _set_of(group), _set_of(sequence), failures)
+
+    def fold(self, group: str | None, sequence: str | None) -> Place:
+        """Return the place of a job that another record, of these, has joined."""
+        return self._replace(
+            groups=self.groups | _set_of(group), sequences=self.sequences | _set_of(sequence)
+        )
+
+    def first_failure(self) -> Job | None:
+        """Return the first failed job before it in any of its sequences."""
+        first, before = None, self.position
+        for sequence in self.sequences:
+            for position, job in self.failures.get(sequence, ()):
+                if position >= before:
+                    break
+                if job.has_failed:
+                    first, before = job, position
+        return first
+
+
+def _set_of(name: str | None) -> frozenset[str]:
+    return _NO_NAMES if name is None else frozenset((name,))
+
+
+@dataclass(slots=True, eq=False)
 class Job:
     """
     One piece of work in a batch, and its progress.
 
-    A call says what is asked of a token, whoever asks. A job exists as a batch has more to know of it: which
+    A call has what is asked of a token, whoever asks. A job exists as a batch has more to know of it: which
     records it is for, what must come before it, and how far it is, in whatever order its steps are taken.
     """
 
-    bad: Exception | None = None
-    """Why the record is bad; its error in its turn."""
-    unprotected: Tokenless | None = None
-    """How it runs, in its turn, without a token; None: it doesn't."""
-    follows = False
+    id: object
+    """The id of its first record."""
+    place: Place
+    work: Work
+    argument: Any = None
+    """What the function gets; None for a bad record."""
+    follows: bool = False
     """Whether an earlier job has its token with another payload; it waits for that job's finish."""
-    position = 0
-    """Its index among the jobs of the batch."""
-    ahead = False
+    ahead: bool = False
     """Whether its token is to be acquired ahead of the work, or is being acquired."""
-    ownership: Ownership | None = None
-    """Ownership of its token, from the acquisition until the work begins."""
-    known: Replayed | OnceError | None = None
-    """The result of its acquisition if that is no ownership."""
-    begun = False
+    acquisition: Acquisition | None = None
+    """The result of its acquisition; None before it, after a release, and once the work has begun."""
+    begun: bool = False
     """Whether it has begun, or needs no run."""
     error: BaseException | None = None
     """Why its records are retried; None: they are not."""
-    undecided = False
+    undecided: bool = False
     """Whether its error, if it is a `GiveUp`, may still be passed to ``on_give_up``."""
 
-    def __init__(
-        self,
-        id_: object,
-        group: str | None,
-        sequence: str | None,
-        call: Call | None = None,
-        argument: Any = None,
-    ) -> None:
-        self.id = id_
-        """The id of its first record."""
-        self.groups = set() if group is None else {group}
-        """The groups of its records; empty if they are unordered."""
-        self.sequences = set() if sequence is None else {sequence}
-        """The sequences that its failure stops."""
-        self.call = call
-        """None: the record is bad, or *unprotected*."""
-        self.argument = argument
-        self.failures: Failures = {}
-        """The failures of the whole batch."""
+    @property
+    def ownership(self) -> Ownership | None:
+        """Ownership of its token, from the acquisition until the work begins."""
+        return self.acquisition if isinstance(self.acquisition, Ownership) else None
 
     @property
     def waits(self) -> bool:
         """Whether, in its turn, it waits for another attempt that holds its token."""
-        return self.call is not None and self.call.source.redelivery is Redelivery.IN_ORDER
+        return isinstance(self.work, Call) and self.work.source.redelivery is Redelivery.IN_ORDER
 
     def fold(self, group: str | None, sequence: str | None) -> None:
         """Add another record, which shares the outcome."""
-        if group is not None:
-            self.groups.add(group)
-        if sequence is not None:
-            self.sequences.add(sequence)
+        self.place = self.place.fold(group, sequence)
 
     def fail(self, error: BaseException) -> None:
         """Fail with *error*; this stops the later jobs of its sequences."""
         self.error = error
-        for sequence in self.sequences:
-            insort(self.failures.setdefault(sequence, []), (self.position, self))
-
-    def first_failure(self) -> Job | None:
-        """Return the first failed job before it in any of its sequences."""
-        first = None
-        for sequence in self.sequences:
-            for position, job in self.failures.get(sequence, ()):
-                if position >= (self if first is None else first).position:
-                    break
-                if job.has_failed:
-                    first = job
-        return first
+        for sequence in self.place.sequences:
+            insort(self.place.failures.setdefault(sequence, []), (self.place.position, self))
 
     @property
     def has_failed(self) -> bool:
@@ -118,14 +145,7 @@ class Job:
     @property
     def is_in_progress(self) -> bool:
         """Whether its token is held by another attempt."""
-        return isinstance(self.known, InProgress)
-
-    def acquired(self, acquisition: Acquisition) -> None:
-        """Store the result of its acquisition."""
-        if isinstance(acquisition, Ownership):
-            self.ownership, self.known = acquisition, None
-        else:
-            self.ownership, self.known = None, acquisition
+        return isinstance(self.acquisition, InProgress)
 
     def take_known_outcome(self, *, may_wait: bool) -> bool:
         """
@@ -134,23 +154,28 @@ class Job:
         With *may_wait*, a token in progress is not an outcome, as the job waits for it. An interrupted batch
         takes no outcome of a duplicate.
         """
-        if self.call is None and self.unprotected is None:
-            self.begun = True
-            if self.bad is not None:
-                self.fail(self.bad)
-            return True
-        if self.call is None or self.known is None or (may_wait and self.is_in_progress):
-            return False
-        if self.call.invocation.tally.interrupted is not None:
-            return False
-        self.take_outcome()
-        return True
+        match self.work:
+            case Bad(error):
+                self.begun = True
+                self.fail(error)
+                return True
+            case Tokenless():
+                return False
+            case Call(invocation=invocation):
+                if self.acquisition is None or isinstance(self.acquisition, Ownership):
+                    return False
+                if (may_wait and self.is_in_progress) or invocation.tally.interrupted is not None:
+                    return False
+                self.take_outcome()
+                return True
+            case _ as unreachable:
+                assert_never(unreachable)
 
     def take_outcome(self) -> None:
         """Mark the job as begun, and fail it if the token was refused."""
         self.begun = True
-        if isinstance(self.known, OnceError) and not is_final(self.known):
-            self.fail(self.known)
+        if isinstance(self.acquisition, OnceError) and not is_final(self.acquisition):
+            self.fail(self.acquisition)
         else:
             self.error = None
 
@@ -171,13 +196,86 @@ class Unstarted(RetryLater):
     """Not started: completions of earlier records could not be written, or too little time remains."""
 
 
-class LeakedCancellation(Exception):
-    """The work raised CancelledError although its task was not cancelled, but something it awaited was."""
+class Unbegun:
+    """
+    The jobs of a batch that have not begun, and which of their tokens are acquired ahead of the work.
+
+    If lapsed work is held or probed, each token is acquired just before its job runs: a crash must not hold
+    work that never began. Only the first job of a token is acquired ahead, and none that is alone.
+    """
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self._open = jobs
+        """All jobs; empty once those that have not begun are withdrawn."""
+        first: dict[str, Job] = {}
+        for job in jobs if len(jobs) > 1 else ():
+            if isinstance(job.work, Call) and job.work.settings.rule is OnLapse.TAKE_OVER:
+                job.ahead = first.setdefault(job.work.token, job) is job
+        self._left = deque(first.values())
+        """Jobs whose tokens are to be acquired ahead, in order; some may already be (see `Job.ahead`)."""
+        self._acquired: dict[Job, None] = {}
+        """Jobs that have not begun and whose tokens were acquired ahead."""
+
+    def take(self, job: Job) -> list[Job]:
+        """Return *job* and later jobs, up to `MOST_AHEAD`, to acquire their tokens together."""
+        taken = [job]
+        while self._left and len(taken) < MOST_AHEAD - len(self._acquired):
+            later = self._left.popleft()
+            if later.ahead and later.error is None and later is not job:
+                taken.append(later)
+        return taken
+
+    def acquired(self, job: Job, acquisition: Acquisition) -> None:
+        """Store what became of the acquisition of *job*, which was taken."""
+        job.acquisition, job.ahead = acquisition, False
+        if isinstance(acquisition, Ownership):
+            self._acquired[job] = None
+
+    def begin(self, job: Job) -> None:
+        """Mark *job* as begun."""
+        job.begun = True
+        self._acquired.pop(job, None)
+
+    def withdraw(self, message: str) -> None:
+        """Fail all jobs that have not begun, for the reason in *message*, to be retried."""
+        jobs, self._open = self._open, []
+        for job in jobs:
+            is_open = not job.begun and job.error is None
+            if is_open and (job.acquisition is None or job.ownership is not None):
+                match job.work:
+                    case Call(token=token):
+                        job.fail(Unstarted(message, token=token))
+                    case Tokenless():
+                        job.fail(Unstarted(message))
+                    case Bad():
+                        pass  # it has its own error, in its turn
+                    case _ as unreachable:
+                        assert_never(unreachable)
+
+    def unstarted(self) -> list[Ownership]:
+        """Take the ownerships from the jobs that have not begun, and return them."""
+        ownerships = []
+        for job in [*self._acquired]:  # a thread may be acquiring more of them
+            self._acquired.pop(job)
+            if job.ownership is not None:
+                ownerships.append(job.ownership)
+                job.acquisition = None
+        return ownerships
+
+    def before_waiting(self) -> list[Ownership]:
+        """
+        Return the ownerships to release before a job waits, and acquire none ahead any more.
+
+        A waiting job holds no other token, or two invocations could deadlock.
+        """
+        while self._left:
+            self._left.popleft().ahead = False
+        return self.unstarted()
 
 
 def skip_behind_failure(job: Job) -> bool:
     """Fail *job* if an earlier job of one of its sequences has failed; return whether one has."""
-    failed = job.first_failure()
+    failed = job.place.first_failure()
     if failed is not None and job.error is None:
         job.fail(Skipped(f"an earlier record of its order failed: {failed.id}"))
     return failed is not None
@@ -199,24 +297,23 @@ def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
         return group
 
     for job in jobs:
-        if len(job.groups) > 1:
-            first, *others = {*map(end, job.groups)}
+        if len(job.place.groups) > 1:
+            first, *others = {*map(end, job.place.groups)}
             same |= dict.fromkeys(others, first)
-    found: dict[object, list[Job]] = {}
+    by_lane: dict[object, list[Job]] = {}
     for job in jobs:
-        lane = end(next(iter(job.groups))) if job.groups else job
-        found.setdefault(lane, []).append(job)
-    return [*found.values()]
+        groups = job.place.groups
+        by_lane.setdefault(end(next(iter(groups))) if groups else job, []).append(job)
+    return [*by_lane.values()]
 
 
 def waiting(jobs: Iterable[Job]) -> list[Job]:
     """Return the unordered jobs whose token is in progress and that may wait for the other attempt."""
-    refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
     return [
         job
-        for job, call in refused
-        if call is not None
-        and (call.settings.longest_wait is not None or call.source.redelivery is Redelivery.SAME_REQUEST)
+        for job in jobs
+        if isinstance(job.work, Call) and not job.place.groups and isinstance(job.error, InProgress)
+        if job.work.settings.longest_wait is not None or job.work.source.redelivery is Redelivery.SAME_REQUEST
     ]
 
 

@@ -38,7 +38,6 @@ class History(Suspensions, ABC):
     """The history of one call, as its guard. `begin`, `succeed` and `undo` send requests and block."""
 
     asks = True
-    attempt_id: str | None = None
 
     @abstractmethod
     def begin(
