@@ -65,13 +65,14 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, position: int, group: str | None, sequence: str | None, failures: Failures) -> Place:
         """Return the place of a record. *group*: None if it is unordered; *sequence*: if it stops none."""
-        return cls(position, _set_of(group), _set_of(sequence), failures)
+        groups = _NO_NAMES if group is None else frozenset((group,))
+        sequences = _NO_NAMES if sequence is None else frozenset((sequence,))
+        return cls(position, groups, sequences, failures)
 
     def fold(self, group: str | None, sequence: str | None) -> Place:
         """Return the place of a job that another record, of these, has joined."""
-        return self._replace(
-            groups=self.groups | _set_of(group), sequences=self.sequences | _set_of(sequence)
-        )
+        other = Place.of(self.position, group, sequence, self.failures)
+        return other._replace(groups=self.groups | other.groups, sequences=self.sequences | other.sequences)
 
     def first_failure(self) -> Job | None:
         """Return the first failed job before it in any of its sequences."""
@@ -83,10 +84,6 @@ class Place(NamedTuple):
                 if job.has_failed:
                     first, before = job, position
         return first
-
-
-def _set_of(name: str | None) -> frozenset[str]:
-    return _NO_NAMES if name is None else frozenset((name,))
 
 
 @dataclass(slots=True, eq=False)
@@ -154,19 +151,20 @@ class Job:
         With *may_wait*, a token in progress is not an outcome, as the job waits for it. An interrupted batch
         takes no outcome of a duplicate.
         """
-        match self.work:
-            case Bad(error):
-                self.begun = True
-                self.fail(error)
+        work = self.work
+        match work:
+            case Call():
+                if self.acquisition is None or isinstance(self.acquisition, Ownership):
+                    return False
+                if (may_wait and self.is_in_progress) or work.invocation.tally.interrupted is not None:
+                    return False
+                self.take_outcome()
                 return True
             case Tokenless():
                 return False
-            case Call(invocation=invocation):
-                if self.acquisition is None or isinstance(self.acquisition, Ownership):
-                    return False
-                if (may_wait and self.is_in_progress) or invocation.tally.interrupted is not None:
-                    return False
-                self.take_outcome()
+            case Bad(error):
+                self.begun = True
+                self.fail(error)
                 return True
             case _ as unreachable:
                 assert_never(unreachable)

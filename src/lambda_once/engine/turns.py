@@ -214,8 +214,8 @@ class Turns:
     def _finish_by(self, job: Job, ownership: Ownership, executed: Executed) -> Finish:
         submits = self._pipeline is not None
         match executed:
-            case Returned(value):
-                return Finish(ownership, self._returned(job, ownership, value), submits)
+            case Returned():
+                return Finish(ownership, self._returned(job, ownership, executed.value), submits)
             case Raised(error):
                 return Finish(ownership, self._failed(job, ownership, error), submits)
             case Ended(error):
