@@ -16,7 +16,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, assert_never
 
-from lambda_once.core.clock import Waits, has_running_loop, through
+from lambda_once.core.clock import has_running_loop, through
 from lambda_once.engine.engine import Engine, done
 from lambda_once.engine.lanes import Job, lanes, waiting
 from lambda_once.engine.ownership import Ownership
@@ -199,8 +199,8 @@ class Batch:
         match step:
             case Execute(argument, whose):
                 return await self._executed_async(argument, whose)
-            case Finish(ownership, finishing, submits):
-                await self._finish_async(ownership, finishing, submits=submits)
+            case Finish(ownership, finishing):
+                await uncancelled(self._finisher.off_loop(ownership, finishing))
             case Start(job, may_wait):
                 return await self._started_async(job, may_wait=may_wait)
             case AcquireAhead(job):
@@ -239,15 +239,6 @@ class Batch:
         except BaseException as error:  # noqa: BLE001  (it is raised when the token is finished)
             is_leaked = _is_cancellation(error) and not _is_being_cancelled()
             return Raised(error) if is_leaked else Ended(error)
-
-    async def _finish_async(self, ownership: Ownership, finishing: Waits[None], *, submits: bool) -> None:
-        """Finish on the event loop if the pipeline writes and nothing blocks, else in a thread."""
-        call = ownership.call
-        blocks = call.consults or call.settings.seal is not None
-        if submits and ownership.close() is None and not blocks:
-            through(finishing, self._clock)
-        else:
-            await uncancelled(self._finisher.off_loop(ownership, finishing))
 
 
 def _is_cancellation(error: BaseException) -> bool:

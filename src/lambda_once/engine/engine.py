@@ -527,7 +527,7 @@ def acquisition_by(
         # The row of a token that may have to be held does not expire (guarantee 6).
         ttl=epoch_seconds(lease + keep) if call.settings.rule is OnLapse.TAKE_OVER else None,
         fingerprint=call.compared.fingerprint,
-        delivery=call.delivery,
+        delivery=call.source.id,
         known=known,
         likely=known or call.source.redelivered,
         caller=None if call.compared.presented is None else call.compared.presented.mark(attempt_id),

@@ -11,7 +11,7 @@ What we're not happy with: a step's answer has no type.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.engine.invocation import Call, Tokenless
 from lambda_once.engine.lanes import (
@@ -78,11 +78,10 @@ class Execute(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """Finish *ownership*; *submits*: the pipeline writes, so that nothing blocks."""
+    """Finish *ownership* by *finishing*, which may block, and to its end whoever is cancelled."""
 
     ownership: Ownership
     finishing: Waits[None]
-    submits: bool
 
 
 class Block(NamedTuple):
@@ -157,7 +156,8 @@ class Turns:
                 for job in self.jobs:  # a completion may be refused after the next one has begun
                     skip_behind_failure(job)
         finally:
-            unstarted = [job.ownership for job in self.jobs if job.ownership is not None]
+            acquisitions = [job.acquisition for job in self.jobs]
+            unstarted = [each for each in acquisitions if isinstance(each, Ownership)]
             self._finisher.give_back(*unstarted, in_one_line=self._over)
 
     def turn(self, job: Job, *, may_wait: bool) -> Generator[Step, Any, None]:
@@ -206,27 +206,19 @@ class Turns:
             if isinstance(executed, Raised):
                 whose.report(Event.RAISED, error=type(executed.error).__name__, exception=executed.error)
                 job.fail(_failure(executed.error))
+        elif isinstance(executed, Ended):
+            yield Finish(whose, self._engine.failed(whose, executed.error))
+        elif self._submits(whose):
+            self._submit(job, self._prepared(job, whose, executed))
         else:
-            yield self._finish_by(job, whose, executed)
+            yield Finish(whose, self._finishing(job, whose, executed))
         if isinstance(executed, Ended):
             raise executed.error
 
-    def _finish_by(self, job: Job, ownership: Ownership, executed: Executed) -> Finish:
-        submits = self._pipeline is not None
-        match executed:
-            case Returned():
-                return Finish(ownership, self._returned(job, ownership, executed.value), submits)
-            case Raised(error):
-                return Finish(ownership, self._failed(job, ownership, error), submits)
-            case Ended(error):
-                return Finish(ownership, self._engine.failed(ownership, error), submits=False)
-            case _ as unreachable:
-                assert_never(unreachable)
-
     def _ready(self, job: Job) -> Ownership | None:
         """Return the ownership of *job* if it was acquired ahead and may start as it is."""
-        ownership = job.ownership
-        if ownership is None or ownership.call.consults:
+        ownership = job.acquisition
+        if not isinstance(ownership, Ownership) or ownership.call.consults:
             return None
         is_interrupted = ownership.call.invocation.tally.interrupted is not None
         return ownership if not is_interrupted and self._engine.may_start(ownership) else None
@@ -286,24 +278,20 @@ class Turns:
         else:
             job.error = None
 
-    def _returned(self, job: Job, ownership: Ownership, value: Any) -> Waits[None]:
-        self._finisher.make_ready(ownership)
-        if ownership.completed is None:
-            yield from self._finish(job, self._finisher.prepare_return(ownership, value))
+    def _submits(self, ownership: Ownership) -> bool:
+        """Whether the pipeline writes the finish of *ownership*, and nothing blocks before that."""
+        call = ownership.call
+        blocks = self._pipeline is None or call.consults or call.settings.seal is not None
+        return not blocks and ownership.close() is None
 
-    def _failed(self, job: Job, ownership: Ownership, error: BaseException) -> Waits[None]:
-        ownership.call.report(Event.RAISED, ownership, error=type(error).__name__, exception=error)
-        job.fail(_failure(error))
-        self._finisher.make_ready(ownership)
-        if ownership.completed is None:
-            finish = self._finisher.prepare_error(ownership, error)
-            if finish.event is Event.STORED:
-                job.error = None  # its outcome is final, unless it cannot be written
-            yield from self._finish(job, finish)
-
-    def _finish(self, job: Job, finish: PreparedFinish) -> Waits[None]:
-        if self._pipeline is not None:
+    def _submit(self, job: Job, finish: PreparedFinish | None) -> None:
+        if finish is not None and self._pipeline is not None:
             self._pipeline.submit(finish, partial(self._finished, job, finish))
+
+    def _finishing(self, job: Job, ownership: Ownership, executed: Returned | Raised) -> Waits[None]:
+        finish = self._prepared(job, ownership, executed)
+        if finish is None or self._pipeline is not None:
+            self._submit(job, finish)
             return
         try:
             yield from self._finisher.finish(finish)
@@ -311,6 +299,22 @@ class Turns:
             self._finished(job, finish, error)
         else:
             self._finished(job, finish, None)
+
+    def _prepared(self, job: Job, ownership: Ownership, executed: Returned | Raised) -> PreparedFinish | None:
+        """Return the finish of *ownership*; None if its attempt has completed it. Reports what was raised."""
+        if isinstance(executed, Raised):
+            error = executed.error
+            ownership.call.report(Event.RAISED, ownership, error=type(error).__name__, exception=error)
+            job.fail(_failure(error))
+        self._finisher.make_ready(ownership)
+        if ownership.completed is not None:
+            return None
+        if isinstance(executed, Returned):
+            return self._finisher.prepare_return(ownership, executed.value)
+        finish = self._finisher.prepare_error(ownership, executed.error)
+        if finish.event is Event.STORED:
+            job.error = None  # its outcome is final, unless it cannot be written
+        return finish
 
     def _finished(self, job: Job, finish: PreparedFinish, error: BaseException | None) -> None:
         """Process the answer to *finish*; *error* is the exception that its caller would get, or None."""
