@@ -399,7 +399,8 @@ class Engine:
     def _first(self, call: Call, *, known: bool, now: datetime | None = None) -> Acquire:
         """Return the first acquisition of *call*; *known*: skip the try that requires no row."""
         now = now or self.clock.now()
-        return acquisition_by(call, call.attempt_id or new_attempt_id(), self._take(call), now, known=known)
+        recorded = None if call.guard is None else call.guard.attempt_id
+        return acquisition_by(call, recorded or new_attempt_id(), self._take(call), now, known=known)
 
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
         """Return the condition of an acquisition after *record* was seen."""
@@ -527,7 +528,7 @@ def acquisition_by(
         # The row of a token that may have to be held does not expire (guarantee 6).
         ttl=epoch_seconds(lease + keep) if call.settings.rule is OnLapse.TAKE_OVER else None,
         fingerprint=call.compared.fingerprint,
-        delivery=call.source.id,
+        delivery=call.delivery,
         known=known,
         likely=known or call.source.redelivered,
         caller=None if call.compared.presented is None else call.compared.presented.mark(attempt_id),

@@ -218,8 +218,6 @@ class Compared(NamedTuple):
 class Delivery(NamedTuple):
     """What a source delivers beside the payload, and how it delivers again."""
 
-    id: str | None = None
-    """The id of this delivery; None if the source gave none."""
     arguments: tuple[object, ...] = ()
     """Arguments of a probe, after the lapsed attempt."""
     redelivered: bool = False
@@ -258,17 +256,14 @@ class Call(NamedTuple):
     """The codec of its results: ``codec=``, or the one for their type."""
     invocation: Invocation
     compared: Compared = Compared()
+    delivery: str | None = None
+    """The id of its delivery; None if the source gave none."""
     source: Delivery = Delivery()
     output: Output = Output()
     guard: Guard | None = None
     """What another layer does before the work and after it: ``history=``, or durable executions."""
     keep: timedelta = FOR_QUEUES
     """How long its outcome is kept."""
-
-    @property
-    def delivery(self) -> str | None:
-        """The id of its delivery, as its lines and its row have it."""
-        return self.source.id
 
     @property
     def attempt_id(self) -> str | None:

@@ -158,7 +158,8 @@ class Turns:
         finally:
             acquisitions = [job.acquisition for job in self.jobs]
             unstarted = [each for each in acquisitions if isinstance(each, Ownership)]
-            self._finisher.give_back(*unstarted, in_one_line=self._over)
+            if unstarted:
+                self._finisher.give_back(*unstarted, in_one_line=self._over)
 
     def turn(self, job: Job, *, may_wait: bool) -> Generator[Step, Any, None]:
         """Run *job*, unless an earlier failure stops it, and pass it to *on_give_up* if it cannot succeed."""
