@@ -229,9 +229,8 @@ class Unbegun:
         if isinstance(acquisition, Ownership):
             self._acquired[job] = None
 
-    def begin(self, job: Job) -> None:
-        """Mark *job* as begun."""
-        job.begun = True
+    def begun(self, job: Job) -> None:
+        """Forget *job*, which has begun."""
         self._acquired.pop(job, None)
 
     def withdraw(self, message: str) -> None:

@@ -169,7 +169,9 @@ class Turns:
         is_alone = len(self.jobs) == 1
         may_wait = may_wait or job.waits or (is_alone and not job.place.groups)
         if (yield from self._begins(job, may_wait=may_wait)):
-            whose = job.work if isinstance(job.work, Tokenless) else self._ready(job)
+            whose = job.work if isinstance(job.work, Tokenless) else None
+            if job.acquisition is not None:
+                whose = self._ready(job)
             if whose is None:
                 whose = yield Start(job, may_wait)
             if whose is not None:
@@ -197,7 +199,9 @@ class Turns:
             return False
         if may_wait and job.is_in_progress:
             yield ReleaseAll()
-        self.unbegun.begin(job)
+        job.begun = True
+        if len(self.jobs) > 1:
+            self.unbegun.begun(job)
         return True
 
     def _work(self, job: Job, whose: Ownership | Tokenless) -> Generator[Step, Any, None]:
