@@ -169,7 +169,7 @@ class Turns:
         is_alone = len(self.jobs) == 1
         may_wait = may_wait or job.waits or (is_alone and not job.place.groups)
         if (yield from self._begins(job, may_wait=may_wait)):
-            whose = job.work if isinstance(job.work, Tokenless) else None
+            whose: Ownership | Tokenless | None = job.work if isinstance(job.work, Tokenless) else None
             if job.acquisition is not None:
                 whose = self._ready(job)
             if whose is None:
