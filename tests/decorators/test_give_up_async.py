@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_once import GiveUp
-from lambda_once.engine.batch import Job, Skipped
+from lambda_once.engine.lanes import Job, Skipped
 from lambda_once.testing import dynamodb_stream_event, kafka_event, kinesis_event
 from tests.decorators.rig import Rig
 

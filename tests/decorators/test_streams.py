@@ -19,9 +19,9 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.threads import run_coroutine
 from lambda_once.core.writes import Release, Write
-from lambda_once.engine import batch as batching
 from lambda_once.engine import engine as acquiring
-from lambda_once.engine.batch import Batch
+from lambda_once.engine import turns
+from lambda_once.engine.lanes import Unbegun
 from lambda_once.observability.events import Event
 from lambda_once.sources import streams
 from lambda_once.stores.contract import WriteAnswer
@@ -90,7 +90,7 @@ def test_nothing_behind_a_failure_is_started(rig: Rig) -> None:
 
 def test_twin_that_goes_on_behind_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the rule the third record overtakes the second."""
-    monkeypatch.setattr(batching, "skip_behind_failure", lambda *_: False)
+    monkeypatch.setattr(turns, "skip_behind_failure", lambda *_: False)
     with pytest.raises(AssertionError):
         _stops(Rig())
 
@@ -281,7 +281,7 @@ def test_a_waiting_job_holds_no_other_token(rig: Rig, is_async: bool) -> None:
 
 def test_twin_that_holds_what_it_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other invocation finds c in progress, though no work on it has begun."""
-    monkeypatch.setattr(Batch, "_unstarted", lambda _self: [])
+    monkeypatch.setattr(Unbegun, "unstarted", lambda _self: [])
     for is_async in (False, True):
         with pytest.raises(InProgress):
             _frees(Rig(), is_async=is_async)
@@ -518,14 +518,15 @@ def test_a_failure_stops_the_other_keys_behind_it(rig: Rig) -> None:
 
 def test_twin_that_orders_by_partition_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second record of the other key runs, behind the checkpoint."""
-    monkeypatch.setattr(batching, "skip_behind_failure", _in_group)
+    monkeypatch.setattr(turns, "skip_behind_failure", _in_group)
     with pytest.raises(AssertionError):
         _concurrent_failure(Rig())
 
 
 def _in_group(job: Any) -> bool:
-    failed = [each for failures in job.failures.values() for each in failures]
-    return any(position < job.position and each.groups & job.groups for position, each in failed)
+    place = job.place
+    failed = [each for failures in place.failures.values() for each in failures]
+    return any(position < place.position and each.place.groups & place.groups for position, each in failed)
 
 
 @in_memory

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lambda_once import NOT_DONE, Done, GiveUp, Once, OnceError
-from lambda_once.engine import batch as batching
+from lambda_once.engine import turns
 from lambda_once.stores.contract import Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import (
@@ -249,5 +249,5 @@ def test_twin_that_completes_nothing(engine: Engine, monkeypatch: pytest.MonkeyP
 
 def test_twin_that_goes_on_behind_a_failure(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is behind a record that could not be parked is done before it."""
-    monkeypatch.setattr(batching, "skip_behind_failure", lambda *_: False)
+    monkeypatch.setattr(turns, "skip_behind_failure", lambda *_: False)
     assert went_wrong(engine, on_lapse=_hold, on_give_up=parking)

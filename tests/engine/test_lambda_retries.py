@@ -14,7 +14,7 @@ from lambda_once.core.codec import codec_for
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.engine import engine as acquiring
 from lambda_once.engine.engine import is_retry_of_own
-from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Redelivery, invocation_of
+from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Delivery, Redelivery, invocation_of
 from lambda_once.observability.reporter import Reporter
 from lambda_once.policies import OnLapseOption
 from lambda_once.settings import Settings
@@ -40,7 +40,14 @@ def _is_retry(
     context = SimpleNamespace(function_name="orders", aws_request_id=request)
     invocation = invocation_of(context, FakeClock(), Reporter())
     settings = Settings(on_lapse=on_lapse)
-    call = Call("charge", "shop/charge/k", settings, codec_for(Any), invocation, redelivery=redelivery)
+    call = Call(
+        "charge",
+        "shop/charge/k",
+        settings,
+        codec_for(Any),
+        invocation,
+        source=Delivery(redelivery=redelivery),
+    )
     locked_by = f"orders/{holder or request or NO_REQUEST_ID}"
     record = Record("shop/charge/k", State.IN_PROGRESS, "a1", 1, locked_by, created, START)
     return is_retry_of_own(call, record)
@@ -110,7 +117,7 @@ def test_under_hold_it_is_told_at_once() -> None:
 def test_twin_that_waits_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the rule the retry spends its time, and is refused then."""
     monkeypatch.setattr(
-        acquiring, "is_retry_of_own", lambda call, _record: call.redelivery is Redelivery.SAME_REQUEST
+        acquiring, "is_retry_of_own", lambda call, _record: call.source.redelivery is Redelivery.SAME_REQUEST
     )
     with pytest.raises(Held):
         _is_told_at_once_under_hold(Rig())

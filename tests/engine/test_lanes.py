@@ -17,8 +17,9 @@ from lambda_once import GiveUp
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Write
-from lambda_once.engine import batch as batching
-from lambda_once.engine.batch import Job
+from lambda_once.engine import lanes
+from lambda_once.engine.invocation import Call
+from lambda_once.engine.lanes import Job
 from lambda_once.engine.pipeline import Pipeline, Queued
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
@@ -251,12 +252,12 @@ def _ahead(*, is_async: bool) -> tuple[Rig, list[int]]:
 def test_a_hundred_tokens_are_acquired_ahead(is_async: bool) -> None:
     """At most: near the end of an invocation all of them can be released in time."""
     _, ahead = _ahead(is_async=is_async)
-    assert max(ahead) == batching.MOST_AHEAD
+    assert max(ahead) == lanes.MOST_AHEAD
 
 
 def test_twin_that_acquires_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand tokens are not released in the last half second."""
-    monkeypatch.setattr(batching, "MOST_AHEAD", 10_000)
+    monkeypatch.setattr(lanes, "MOST_AHEAD", 10_000)
     _, ahead = _ahead(is_async=False)
     assert max(ahead) == 250
 
@@ -266,9 +267,10 @@ def test_twin_that_takes_outcomes_when_interrupted(monkeypatch: pytest.MonkeyPat
     real = Job.take_known_outcome
 
     def taken(job: Job, *, may_wait: bool) -> bool:
-        if job.call is None:
+        if not isinstance(job.work, Call):
             return real(job, may_wait=may_wait)
-        tally, kept = job.call.invocation.tally, job.call.invocation.tally.interrupted
+        tally = job.work.invocation.tally
+        kept = tally.interrupted
         tally.interrupted = None
         try:
             return real(job, may_wait=may_wait)

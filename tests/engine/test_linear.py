@@ -15,8 +15,8 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.core.clock import Deadline
 from lambda_once.engine import batch as batching
-from lambda_once.engine import pipeline
-from lambda_once.engine.batch import Job
+from lambda_once.engine import lanes, pipeline, turns
+from lambda_once.engine.lanes import Job
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.sources import records as reading
 from lambda_once.sources import streams
@@ -28,7 +28,8 @@ from tests.sources.samples import batch, fifo_record
 FEW, MANY = 20, 200
 MOST = 1.5
 """How many times as many steps a record of many may cost: quadratic code takes up to ten times as many."""
-COUNTED = frozenset([*(module.__file__ for module in (batching, pipeline, reading, streams)), __file__])
+MODULES = (batching, lanes, pipeline, reading, streams, turns)
+COUNTED = frozenset([*(module.__file__ for module in MODULES), __file__])
 
 
 def _steps(work: Callable[[], object]) -> int:
@@ -181,11 +182,11 @@ def test_what_waits_for_a_slow_table() -> None:
 
 
 def _from_the_front(job: Job) -> bool:
-    earlier = (each for failed in job.failures.values() for _, each in failed)
-    return any(each.has_failed and each.sequences & job.sequences for each in earlier)
+    earlier = (each for failed in job.place.failures.values() for _, each in failed)
+    return any(each.has_failed and each.place.sequences & job.place.sequences for each in earlier)
 
 
 def test_twin_that_looks_at_every_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a group each, and all failing, a record is compared with all before it."""
-    monkeypatch.setattr(batching, "skip_behind_failure", _from_the_front)
+    monkeypatch.setattr(turns, "skip_behind_failure", _from_the_front)
     assert _of_groups(lambda n: n, failing=lambda _: 1) > MOST

@@ -20,8 +20,8 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Release, Write
 from lambda_once.dynamodb.retry import LONGEST_PAUSE
 from lambda_once.engine import finish, pipeline, waiting
-from lambda_once.engine.batch import Batch
 from lambda_once.engine.pipeline import STALLED, Pipeline
+from lambda_once.engine.turns import Turns
 from lambda_once.stores.contract import Store, Unanswered, WriteAnswer
 from lambda_once.testing import FakeClock
 from tests.decorators.counted import records
@@ -393,7 +393,7 @@ def test_twin_that_starts_whatever_is_late(
 
 def test_twin_that_releases_nothing(rig: Rig, stalling: Stalling, monkeypatch: pytest.MonkeyPatch) -> None:
     """The unstarted are held for as long as the completion is tried."""
-    monkeypatch.setattr(Batch, "_withdrawn", lambda _batch: [])
+    monkeypatch.setattr(Turns, "_withdrawn", lambda _turns: [])
     monkeypatch.setattr("tests.engine.test_retry.PATIENCE", 0.1)
     with pytest.raises(AssertionError):
         test_after_five_seconds_the_unstarted_go_back(rig, stalling, is_async=False)

@@ -15,7 +15,7 @@ from lambda_once import InProgress
 from lambda_once.core.clock import has_running_loop
 from lambda_once.core.lifecycle import State
 from lambda_once.engine import waiting
-from lambda_once.engine.batch import Job
+from lambda_once.engine.lanes import Job
 from lambda_once.testing import FakeClock
 from tests.decorators.rig import Rig, elsewhere
 from tests.decorators.test_sqs import failed

@@ -14,10 +14,9 @@ from lambda_once import Once, OnceError
 from lambda_once.core.clock import Deadline
 from lambda_once.core.threads import run_coroutine
 from lambda_once.dynamodb.transport import Transport
-from lambda_once.engine import batch as batching
-from lambda_once.engine import invocation
-from lambda_once.engine.batch import Batch
+from lambda_once.engine import invocation, lanes
 from lambda_once.engine.finish import Finisher
+from lambda_once.engine.turns import Turns
 from lambda_once.observability.events import Event
 from lambda_once.testing import (
     api_event,
@@ -241,7 +240,7 @@ def _twin_sends_past_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _twin_starts_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Batch, "_is_withdrawn", lambda _batch, _job: False)
+    monkeypatch.setattr(Turns, "_is_withdrawn", lambda _turns, _job: False)
 
 
 def _twin_releases_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +277,7 @@ def test_twin_without_one_owner(monkeypatch: pytest.MonkeyPatch, twin: Callable[
 
 def test_twin_that_acquires_ahead_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty requests are not sent in the last half second of a slow table."""
-    monkeypatch.setattr(batching, "MOST_AHEAD", 10_000)
+    monkeypatch.setattr(lanes, "MOST_AHEAD", 10_000)
     with pytest.raises(AssertionError):
         test_a_large_batch_gives_back_the_rest_in_time(
             monkeypatch, is_async=False, many=1_000, remaining=3_000, latency=40

@@ -17,7 +17,7 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 FILES_TO_READ = 5
 
 
-@pytest.mark.parametrize(("walked", "files", "switches"), [(of_sqs, 25, 67), (of_api, 27, 74)])
+@pytest.mark.parametrize(("walked", "files", "switches"), [(of_sqs, 27, 78), (of_api, 27, 74)])
 def test_a_duplicate_enters_few_files(
     walked: Callable[[], Walk],
     files: int,

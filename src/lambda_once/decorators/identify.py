@@ -32,11 +32,13 @@ from lambda_once.decorators.suspensions import SDK, Suspensions
 from lambda_once.decorators.validation import check_history_of_tenant
 from lambda_once.engine.invocation import (
     Call,
+    Compared,
+    Delivery,
     Invocation,
+    Output,
     Receiver,
     Redelivery,
     Tokenless,
-    never_an_error,
     unchanged,
 )
 from lambda_once.engine.replay import refusal
@@ -105,8 +107,7 @@ class Identifier(NamedTuple):
     codec: Codec
     default_name: str
     """``module.qualname``; nothing for a block, which has a ``name=``."""
-    error_in: Callable[[Any], BaseException | None] = never_an_error
-    receiver: Receiver = Receiver.CALLER
+    output: Output = Output()
 
     @property
     def name(self) -> str:
@@ -134,21 +135,21 @@ class Identifier(NamedTuple):
         self,
         unit: Unit,
         invocation: Invocation,
-        given: BoundArguments | None = None,
+        bound: BoundArguments | None = None,
         *,
         arguments: tuple[object, ...] = (),
         redelivery: Redelivery = Redelivery.ANY,
-        seen: object = NOTHING,
+        for_history: object = NOTHING,
         separate: bool = True,
         stored_of: Callable[[Any], Any] = unchanged,
     ) -> Call | None:
         """
-        Return the call of *unit*; *given*: that of a function, with these arguments.
+        Return the call of *unit*; *bound*: that of a function, with these arguments.
 
         None: its key selects nothing, and ``without_key="run"`` lets it run without a token.
 
-        *seen* is what a history is asked about, by default that argument. *separate* and *stored_of* are the
-        call's.
+        *for_history* is what a history is asked about, by default that argument. *separate* and
+        *stored_of* are the call's.
 
         Raises `KeyMissing` if key or scope selects nothing, and `Misconfigured`; has reported both, unless
         the unit is a record.
@@ -158,39 +159,32 @@ class Identifier(NamedTuple):
             invocation.tally.count("disabled")
         name = self._named(environment.function)
         record, scoped = unit.record, self.runtime.scoped
-        found = self.identify(unit, given, environment.service, name, None, invocation.context)
-        scoped[name] = bool(found.parts.scope) and scoped.get(name, True)
-        if isinstance(found.error, OnceError) and environment.disabled:
+        identity = self.identify(unit, bound, environment.service, name, None, invocation.context)
+        scoped[name] = bool(identity.parts.scope) and scoped.get(name, True)
+        if isinstance(identity.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
-            found = Identification(token=f"disabled/{new_attempt_id()}")
-        elif found.error is not None:
-            return self._without_token(found.error, record.delivery, invocation)
+            identity = Identification(token=f"disabled/{new_attempt_id()}")
+        elif identity.error is not None:
+            return self._without_token(identity.error, record.delivery, invocation)
         guard: Guard | None = Suspensions() if SDK in sys.modules else None
         if self.settings.history is not None and not environment.disabled:
-            seen = record.argument if seen is NOTHING else seen
-            guard = self._guard(seen, given, invocation, record.delivery)
+            subject = record.argument if for_history is NOTHING else for_history
+            guard = self._guard(subject, bound, invocation, record.delivery)
         call = Call(
-            name=name,
-            token=found.token,
-            settings=self.settings,
-            codec=self.codec,
-            invocation=invocation,
-            fingerprint=found.fingerprint,
-            hashed=found.hashed,
-            presented=found.presented,
-            delivery=record.delivery,
-            arguments=arguments,
-            redelivered=record.redelivered,
-            redelivery=redelivery,
-            guard=guard,
-            error_in=self.error_in,
-            receiver=self.receiver,
-            keep=self.settings.keep or FOR_QUEUES,
-            separate=separate,
-            stored_of=stored_of,
+            name,
+            identity.token,
+            self.settings,
+            self.codec,
+            invocation,
+            Compared(identity.fingerprint, identity.hashed, identity.presented, separate),
+            record.delivery,
+            Delivery(arguments, record.redelivered, redelivery),
+            self.output if stored_of is unchanged else self.output._replace(stored_of=stored_of),
+            guard,
+            self.settings.keep or FOR_QUEUES,
         )
-        if found.not_compared and not environment.disabled:
-            self._not_compared(found.not_compared, call)
+        if identity.not_compared and not environment.disabled:
+            self._not_compared(identity.not_compared, call)
         return call
 
     def _without_token(self, error: Exception, delivery: str | None, invocation: Invocation) -> None:
@@ -224,18 +218,20 @@ class Identifier(NamedTuple):
                 call.report(Event.NOT_COMPARED, reason=reason)
 
     def _guard(
-        self, seen: object, given: BoundArguments | None, invocation: Invocation, delivery: str | None
+        self, subject: object, bound: BoundArguments | None, invocation: Invocation, delivery: str | None
     ) -> Guard | None:
         source = self.settings.history
         try:
-            return None if source is None else source.of(seen, self.default_name, is_call=given is not None)
+            if source is None:
+                return None
+            return source.of(subject, self.default_name, is_call=bound is not None)
         except OnceError as error:
             self.refused(error, invocation, delivery)
             raise
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
         """Report that a unit has no token because of *error*. Of a record, `Records` does."""
-        if self.receiver is not Receiver.NOBODY:
+        if self.output.receiver is not Receiver.NOBODY:
             self.report(refusal(error), error, invocation, delivery)
 
     def report(self, event: Event, error: Exception, invocation: Invocation, delivery: str | None) -> None:
@@ -248,21 +244,21 @@ class Identifier(NamedTuple):
     def identify(
         self,
         unit: Unit,
-        given: BoundArguments | None = None,
+        bound: BoundArguments | None = None,
         service: str | None = None,
         name: str | None = None,
         tenant: str | None = None,
         context: object = None,
     ) -> Identification:
         """
-        Identify *unit*; *given*: a call of a function, with these arguments.
+        Identify *unit*; *bound*: a call of a function, with these arguments.
 
         *service*, *name* and *tenant* are the first parts of its token, by default those of now. *context*:
         Lambda's, for a callable key or scope.
         Raises no Exception: it is in the result, with what was found before it.
         """
         what, settings = unit.what, self.settings
-        arguments = (unit.record.argument if given is None else given, context)
+        arguments = (unit.record.argument if bound is None else bound, context)
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
@@ -277,16 +273,19 @@ class Identifier(NamedTuple):
         key: object = None
         scope: object = None
         fingerprint = None
-        found = ""
+        lock_token = ""
         uncompared: tuple[tuple[str, str], ...] = ()
         try:
             key = self._key(what.content, parts, payload, arguments) if parts.key is NOTHING else parts.key
-            own = settings.scope
-            scope = parts.scope or None if own is None else self._scope(own, unit, parts.scope, arguments)
+            selector = settings.scope
+            if selector is None:
+                scope = parts.scope or None
+            else:
+                scope = self._scope(selector, unit, parts.scope, arguments)
             if settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(settings.history, tenant)
             noted: Noted = []
-            found = token(service, name, scope, key, tenant, noted)
+            lock_token = token(service, name, scope, key, tenant, noted)
             hashed = None if parts.key_from is KeyFrom.HASH else self._counted(what.content, parts, payload)
             if hashed is not None:
                 fingerprint, uncompared = hashed.fingerprint, hashed.not_compared
@@ -296,9 +295,9 @@ class Identifier(NamedTuple):
             flaw = what.content.flaw
             if isinstance(flaw, Flaw) and flaw.unread is not None and isinstance(error, KeyMissing):
                 error = KeyMissing(f"{flaw.unread} {error}")
-            return Identification(parts, payload, key, scope, found, presented=presented, error=error)
+            return Identification(parts, payload, key, scope, lock_token, presented=presented, error=error)
         return Identification(
-            parts, payload, key, scope, found, hashed, fingerprint, presented, not_compared=uncompared
+            parts, payload, key, scope, lock_token, hashed, fingerprint, presented, not_compared=uncompared
         )
 
     def _key(
@@ -331,10 +330,10 @@ class Identifier(NamedTuple):
     ) -> object:
         """Return the scope by *selector* and, behind it, what the source has *added*."""
         if isinstance(selector, str):
-            own = select(selector, seen(unit.what.content, unit.record.envelope), "scope")
+            selected_scope = select(selector, seen(unit.what.content, unit.record.envelope), "scope")
         else:
-            own = select_from(selector, arguments, {}, "scope")
-        return (own, *added) if added else own
+            selected_scope = select_from(selector, arguments, {}, "scope")
+        return (selected_scope, *added) if added else selected_scope
 
     def _counted(self, content: Content, parts: Parts, payload: object) -> Printed | None:
         """Return the text that the fingerprint hashes; None if there is no fingerprint."""
@@ -343,12 +342,12 @@ class Identifier(NamedTuple):
             return None
         if narrowed is not None:
             chosen = select(narrowed, self._viewed(content, payload), "fingerprint", may_be_null=True)
-            found = selected(chosen, labels_of(narrowed) or (narrowed,))
+            hashed = selected(chosen, labels_of(narrowed) or (narrowed,))
         else:
-            found = self.content(content, payload, parts.key_from)
+            hashed = self.content(content, payload, parts.key_from)
         if not parts.compared:
-            return found
-        return found._replace(beside=tuple((name, written(part)) for name, part in parts.compared.items()))
+            return hashed
+        return hashed._replace(beside=tuple((name, written(part)) for name, part in parts.compared.items()))
 
     def content(self, content: Content, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, that of *content* without ignored fields."""

@@ -76,6 +76,11 @@ class Suspensions:
     """The guard of calls while the SDK is loaded: suspended work would resume without its token."""
 
     asks = False
+    attempt_id: str | None = None
+
+    def __init__(self, attempt_id: str | None = None) -> None:
+        """*attempt_id*: the one that a durable execution has recorded."""
+        self.attempt_id = attempt_id
 
     def before(self, ownership: Any, finisher: Any) -> Waits[Any]:
         """Return *ownership*: the work may start."""

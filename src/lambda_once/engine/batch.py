@@ -1,197 +1,48 @@
 """
 Run a batch: acquire its tokens, run its jobs lane by lane, and write its completions together.
 
-Records with the same token and fingerprint are one `Job`: the first runs, the others share its outcome. Jobs
-of a standard queue are independent. Ordered jobs run in *lanes*, one per group (groups that share a job share
-a lane). A failed job stops every sequence that has a record in it: later records are not started and are
-retried, which keeps the order. On a FIFO queue each group is a sequence; in a stream the shard is one
-sequence, with a group per partition key if work is concurrent.
+What becomes of a job is the same for plain and async work (`engine/turns.py`). Here its steps are taken:
+those of plain work in the thread, those of async work without blocking the event loop.
 
 A job that is alone runs as a single call. Of many, tokens are acquired ahead of the work and completions are
-written behind it, which is why a batch of ten costs four requests, and why a job has so many states. Errors
-are values here, as a failed record must not stop the others. Plain work and async work each have their copy
-of `_begins` and `_run`: the one blocks where the other must not, under three locks. That is the ugliest part.
+written behind it, which is why a batch of ten costs four requests, and why a job has so many states.
+
+What we're not happy with: on the event loop a job changes in the thread that acquires its token, so what
+happens before a lane waits needs two locks.
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, assert_never
 
-from lambda_once.core.clock import Waits, has_running_loop, through
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.engine.engine import Acquisition, Engine, done
-from lambda_once.engine.finish import PreparedFinish
-from lambda_once.engine.invocation import Call, Redelivery, Tokenless
+from lambda_once.core.clock import has_running_loop, through
+from lambda_once.engine.engine import Engine, done
+from lambda_once.engine.lanes import Job, lanes, waiting
 from lambda_once.engine.ownership import Ownership
-from lambda_once.engine.pipeline import Pipeline
-from lambda_once.engine.replay import Replayed
-from lambda_once.engine.waiting import off_loop, through_async, uncancelled
-from lambda_once.errors import (
-    GiveUp,
-    InProgress,
-    Misconfigured,
-    OnceError,
-    ResultUnavailable,
-    RetryLater,
-    StoredError,
+from lambda_once.engine.turns import (
+    AcquireAhead,
+    AwaitWrites,
+    Block,
+    Ended,
+    Execute,
+    Executed,
+    Finish,
+    Raised,
+    ReleaseAll,
+    Returned,
+    Start,
+    Step,
+    Turns,
 )
-from lambda_once.observability.events import Event
+from lambda_once.engine.waiting import off_loop, through_async, uncancelled
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable
 
-    from lambda_once.core.clock import Deadline
-
-MOST_AHEAD = 100
-"""Most tokens acquired ahead of the work: four parallel requests can release that many at the end."""
-_TOO_LATE = "too little time remains; retry later"
-_LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"
-
-
-class Job:
-    """
-    One piece of work in a batch, and its progress.
-
-    A call says what is asked of a token, whoever asks. A job exists as a batch has more to know of it: which
-    records it is for, what must come before it, and how far it is, in whatever order its steps are taken.
-    """
-
-    bad: Exception | None = None
-    """Why the record is bad; its error in its turn."""
-    unprotected: Tokenless | None = None
-    """How it runs, in its turn, without a token; None: it doesn't."""
-    follows = False
-    """Whether an earlier job has its token with another payload; it waits for that job's finish."""
-    position = 0
-    """Its index among the jobs of the batch."""
-    ahead = False
-    """Whether its token is to be acquired ahead of the work, or is being acquired."""
-    ownership: Ownership | None = None
-    """Ownership of its token, from the acquisition until the work begins."""
-    known: Replayed | OnceError | None = None
-    """The result of its acquisition if that is no ownership."""
-    begun = False
-    """Whether it has begun, or needs no run."""
-    error: BaseException | None = None
-    """Why its records are retried; None: they are not."""
-    undecided = False
-    """Whether its error, if it is a `GiveUp`, may still be passed to ``on_give_up``."""
-
-    def __init__(
-        self,
-        id_: object,
-        group: str | None,
-        sequence: str | None,
-        call: Call | None = None,
-        argument: Any = None,
-    ) -> None:
-        self.id = id_
-        """The id of its first record."""
-        self.groups = set() if group is None else {group}
-        """The groups of its records; empty if they are unordered."""
-        self.sequences = set() if sequence is None else {sequence}
-        """The sequences that its failure stops."""
-        self.call = call
-        """None: the record is bad, or *unprotected*."""
-        self.argument = argument
-        self.failures: Failures = {}
-        """The failures of the whole batch."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether, in its turn, it waits for another attempt that holds its token."""
-        return self.call is not None and self.call.redelivery is Redelivery.IN_ORDER
-
-    def fold(self, group: str | None, sequence: str | None) -> None:
-        """Add another record, which shares the outcome."""
-        if group is not None:
-            self.groups.add(group)
-        if sequence is not None:
-            self.sequences.add(sequence)
-
-    def fail(self, error: BaseException) -> None:
-        """Fail with *error*; this stops the later jobs of its sequences."""
-        self.error = error
-        for sequence in self.sequences:
-            insort(self.failures.setdefault(sequence, []), (self.position, self))
-
-    def first_failure(self) -> Job | None:
-        """Return the first failed job before it in any of its sequences."""
-        first = None
-        for sequence in self.sequences:
-            for position, job in self.failures.get(sequence, ()):
-                if position >= (self if first is None else first).position:
-                    break
-                if job.has_failed:
-                    first = job
-        return first
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether its records, and all later ones of their sequences, are retried."""
-        return self.error is not None and not (self.undecided and may_be_given_up(self.error))
-
-    @property
-    def is_in_progress(self) -> bool:
-        """Whether its token is held by another attempt."""
-        return isinstance(self.known, InProgress)
-
-    def acquired(self, acquisition: Acquisition) -> None:
-        """Store the result of its acquisition."""
-        if isinstance(acquisition, Ownership):
-            self.ownership, self.known = acquisition, None
-        else:
-            self.ownership, self.known = None, acquisition
-
-    def take_known_outcome(self, *, may_wait: bool) -> bool:
-        """
-        Take the outcome of a bad record or a duplicate, and return True; False if there is none yet.
-
-        With *may_wait*, a token in progress is not an outcome, as the job waits for it. An interrupted batch
-        takes no outcome of a duplicate.
-        """
-        if self.call is None and self.unprotected is None:
-            self.begun = True
-            if self.bad is not None:
-                self.fail(self.bad)
-            return True
-        if self.call is None or self.known is None or (may_wait and self.is_in_progress):
-            return False
-        if self.call.invocation.tally.interrupted is not None:
-            return False
-        self.take_outcome()
-        return True
-
-    def take_outcome(self) -> None:
-        """Mark the job as begun, and fail it if the token was refused."""
-        self.begun = True
-        if isinstance(self.known, OnceError) and not is_final(self.known):
-            self.fail(self.known)
-        else:
-            self.error = None
-
-
-Failures = dict[str, list[tuple[int, Job]]]
-"""
-By sequence, the failed jobs with their positions, in order.
-
-A job may have been given up or completed since then, so check `Job.has_failed`.
-"""
-
-
-class Skipped(RetryLater):
-    """Not started, to keep the order: an earlier record of the same sequence failed."""
-
-
-class Unstarted(RetryLater):
-    """Not started: completions of earlier records could not be written, or too little time remains."""
-
-
-class LeakedCancellation(Exception):
-    """The work raised CancelledError although its task was not cancelled, but something it awaited was."""
+    from lambda_once.engine.invocation import Tokenless
+    from lambda_once.errors import GiveUp
 
 
 class Left(Exception):
@@ -210,8 +61,7 @@ class Batch:
     """
     Runs the jobs of one invocation. *function* gets a job's argument and the context.
 
-    *on_give_up* is called with each job that can never succeed, in its turn, and its error. If it returns,
-    the job is done and its sequence continues.
+    *on_give_up*: see `Turns`.
     """
 
     def __init__(
@@ -227,67 +77,23 @@ class Batch:
         self._function = function
         self._context = context
         self._on_give_up = on_give_up
-        self._pipeline: Pipeline | None = None
-        self._jobs: list[Job] = []
-        self._left: deque[Job] = deque()
-        """Jobs whose tokens are to be acquired ahead, in order; some may already be (see `Job.ahead`)."""
-        self._unbegun: dict[Job, None] = {}
-        """Jobs that have not begun and whose tokens were acquired ahead."""
-        self._open: list[Job] = []
-        """All jobs; empty once those that have not begun are withdrawn."""
-        self._deadline: Deadline | None = None
-        """None: all records of the batch are bad."""
-        self._over = False
-        """Whether the invocation is about to end; no further job begins then."""
+        self._turns: Turns
         self._acquiring: asyncio.Lock
         """Async work only: held while tokens are acquired ahead."""
         self._releasing: asyncio.Lock
         """Async work only: held while tokens are released before a job waits."""
 
     def run(self, jobs: list[Job]) -> None:
-        """Run all *jobs*, one after the other."""
-        if len(jobs) == 1:
-            self._run_alone(jobs[0])
-            return
-        self._begin(jobs)
+        """Run all *jobs*, in the order of their positions, one after the other."""
+        self._turns = Turns(self._engine, jobs, self._on_give_up)
         try:
             for lane in lanes(jobs):
                 for job in lane:
-                    if not skip_behind_failure(job):
-                        self._run(job, may_wait=job.waits)
-                        if job.error is not None:
-                            self._give_up(job)
-            for job in waiting(jobs):
-                self._run(job, may_wait=True)
+                    self._take_turn(job, may_wait=False)
+            for job in self._waiting():
+                self._take_turn(job, may_wait=True)
         finally:
-            self._close()
-
-    def _run_alone(self, job: Job) -> None:
-        """Run the only *job* of a batch: nothing is acquired ahead of it, and nothing is behind it."""
-        call = job.call
-        if job.unprotected is not None:
-            self._deadline = job.unprotected.invocation.deadline
-            self._open = [job]
-            self._run(job, may_wait=False)
-        elif call is None:
-            job.take_known_outcome(may_wait=False)
-        elif call.invocation.deadline.is_final():
-            job.fail(Unstarted(_TOO_LATE, token=call.token))
-        else:
-            try:
-                acquired = self._engine.start(
-                    call, may_wait=call.redelivery is Redelivery.IN_ORDER or not job.groups
-                )
-            except OnceError as error:
-                call.invocation.tally.raise_interruption()
-                job.acquired(error)
-                job.take_outcome()
-            else:
-                job.begun = True
-                if isinstance(acquired, Ownership):
-                    self._work(job, acquired)
-        if job.error is not None:
-            self._give_up(job)
+            self._turns.close()
 
     async def run_async(self, jobs: list[Job], concurrency: int) -> None:
         """
@@ -297,18 +103,14 @@ class Batch:
         """
         import asyncio
 
-        self._begin(jobs)
+        self._turns = Turns(self._engine, jobs, self._on_give_up)
         self._acquiring, self._releasing = asyncio.Lock(), asyncio.Lock()
         places = asyncio.Semaphore(concurrency)
 
         async def along(lane: list[Job], *, may_wait: bool) -> None:
             async with places:
                 for job in lane:
-                    if not skip_behind_failure(job):
-                        job.undecided = self._on_give_up is not None
-                        await self._run_async(job, may_wait=may_wait or job.waits)
-                        await self._give_up_async(job)
-                        job.undecided = False
+                    await self._take_turn_async(job, may_wait=may_wait)
 
         async def all_of(ways: Iterable[Coroutine[Any, Any, None]]) -> None:
             tasks = [asyncio.ensure_future(way) for way in ways]
@@ -321,387 +123,122 @@ class Batch:
 
         try:
             await all_of(along(lane, may_wait=False) for lane in lanes(jobs))
-            await all_of(along([job], may_wait=True) for job in waiting(jobs))
+            await all_of(along([job], may_wait=True) for job in self._waiting())
         finally:
-            await off_loop(self._close)
+            await off_loop(self._turns.close)
 
-    def _begins(self, job: Job, *, may_wait: bool) -> bool:
-        """Begin *job* if it has no outcome yet and there is time for it; return whether it begins."""
-        if self._is_withdrawn(job):
-            return False
-        if job.ahead:
-            self._acquire_ahead(job)
-        if job.take_known_outcome(may_wait=may_wait):
-            return False
-        may = self._pipeline is None or self._pipeline.wait(written=job.follows)
-        if not may and not self._is_withdrawn(job):
-            self._finisher.give_back(*self._withdrawn())
-        if isinstance(job.error, Unstarted):
-            return False
-        if may_wait and job.is_in_progress:
-            self._finisher.give_back(*self._before_waiting())
-        job.begun = True
-        self._unbegun.pop(job, None)
-        return True
+    def _waiting(self) -> list[Job]:
+        """Return the jobs to run at the end, as they may wait; one that is alone has waited in its turn."""
+        return waiting(self._turns.jobs) if len(self._turns.jobs) > 1 else []
 
-    async def _begins_async(self, job: Job, *, may_wait: bool) -> bool:
-        """Do what `_begins` does for async work."""
-        if self._is_withdrawn(job):
-            return False
-        if job.ahead:
-            async with self._acquiring:
-                if job.ahead:
-                    await off_loop(self._acquire_ahead, job)
-        if job.take_known_outcome(may_wait=may_wait):
-            return False
-        may = self._pipeline is None or await self._pipeline.wait_async(written=job.follows)
-        if not may and not self._is_withdrawn(job):
-            await off_loop(self._finisher.give_back, *self._withdrawn())
-        if isinstance(job.error, Unstarted):
-            return False
-        if may_wait and job.is_in_progress:
-            async with self._acquiring, self._releasing:  # taken here, where jobs begin
-                await off_loop(self._finisher.give_back, *self._before_waiting())
-        job.begun = True
-        self._unbegun.pop(job, None)
-        return True
+    # ---------------------------------------------------------------- plain work
 
-    def _run(self, job: Job, *, may_wait: bool) -> None:
-        if not self._begins(job, may_wait=may_wait):
-            return
-        if job.unprotected is not None:
-            self._work_unprotected(job, job.unprotected)
-            return
-        ownership = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
-        if ownership is not None:
-            job.ownership = None
-            self._work(job, ownership)
+    def _take_turn(self, job: Job, *, may_wait: bool) -> None:
+        turn, answer = self._turns.turn(job, may_wait=may_wait), None
+        while True:
+            try:
+                step = turn.send(answer)
+            except StopIteration:
+                return
+            answer = self._do(step)
 
-    def _work(self, job: Job, ownership: Ownership) -> None:
+    def _do(self, step: Step) -> Any:
+        """Take *step* in this thread; return its answer."""
+        match step:
+            case Execute():  # what each record needs is matched by its class alone, which is fastest
+                return self._executed(step.argument, step.whose)
+            case Finish():
+                through(step.finishing, self._clock)
+            case Start(job, may_wait):
+                starting = self._turns.starting(job, may_wait=may_wait and not has_running_loop())
+                return through(starting, self._clock)
+            case AcquireAhead(job):
+                self._turns.acquire_ahead(job)
+            case AwaitWrites(pipeline, written):
+                return pipeline.wait(written=written)
+            case ReleaseAll():
+                self._finisher.give_back(*self._turns.unbegun.before_waiting())
+            case Block(function, arguments):
+                function(*arguments)
+            case _ as unreachable:
+                assert_never(unreachable)
+        return None
+
+    def _executed(self, argument: Any, whose: Ownership | Tokenless) -> Executed:
         try:
-            with self._engine.as_current(ownership):
-                value = done(self._function(job.argument, self._context), ownership)
-        except BaseException as error:
+            with self._as_current(whose):
+                return Returned(done(self._function(argument, self._context), whose))
+        except Exception as error:  # noqa: BLE001  (a failed record must not stop the others)
+            return Raised(error)
+        except BaseException as error:  # noqa: BLE001  (it is raised when the token is finished)
             # Plain work cannot be cancelled, so this CancelledError leaked from something else.
-            if not isinstance(error, Exception) and not _is_cancellation(error):
-                through(self._engine.failed(ownership, error), self._clock)
-                raise
-            through(self._failed(job, ownership, error), self._clock)
-        else:
-            through(self._returned(job, ownership, value), self._clock)
+            return Raised(error) if _is_cancellation(error) else Ended(error)
 
-    def _work_unprotected(self, job: Job, unprotected: Tokenless) -> None:
-        try:
-            unprotected.invocation.tally.raise_interruption()
-            done(self._function(job.argument, self._context), unprotected)
-        except BaseException as error:
-            if not isinstance(error, Exception) and not _is_cancellation(error):
-                raise
-            unprotected.report(Event.RAISED, error=type(error).__name__, exception=error)
-            job.fail(_failure(error))
+    def _as_current(self, whose: Ownership | Tokenless) -> AbstractContextManager[object]:
+        if isinstance(whose, Ownership):
+            return self._engine.as_current(whose)
+        whose.invocation.tally.raise_interruption()
+        return nullcontext()
 
-    async def _run_async(self, job: Job, *, may_wait: bool) -> None:
-        if not await self._begins_async(job, may_wait=may_wait):
-            return
-        if job.unprotected is not None:
-            await self._work_unprotected_async(job, job.unprotected)
-            return
-        ownership = await self._started_async(job, may_wait=may_wait)
-        if ownership is None:
-            return
-        job.ownership = None
-        try:
-            with self._engine.as_current(ownership):
-                value = done(await self._function(job.argument, self._context), ownership)
-        except BaseException as error:
-            is_leaked = _is_cancellation(error) and not _is_being_cancelled()
-            if not isinstance(error, Exception) and not is_leaked:
-                await uncancelled(self._finisher.off_loop(ownership, self._engine.failed(ownership, error)))
-                if isinstance(error, SystemExit | KeyboardInterrupt):
-                    raise Left(error) from error
-                raise
-            await self._finish_async(ownership, self._failed(job, ownership, error))
-        else:
-            await self._finish_async(ownership, self._returned(job, ownership, value))
+    # ---------------------------------------------------------------- async work
 
-    async def _work_unprotected_async(self, job: Job, unprotected: Tokenless) -> None:
+    async def _take_turn_async(self, job: Job, *, may_wait: bool) -> None:
+        turn, answer = self._turns.turn(job, may_wait=may_wait), None
         try:
-            unprotected.invocation.tally.raise_interruption()
-            done(await self._function(job.argument, self._context), unprotected)
+            while True:
+                try:
+                    step = turn.send(answer)
+                except StopIteration:
+                    return
+                answer = await self._do_async(step)
         except (SystemExit, KeyboardInterrupt) as error:
             raise Left(error) from error
-        except BaseException as error:
-            if not isinstance(error, Exception) and (not _is_cancellation(error) or _is_being_cancelled()):
-                raise
-            unprotected.report(Event.RAISED, error=type(error).__name__, exception=error)
-            job.fail(_failure(error))
 
-    async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:
-        """Finish on the event loop if the pipeline writes and nothing blocks, else in a thread."""
-        call = ownership.call
-        blocks = call.consults or call.settings.seal is not None
-        if self._pipeline is not None and ownership.close() is None and not blocks:
-            through(finishing, self._clock)
-        else:
-            await uncancelled(self._finisher.off_loop(ownership, finishing))
+    async def _do_async(self, step: Step) -> Any:
+        """Take *step* without blocking the event loop; return its answer."""
+        match step:
+            case Execute(argument, whose):
+                return await self._executed_async(argument, whose)
+            case Finish(ownership, finishing):
+                await uncancelled(self._finisher.off_loop(ownership, finishing))
+            case Start(job, may_wait):
+                return await self._started_async(job, may_wait=may_wait)
+            case AcquireAhead(job):
+                async with self._acquiring:
+                    if job.ahead:
+                        await off_loop(self._turns.acquire_ahead, job)
+            case AwaitWrites(pipeline, written):
+                return await pipeline.wait_async(written=written)
+            case ReleaseAll():
+                async with self._acquiring, self._releasing:  # taken here, where jobs begin
+                    await off_loop(self._finisher.give_back, *self._turns.unbegun.before_waiting())
+            case Block(function, arguments):
+                await off_loop(function, *arguments)
+            case _ as unreachable:
+                assert_never(unreachable)
+        return None
 
     async def _started_async(self, job: Job, *, may_wait: bool) -> Ownership | None:
-        ownership = job.ownership
-        if (
-            ownership is not None
-            and ownership.call.invocation.tally.interrupted is None
-            and not ownership.call.consults
-            and self._engine.may_start(ownership)
-        ):
-            return ownership
-        if ownership is None and job.known is None:
+        if job.acquisition is None:
             # Its token may be in the middle of a release; wait, or its own row would refuse it.
             async with self._releasing:
                 pass
-        # If it is cancelled, the token is in `job.ownership` and is released when the batch is closed.
+        # If it is cancelled, the token is in `job.acquisition` and is released when the batch is closed.
+        while True:
+            ownership = await through_async(self._turns.starting(job, may_wait=may_wait), self._clock)
+            # Other work may have blocked the loop meanwhile, and the lease may have expired.
+            if ownership is None or self._engine.may_start(ownership):
+                return ownership
+
+    async def _executed_async(self, argument: Any, whose: Ownership | Tokenless) -> Executed:
         try:
-            while True:
-                ownership = await through_async(self._starting(job, may_wait=may_wait), self._clock)
-                # Other work may have blocked the loop meanwhile, and the lease may have expired.
-                if ownership is None or self._engine.may_start(ownership):
-                    return ownership
-        except (SystemExit, KeyboardInterrupt) as error:
-            raise Left(error) from error
-
-    def _starting(self, job: Job, *, may_wait: bool) -> Waits[Ownership | None]:
-        """Return the ownership under which *job* runs now; None if it does not run."""
-        if job.call is None:
-            return None
-        if job.ownership is None and (job.known is None or (may_wait and job.is_in_progress)):
-            try:
-                job.acquired((yield from self._engine.acquire(job.call, may_wait=may_wait)))
-            except OnceError as error:
-                job.acquired(error)
-        job.call.invocation.tally.raise_interruption()
-        try:
-            if job.ownership is not None:
-                job.acquired((yield from self._engine.make_ready(job.ownership, may_wait=may_wait)))
-        except OnceError as error:
-            job.acquired(error)
-        job.take_outcome()
-        return job.ownership
-
-    def _is_withdrawn(self, job: Job) -> bool:
-        """
-        Whether *job* must not begin. Near the end of the invocation no further job begins.
-
-        All jobs that have not begun are failed here at once, before any token is released: `_close` releases
-        them after the completions are written.
-        """
-        if not self._over and self._deadline is not None and self._deadline.is_final():
-            self._over = True
-            self._withdraw(_TOO_LATE)
-        return isinstance(job.error, Unstarted)
-
-    def _withdrawn(self) -> list[Ownership]:
-        """Fail all jobs that have not begun, to be retried; return the ownerships to release."""
-        self._withdraw("completions of earlier records could not be written; retry later")
-        return self._unstarted()
-
-    def _withdraw(self, message: str) -> None:
-        jobs, self._open = self._open, []
-        for job in jobs:
-            is_open = not job.begun and job.error is None and job.known is None
-            if is_open and (job.call is not None or job.unprotected is not None):
-                job.fail(Unstarted(message, token=None if job.call is None else job.call.token))
-
-    def _before_waiting(self) -> list[Ownership]:
-        """
-        Return the ownerships to release before a job waits, and acquire none ahead any more.
-
-        A waiting job holds no other token, or two invocations could deadlock.
-        """
-        while self._left:
-            self._left.popleft().ahead = False
-        return self._unstarted()
-
-    def _unstarted(self) -> list[Ownership]:
-        """Take the ownerships from the jobs that have not begun, and return them."""
-        ownerships = []
-        for job in [*self._unbegun]:  # a thread may be acquiring more of them
-            self._unbegun.pop(job)
-            if job.ownership is not None:
-                ownerships.append(job.ownership)
-                job.ownership = None
-        return ownerships
-
-    def _give_up(self, job: Job) -> None:
-        """Call *on_give_up* if *job* can never succeed. The job is then done, or fails if the call raises."""
-        error = job.error
-        if self._on_give_up is None or not isinstance(error, GiveUp) or not may_be_given_up(error):
-            return
-        try:
-            self._on_give_up(job, error)
-        except Exception as failed:  # noqa: BLE001  (it is the user's, and the record's error from now on)
-            job.fail(failed)
-        else:
-            job.error = None
-
-    async def _give_up_async(self, job: Job) -> None:
-        if self._on_give_up is None or not isinstance(job.error, GiveUp):
-            return
-        try:
-            await off_loop(self._give_up, job)
-        except (SystemExit, KeyboardInterrupt) as error:
-            raise Left(error) from error
-
-    def _returned(self, job: Job, ownership: Ownership, value: Any) -> Waits[None]:
-        self._finisher.make_ready(ownership)
-        if ownership.completed is None:
-            yield from self._finish(job, self._finisher.prepare_return(ownership, value))
-
-    def _failed(self, job: Job, ownership: Ownership, error: BaseException) -> Waits[None]:
-        ownership.call.report(Event.RAISED, ownership, error=type(error).__name__, exception=error)
-        job.fail(_failure(error))
-        self._finisher.make_ready(ownership)
-        if ownership.completed is None:
-            finish = self._finisher.prepare_error(ownership, error)
-            if finish.event is Event.STORED:
-                job.error = None  # its outcome is final, unless it cannot be written
-            yield from self._finish(job, finish)
-
-    def _finish(self, job: Job, finish: PreparedFinish) -> Waits[None]:
-        if self._pipeline is not None:
-            self._pipeline.submit(finish, lambda error: self._finished(job, finish, error))
-            return
-        try:
-            yield from self._finisher.finish(finish)
-        except OnceError as error:
-            self._finished(job, finish, error)
-        else:
-            self._finished(job, finish, None)
-
-    def _finished(self, job: Job, finish: PreparedFinish, error: BaseException | None) -> None:
-        """Process the answer to *finish*; *error* is the exception that its caller would get, or None."""
-        if error is not None and not is_final(error):
-            job.fail(error)
-        elif error is not None:
-            job.error = None
-        elif (
-            finish.error is not None
-            and finish.event is Event.STORED
-            and finish.ownership.finished is not Event.STORED
-        ):
-            job.fail(finish.error)
-
-    def _begin(self, jobs: list[Job]) -> None:
-        """
-        Mark the tokens to acquire ahead of the work.
-
-        If lapsed work is held or probed, each token is acquired just before its job runs: a crash must not
-        hold work that never began. Only the first job of a token is marked.
-        """
-        self._jobs = self._open = jobs
-        first: dict[str, Job] = {}
-        failures: Failures = {}
-        for position, job in enumerate(jobs):
-            job.position, job.failures = position, failures
-            if job.call is not None and job.call.settings.rule is OnLapse.TAKE_OVER:
-                job.ahead = first.setdefault(job.call.token, job) is job
-        self._left.extend(first.values())
-        workable = [job.call for job in jobs if job.call is not None]
-        invocations = [call.invocation for call in workable]
-        invocations += [job.unprotected.invocation for job in jobs if job.unprotected is not None]
-        if invocations:
-            self._deadline = invocations[0].deadline
-        if self._deadline is not None and len(workable) > 1:
-            self._pipeline = Pipeline(self._finisher, self._deadline, len(workable))
-
-    def _acquire_ahead(self, job: Job) -> None:
-        """Acquire the tokens of *job* and of later jobs together, up to `MOST_AHEAD`."""
-        some = [job]
-        while self._left and len(some) < MOST_AHEAD - len(self._unbegun):
-            later = self._left.popleft()
-            if later.ahead and later.error is None and later is not job:
-                some.append(later)
-        calls = [each.call for each in some if each.call is not None]
-        for each, acquisition in zip(some, self._engine.acquire_all(calls), strict=True):
-            each.acquired(acquisition)
-            each.ahead = False
-            if each.ownership is not None:
-                self._unbegun[each] = None
-
-    def _close(self) -> None:
-        """Write what is left, and release the tokens of jobs that did not start."""
-        try:
-            if self._pipeline is not None:
-                call = next(job.call for job in self._jobs if job.call is not None)
-                with call.invocation.reporter.segment("once.complete"):
-                    self._pipeline.close()
-                for job in self._jobs:  # a completion may be refused after the next one has begun
-                    skip_behind_failure(job)
-        finally:
-            unstarted = [job.ownership for job in self._jobs if job.ownership is not None]
-            self._finisher.give_back(*unstarted, in_one_line=self._over)
-
-
-def _failure(error: BaseException) -> BaseException:
-    """Return why a record fails that raised *error*, an Exception or a cancellation that leaked."""
-    if isinstance(error, Exception):
-        return error
-    failure = LeakedCancellation(_LEAKED)
-    failure.__cause__ = error
-    return failure
-
-
-def skip_behind_failure(job: Job) -> bool:
-    """Fail *job* if an earlier job of one of its sequences has failed; return whether one has."""
-    failed = job.first_failure()
-    if failed is not None and job.error is None:
-        job.fail(Skipped(f"an earlier record of its order failed: {failed.id}"))
-    return failed is not None
-
-
-def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
-    """
-    Return the lanes: lists of jobs that must run in order, each in the order of *jobs*.
-
-    There is one lane per group, and one per job without a group. Groups that share a job share a lane.
-    """
-    same: dict[str, str] = {}
-    """A union-find forest: from each joined group to another, and finally to the group of the lane."""
-
-    def end(group: str) -> str:
-        while group in same:
-            same[group] = same.get(same[group], same[group])  # path halving
-            group = same[group]
-        return group
-
-    for job in jobs:
-        if len(job.groups) > 1:
-            first, *others = {*map(end, job.groups)}
-            same |= dict.fromkeys(others, first)
-    found: dict[object, list[Job]] = {}
-    for job in jobs:
-        lane = end(next(iter(job.groups))) if job.groups else job
-        found.setdefault(lane, []).append(job)
-    return [*found.values()]
-
-
-def waiting(jobs: Iterable[Job]) -> list[Job]:
-    """Return the unordered jobs whose token is in progress and that may wait for the other attempt."""
-    refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
-    return [
-        job
-        for job, call in refused
-        if call is not None
-        and (call.settings.longest_wait is not None or call.redelivery is Redelivery.SAME_REQUEST)
-    ]
-
-
-def may_be_given_up(error: BaseException) -> bool:
-    """Whether ``on_give_up`` is called for *error*: the record can never succeed."""
-    return isinstance(error, GiveUp) and not isinstance(error, Misconfigured)
-
-
-def is_final(error: BaseException) -> bool:
-    """Whether *error* is a final outcome: the message must not be retried."""
-    return isinstance(error, StoredError | ResultUnavailable)
+            with self._as_current(whose):
+                return Returned(done(await self._function(argument, self._context), whose))
+        except Exception as error:  # noqa: BLE001  (a failed record must not stop the others)
+            return Raised(error)
+        except BaseException as error:  # noqa: BLE001  (it is raised when the token is finished)
+            is_leaked = _is_cancellation(error) and not _is_being_cancelled()
+            return Raised(error) if is_leaked else Ended(error)
 
 
 def _is_cancellation(error: BaseException) -> bool:

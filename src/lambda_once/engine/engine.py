@@ -145,7 +145,7 @@ class Engine:
         invocation = call.invocation
         # For a redelivery, skip the try that requires no row: one round trip less if the token was released,
         # and none more if it is complete.
-        write = self._first(call, known=call.redelivered)
+        write = self._first(call, known=call.source.redelivered)
         try:
             with invocation.reporter.segment("once.acquire") as segment:
                 if segment is not None:
@@ -185,9 +185,10 @@ class Engine:
                 found[call.token] = error
         asked = [call for call in calls if call.token not in found]
         if asked:
-            alone = sum(call.redelivered for call in asked) == 1  # of many, the store reads the rows at once
+            # Of many, the store reads the rows at once.
+            alone = sum(call.source.redelivered for call in asked) == 1
             now = self.clock.now()
-            writes = [self._first(call, known=alone and call.redelivered, now=now) for call in asked]
+            writes = [self._first(call, known=alone and call.source.redelivered, now=now) for call in asked]
             try:
                 found |= self._acquire_new(asked, writes)
             except BaseException:  # nothing has started, and nothing will
@@ -398,7 +399,8 @@ class Engine:
     def _first(self, call: Call, *, known: bool, now: datetime | None = None) -> Acquire:
         """Return the first acquisition of *call*; *known*: skip the try that requires no row."""
         now = now or self.clock.now()
-        return acquisition_by(call, call.attempt_id or new_attempt_id(), self._take(call), now, known=known)
+        recorded = None if call.guard is None else call.guard.attempt_id
+        return acquisition_by(call, recorded or new_attempt_id(), self._take(call), now, known=known)
 
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
         """Return the condition of an acquisition after *record* was seen."""
@@ -525,11 +527,11 @@ def acquisition_by(
         take=take,
         # The row of a token that may have to be held does not expire (guarantee 6).
         ttl=epoch_seconds(lease + keep) if call.settings.rule is OnLapse.TAKE_OVER else None,
-        fingerprint=call.fingerprint,
+        fingerprint=call.compared.fingerprint,
         delivery=call.delivery,
         known=known,
-        likely=known or call.redelivered,
-        caller=None if call.presented is None else call.presented.mark(attempt_id),
+        likely=known or call.source.redelivered,
+        caller=None if call.compared.presented is None else call.compared.presented.mark(attempt_id),
     )
 
 
@@ -543,7 +545,7 @@ def _lease(call: Call, now: datetime) -> datetime:
 
 def _is_plain(call: Call, record: Record) -> bool:
     """Whether the store itself can compare *record* with *call*: no caller, and one text of fingerprint."""
-    return record.caller is None and record.fingerprint in (None, call.fingerprint)
+    return record.caller is None and record.fingerprint in (None, call.compared.fingerprint)
 
 
 def is_retry_of_own(call: Call, record: Record) -> bool:
@@ -556,7 +558,7 @@ def is_retry_of_own(call: Call, record: Record) -> bool:
     """
     invocation = call.invocation
     is_ours = record.locked_by == invocation.locked_by
-    match call.redelivery:
+    match call.source.redelivery:
         case Redelivery.ANY:
             return False
         case Redelivery.SAME_REQUEST:

@@ -87,18 +87,18 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
             loaded = codec.load(text)
             different = codec.difference(value, loaded, call.invocation.deadline.passed)
             if different is not None:
-                given = writable(value) if call.receiver is Receiver.LAMBDA else value
+                given = writable(value) if call.output.receiver is Receiver.LAMBDA else value
                 return FinishedWork(Unavailable.UNAVAILABLE, value, given, different)
-            if codec.converts or call.receiver is not Receiver.CALLER:
+            if codec.converts or call.output.receiver is not Receiver.CALLER:
                 given = loaded
-        kept = call.stored_of(loaded)
+        kept = call.output.stored_of(loaded)
         if isinstance(kept, Unavailable):
             stored: Inline | Chunks | Unavailable | None = kept
         else:
             stored = pack(text if kept is loaded else codec.dump(kept), call.seal)
     except (NotSerialisable, Corrupt) as error:
         return FinishedWork(Unavailable.UNAVAILABLE, value, given, error)
-    compared = (value, loaded) if call.receiver is Receiver.CALLER else None
+    compared = (value, loaded) if call.output.receiver is Receiver.CALLER else None
     return FinishedWork(stored, loaded, given, compared=compared)
 
 
@@ -111,7 +111,7 @@ def report_result(call: Call, result: FinishedWork, whose: Ownership | None = No
             if first((Event.LAZY_RESULT, call.name, lazy.is_whole)):
                 level = None if lazy.is_whole else WARNING
                 call.report(Event.LAZY_RESULT, whose, reason=str(lazy), level=level)
-        case Exception() as problem if call.receiver is Receiver.NOBODY:
+        case Exception() as problem if call.output.receiver is Receiver.NOBODY:
             if first((Event.RESULT_NOT_STORED, call.name)):
                 reason = f"{problem}; nobody reads the result of a record"
                 call.report(Event.RESULT_NOT_STORED, whose, reason=reason)
@@ -264,7 +264,7 @@ class Finisher:
 
         *given*: `Attempt.complete` gave it, and gets what every duplicate gets.
         """
-        response = ownership.call.error_in(value)
+        response = ownership.call.output.error_in(value)
         if response is not None and self._policy(ownership, response) is not STORE:
             return self.prepare_error(ownership, response, value)
         result: FinishedWork | None = None
@@ -272,7 +272,7 @@ class Finisher:
         try:
             result = self._serialised(ownership, value)
             value = result.loaded if given else result.value
-            copied = result.loaded if ownership.call.receiver is Receiver.LAMBDA else value
+            copied = result.loaded if ownership.call.output.receiver is Receiver.LAMBDA else value
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             ownership.call.invocation.tally.interrupt(interruption)
             ownership.call.report(
@@ -358,7 +358,7 @@ class Finisher:
                 ownership.call.report(
                     ownership.finished, ownership, reason="written earlier; only the response was lost"
                 )
-                is_whole = ownership.call.stored_of(finish.value) is finish.value
+                is_whole = ownership.call.output.stored_of(finish.value) is finish.value
                 if error is None and ours.write_id != finish.write.id and is_whole:
                     return self._outcome_of(ownership, ours)
             case Refused(Record() as successor):

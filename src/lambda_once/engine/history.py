@@ -60,6 +60,16 @@ class Guard(Protocol):
     asks: bool
     """Whether it asks before the work starts, and records what became of it: it blocks then."""
 
+    @property
+    def attempt_id(self) -> str | None:
+        """
+        The id of the call's attempt if that is recorded elsewhere (a durable execution); None: generate one.
+
+        The call may acquire its token again with the same id. A release would refuse that, so the token is
+        not released if the work does not start.
+        """
+        ...
+
     def before(self, ownership: Any, finisher: Any) -> Waits[Any]:
         """
         Return *ownership* if its work may start now, or the outcome of the other layer as `Replayed`.

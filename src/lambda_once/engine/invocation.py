@@ -2,8 +2,7 @@
 One invocation and one protected call as values, made once and passed to every step of an execution.
 
 No step reads options, environment or context again: what it needs is in its call. All that work has to report
-goes through `Call.report` or, without a token, `Tokenless.report`. A call has many fields, for most of which
-one source alone has a use.
+goes through `Call.report` or, without a token, `Tokenless.report`.
 """
 
 from __future__ import annotations
@@ -203,8 +202,52 @@ class Working(Protocol):
     def created(self) -> datetime: ...
 
 
+class Compared(NamedTuple):
+    """What the row of a token must equal, or whoever has the token now is refused."""
+
+    fingerprint: str | None = None
+    """The hash of the payload; None: it is not compared."""
+    hashed: Printed | None = None
+    """What the fingerprint hashes; a complete row keeps checksums of the fields in it."""
+    presented: Presented | None = None
+    """The credential of the request; None: it is not compared."""
+    separate: bool = True
+    """Whether an identity or credential separates it from other HTTP callers with the same key."""
+
+
+class Delivery(NamedTuple):
+    """What a source delivers beside the payload, and how it delivers again."""
+
+    arguments: tuple[object, ...] = ()
+    """Arguments of a probe, after the lapsed attempt."""
+    redelivered: bool = False
+    """Whether the source marks it as a redelivery; a row is likely then."""
+    redelivery: Redelivery = Redelivery.ANY
+    """How the source redelivers it: the redelivery of a killed attempt waits for its lease."""
+
+
+class Output(NamedTuple):
+    """What becomes of the value that work returns."""
+
+    error_in: Callable[[Any], BaseException | None] = never_an_error
+    """Returns the error for a returned value that is an error response (API Gateway), else None."""
+    stored_of: Callable[[Any], Any] = unchanged
+    """
+    Returns the part of it to store: all of it, some of it, or an `Unavailable`. Never raises.
+
+    The first caller gets the whole value; duplicates, memory and guard get this part.
+    """
+    receiver: Receiver = Receiver.CALLER
+    """Who gets it."""
+
+
 class Call(NamedTuple):
-    """A unit of work and its token, without the work itself."""
+    """
+    A unit of work and its token, without the work itself.
+
+    What one source or integration needs is in the value that it is about: *compared*, *source*, *output* or
+    *guard*.
+    """
 
     name: str
     token: str
@@ -212,42 +255,20 @@ class Call(NamedTuple):
     codec: Codec
     """The codec of its results: ``codec=``, or the one for their type."""
     invocation: Invocation
-    fingerprint: str | None = None
-    """The hash of its payload, compared with that of a row of the same token; None: it is not compared."""
-    hashed: Printed | None = None
-    """What its fingerprint hashes; a complete row keeps checksums of the fields in it."""
-    presented: Presented | None = None
-    """The credential of the request, compared with that of the row's; None: nothing is compared."""
+    compared: Compared = Compared()
     delivery: str | None = None
-    arguments: tuple[object, ...] = ()
-    """Arguments of a probe, after the lapsed attempt."""
-    redelivered: bool = False
-    """Whether the source marks it as a redelivery; a row is likely then."""
-    redelivery: Redelivery = Redelivery.ANY
-    """How its source redelivers it: the redelivery of a killed attempt waits for its lease."""
-    attempt_id: str | None = None
-    """
-    The id of its attempt if that is recorded elsewhere (a durable execution); None: generate one.
-
-    The call may acquire its token again with the same id. A release would refuse that, so the token is not
-    released if the work does not start.
-    """
+    """The id of its delivery; None if the source gave none."""
+    source: Delivery = Delivery()
+    output: Output = Output()
     guard: Guard | None = None
     """What another layer does before the work and after it: ``history=``, or durable executions."""
-    error_in: Callable[[Any], BaseException | None] = never_an_error
-    """Returns the error for a returned value that is an error response (API Gateway), else None."""
-    stored_of: Callable[[Any], Any] = unchanged
-    """
-    Returns the part of its result to store: all of it, some of it, or an `Unavailable`. Never raises.
-
-    The first caller gets the whole result; duplicates, memory and guard get this part.
-    """
     keep: timedelta = FOR_QUEUES
     """How long its outcome is kept."""
-    receiver: Receiver = Receiver.CALLER
-    """Who gets its result."""
-    separate: bool = True
-    """Whether an identity or credential separates it from other HTTP callers with the same key."""
+
+    @property
+    def attempt_id(self) -> str | None:
+        """The id of its attempt if its guard has recorded one (`Guard.attempt_id`); None: generate one."""
+        return None if self.guard is None else self.guard.attempt_id
 
     @property
     def seal(self) -> Seal | None:
@@ -268,7 +289,8 @@ class Call(NamedTuple):
 
     def course(self, record: Record | None, now: datetime, attempt_id: str = "") -> Course:
         """Decide what its attempt *attempt_id* may do now that *record* was read; see `decide`."""
-        return decide(record, now, attempt_id, self.fingerprint, self.settings.rule, self.presented)
+        fingerprint, _, presented, _ = self.compared
+        return decide(record, now, attempt_id, fingerprint, self.settings.rule, presented)
 
     def report(
         self,

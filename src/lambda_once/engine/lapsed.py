@@ -68,7 +68,8 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
 def answer_of_probe(call: Call, lapsed: Lapsed, record: Record) -> object:
     """Return the probe's answer about *lapsed*; None if it raised, which is reported with *record*."""
     try:
-        return None if call.settings.probe is None else ask(call.settings.probe, lapsed, *call.arguments)
+        probe = call.settings.probe
+        return None if probe is None else ask(probe, lapsed, *call.source.arguments)
     except Exception as broken:  # noqa: BLE001  (the user's probe failed: its answer is unknown)
         call.report(Event.PROBE_FAILED, record, error=type(broken).__name__)
         return None

@@ -136,7 +136,7 @@ class Ownership:
 def written_by(call: Call, attempt_id: str, change: Change, now: datetime) -> Write:
     """Return *change* as a write of the attempt *attempt_id*, with a write id if it ends the attempt."""
     ttl = ttl_after(change, call, now)
-    fields = checksums(call.hashed, call.token) if isinstance(change, Complete) else None
+    fields = checksums(call.compared.hashed, call.token) if isinstance(change, Complete) else None
     return Write(call.token, Holder(attempt_id), change, now, ttl, new_write_id(change), fields=fields)
 
 

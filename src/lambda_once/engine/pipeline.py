@@ -107,6 +107,11 @@ class Pipeline:
             if self._idle or len(self._waiting) == MOST_COMPLETIONS:
                 self._changed.condition.notify_all()
 
+    def may_start_at_once(self, *, written: bool = False) -> bool:
+        """Whether another record may start at once; see `wait`."""
+        with self._changed.condition:
+            return not self._stalled and (self._is_written() if written else self._may_start())
+
     def wait(self, *, written: bool = False) -> bool:
         """
         Return True once another record may start: no completion is late or being retried.
@@ -114,7 +119,7 @@ class Pipeline:
         With *written*, wait until everything submitted is written or given up. Returns False, from then on,
         after `STALLED` seconds, and False near the end of the invocation: no further record should start.
         """
-        if self._may_at_once(written=written):
+        if self.may_start_at_once(written=written):
             return True
         began = self._clock.now()
         while (may := self._may(began, written=written)) is None:
@@ -128,7 +133,7 @@ class Pipeline:
 
     async def wait_async(self, *, written: bool = False) -> bool:
         """Do what `wait` does, on the event loop: a waiting lane occupies no thread."""
-        if self._may_at_once(written=written):
+        if self.may_start_at_once(written=written):
             return True
         began = self._clock.now()
         while (may := self._may(began, written=written)) is None:
@@ -156,10 +161,6 @@ class Pipeline:
             self._take_over()
             self._changed.condition.wait_for(lambda: self._writer is Writer.NONE)
         self._write()
-
-    def _may_at_once(self, *, written: bool) -> bool:
-        with self._changed.condition:
-            return not self._stalled and (self._is_written() if written else self._may_start())
 
     def _may(self, began: datetime, *, written: bool) -> bool | None:
         """Return whether a record that has waited since *began* may start; None: not yet."""

@@ -140,7 +140,7 @@ class Replayer:
 
         *remembered*: the record is from `memory`; its age there does not change.
         """
-        if course is Course.RESULT_UNAVAILABLE and call.receiver is Receiver.NOBODY:
+        if course is Course.RESULT_UNAVAILABLE and call.output.receiver is Receiver.NOBODY:
             call.report(Event.REPLAYED, record)
             return Replayed(None, record)
         if course is not Course.REPLAY:
@@ -177,12 +177,12 @@ class Replayer:
                 kind: Callable[..., OnceError] = OtherCaller
                 message = f"{at} {_other_caller(call)}"
             case Course.KEY_REUSED:
-                found = difference(record.fields, call.hashed, call.token)
-                parts = differing(record.fingerprint or "", call.fingerprint or "")
+                found = difference(record.fields, call.compared.hashed, call.token)
+                parts = differing(record.fingerprint or "", call.compared.fingerprint or "")
                 names = found.named or tuple(part for part in parts if part != CONTENT)
                 kind = partial(KeyReused, fields=names, hidden=_is_shared(call, record))
                 message = f"{at} was used {_for_another(parts, found, call)}"
-                if call.redelivery is Redelivery.IN_ORDER:
+                if call.source.redelivery is Redelivery.IN_ORDER:
                     message += "; its sequence stops here unless on_give_up= parks the record"
             case Course.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
@@ -264,7 +264,7 @@ def _for_another(parts: tuple[str, ...], found: Difference, call: Call) -> str:
     if CONTENT in parts:
         return f"for another payload{fields}: {_NEW_KEY}"
     if ORIGIN in parts:
-        beside = dict(() if call.hashed is None else call.hashed.beside)
+        beside = dict(() if call.compared.hashed is None else call.compared.hashed.beside)
         here = printable(shown(json.loads(beside[ORIGIN])))
         return (
             f"from another queue, topic, stream or account than this one, {here}: if both carry the same "
@@ -304,12 +304,12 @@ def _unavailable(record: Record) -> str:
 
 def _is_shared(call: Call, record: Record) -> bool:
     """Return whether *record* may be another caller's: callers are not separated, or were not compared."""
-    return not call.separate or (call.presented is not None and record.caller is None)
+    return not call.compared.separate or (call.compared.presented is not None and record.caller is None)
 
 
 def _other_caller(call: Call) -> str:
     """Return the message for `OtherCaller`: what is wrong with the caller of *call*, and what to do."""
-    advice = None if call.presented is None else call.presented.advice
+    advice = None if call.compared.presented is None else call.compared.presented.advice
     return _OTHER_CALLER if advice is None else advice
 
 

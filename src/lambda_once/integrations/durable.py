@@ -37,6 +37,7 @@ from lambda_once.core.codec import Codec, with_numbers
 from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Unclaimed
+from lambda_once.decorators.suspensions import Suspensions
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.engine import acquisition_by
 from lambda_once.engine.finish import PreparedFinish, stored_result
@@ -199,7 +200,7 @@ class Execution:
     def _entered(self, call: Call) -> ExecutionAttempt | Replayed:
         engine, step = self._runtime.engine, self._context.step
         attempt = step(lambda _: new_attempt_id(), name="once.attempt")
-        call = call._replace(attempt_id=attempt)
+        call = call._replace(guard=Suspensions(attempt))
         answer = step(lambda _: _acquired(engine, call), name="once.acquire", config=_ACQUIRE)
         call = call._replace(token=answer["token"] or call.token)  # a deploy may have changed its parts
         if "fence" not in answer:

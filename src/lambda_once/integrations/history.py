@@ -79,7 +79,7 @@ class History(Suspensions, ABC):
             return ownership
         if not isinstance(found, Copy):
             return (yield from _judged(ownership, self, finisher, found))
-        if ownership.call.error_in(found.value) is None:
+        if ownership.call.output.error_in(found.value) is None:
             return (yield from _replayed(ownership, finisher, _packed(ownership, found), found.expires))
         finisher.give_back(ownership)
         ownership.call.report(Event.REPLAYED, ownership.record(), reason="from the history, without a copy")
@@ -88,7 +88,7 @@ class History(Suspensions, ABC):
     def succeeded(self, call: Call, value: Any, whose: Ownership | None = None) -> None:
         """Record *value*; a failure is reported, and the history shows the work until that lapses."""
         try:
-            kept = call.stored_of(value)
+            kept = call.output.stored_of(value)
             text = "null" if isinstance(kept, Unavailable) else as_json(call.codec.dump(kept))
         except NotSerialisable:
             text = "null"  # done all the same; the row has no result, either
@@ -193,7 +193,7 @@ def _packed(ownership: Ownership, copy: Copy) -> FinishedWork:
 def _copied(ownership: Ownership, text: str, expires: datetime | None) -> Copy:
     """Return the history's outcome *text* as a duplicate gets it. Raises `ResultUnavailable`."""
     call, value = ownership.call, _loaded(ownership, text)
-    kept = call.stored_of(value)
+    kept = call.output.stored_of(value)
     if isinstance(kept, Unavailable):
         raise _withheld(call)
     return Copy(kept, text if kept is value else call.codec.dump(kept), expires)
@@ -225,7 +225,7 @@ def _replayed(
     if work.stored is Unavailable.WITHHELD:
         raise _withheld(ownership.call)
     ownership.call.report(Event.REPLAYED, row, reason="copied from the history")
-    return Replayed(ownership.call.stored_of(value), row)
+    return Replayed(ownership.call.output.stored_of(value), row)
 
 
 def _judged(

@@ -27,7 +27,7 @@ from lambda_once.decorators.identify import Identifier, handler_codec
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
-from lambda_once.engine.invocation import Invocation, Receiver, Redelivery
+from lambda_once.engine.invocation import Invocation, Output, Receiver, Redelivery
 from lambda_once.errors import CallerMissing, InProgress, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.attributes import GATEWAY, TOOL, counted_context
@@ -271,9 +271,8 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
     work = with_context(function)
     check_of_one(settings, "the event")
     settings = with_selectors_of_one(settings, "the event")
-    identifier = Identifier(
-        runtime, settings, handler_codec(function, settings), name_of(function), receiver=Receiver.LAMBDA
-    )
+    codec, output = handler_codec(function, settings), Output(receiver=Receiver.LAMBDA)
+    identifier = Identifier(runtime, settings, codec, name_of(function), output)
 
     def handle(event: Any, context: Any) -> Any:
         results: dict[int, Any] = {}

@@ -37,7 +37,7 @@ from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one
-from lambda_once.engine.invocation import Receiver, unchanged
+from lambda_once.engine.invocation import Output, Receiver, unchanged
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
@@ -375,9 +375,8 @@ class HttpIdentifier:
         if identifier is None:
             error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
             settings = replace(self._settings, keep=self._settings.keep or keep)
-            identifier = Identifier(
-                self.runtime, settings, self._codec, self._default_name, error_in, Receiver.LAMBDA
-            )
+            output = Output(error_in, receiver=Receiver.LAMBDA)
+            identifier = Identifier(self.runtime, settings, self._codec, self._default_name, output)
             self._identifiers[kind, keep] = identifier
         return identifier
 

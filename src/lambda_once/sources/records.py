@@ -29,8 +29,9 @@ from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.selectors import with_selectors_of_one
 from lambda_once.decorators.validation import check_of_one, check_takes_record
-from lambda_once.engine.batch import Batch, Job, Left
-from lambda_once.engine.invocation import Receiver, Redelivery
+from lambda_once.engine.batch import Batch, Left
+from lambda_once.engine.invocation import Call, Output, Receiver, Redelivery
+from lambda_once.engine.lanes import Bad, Failures, Job, Place
 from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.envelopes import BadData, at, text_at
@@ -221,7 +222,8 @@ class Records:
         settings = with_selectors_of_one(settings, what)
         self.source = source
         self.runtime = runtime
-        self.identifier = Identifier(runtime, settings, JSON, name_of(function), receiver=Receiver.NOBODY)
+        output = Output(receiver=Receiver.NOBODY)
+        self.identifier = Identifier(runtime, settings, JSON, name_of(function), output)
         self._function = with_context(function)
         self.is_async = is_async(function)
         self._settings = settings
@@ -250,20 +252,16 @@ class Records:
         places: Sequence[tuple[str | None, str | None]],
         invocation: Invocation,
         context: Any,
-        on_give_up: Callable[[Delivered, Job, GiveUp], object] | None = None,
+        on_give_up: Callable[[Job, GiveUp], object] | None = None,
     ) -> list[Job]:
         """
         Run the function for *units*, each piece of work once, as `Batch` does; return the job of each.
 
-        *places*: of each its group, and the sequence that its failure stops; None if it stops none.
-        *on_give_up* also gets the first record of the job.
+        *places*: of each its group, and the sequence that its failure stops; None if it stops none. The
+        position of a job is that of its first record in *units*.
         """
         jobs = self._jobs(units, places, invocation)
-        give_up = None
-        if on_give_up is not None:
-            firsts = {id(job): unit.record for job, unit in zip(reversed(jobs), reversed(units), strict=True)}
-            give_up = lambda job, error: on_give_up(firsts[id(job)], job, error)  # noqa: E731
-        batch = Batch(self.runtime.engine, self._function, context, give_up)
+        batch = Batch(self.runtime.engine, self._function, context, on_give_up)
         unique = [*dict.fromkeys(jobs)]
         if not self.is_async:
             batch.run(unique)
@@ -277,45 +275,42 @@ class Records:
     def _jobs(
         self, units: list[Unit], places: Sequence[tuple[str | None, str | None]], invocation: Invocation
     ) -> list[Job]:
-        """
-        Return the job of each of *units*: equal ones share one, bad ones fail by themselves.
-
-        Why a record is bad is logged here.
-        """
+        """Return the job of each of *units*: equal ones share one, bad ones fail by themselves."""
         jobs: list[Job] = []
-        known: dict[tuple[str, str | None], Job] = {}
+        first_jobs: dict[tuple[str, str | None], Job] = {}
         tokens: set[str] = set()
-        for each, (group, sequence) in zip(units, places, strict=True):
-            id_, delivery = each.record.id, each.record.delivery
-            try:
-                unit = self.validated(each)
-                argument = unit.record.argument
-                call = self.identifier.call(
-                    unit,
-                    invocation,
-                    arguments=(argument,),
-                    seen=unit.record.envelope,
-                    redelivery=self._redelivery,
-                )
-            except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
-                self._report(error, invocation, delivery)
-                bad = Job(id_, group, sequence)
-                bad.bad = error
-                jobs.append(bad)
-                continue
-            job = Job(id_, group, sequence, call, argument)
-            if call is None:
-                job.unprotected = self.identifier.tokenless(invocation, delivery)
-                jobs.append(job)
-                continue
-            job.follows = call.token in tokens
-            tokens.add(call.token)
-            twin = known.setdefault((call.token, call.fingerprint), job)
-            if twin is not job and not self.runtime.disabled:
-                twin.fold(group, sequence)
-                job = twin
+        failures: Failures = {}
+        for position, (unit, (group, sequence)) in enumerate(zip(units, places, strict=True)):
+            job = self._job(unit, Place.of(position, group, sequence, failures), invocation)
+            if isinstance(job.work, Call):
+                token = job.work.token
+                job.follows = token in tokens
+                tokens.add(token)
+                first = first_jobs.setdefault((token, job.work.compared.fingerprint), job)
+                if first is not job and not self.runtime.disabled:
+                    first.fold(group, sequence)
+                    job = first
             jobs.append(job)
         return jobs
+
+    def _job(self, unit: Unit, place: Place, invocation: Invocation) -> Job:
+        """Return the job of *unit* at *place*. Why a record is bad is logged here."""
+        record = unit.record
+        try:
+            unit = self.validated(unit)
+            argument = unit.record.argument
+            call = self.identifier.call(
+                unit,
+                invocation,
+                arguments=(argument,),
+                for_history=record.envelope,
+                redelivery=self._redelivery,
+            )
+        except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
+            self._report(error, invocation, record.delivery)
+            return Job(record.id, place, Bad(error))
+        work = self.identifier.tokenless(invocation, record.delivery) if call is None else call
+        return Job(record.id, place, work, argument)
 
     def validated(self, unit: Unit) -> Unit:
         """

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.engine.invocation import Redelivery
+from lambda_once.engine.lanes import Bad, Job
 from lambda_once.observability.events import Event
 from lambda_once.sources.envelopes import BadData, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
@@ -26,10 +27,9 @@ from lambda_once.sources.records import Raw, Records, RecordSource, failures, pi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lambda_once.core.unit import Delivered, RecordId
+    from lambda_once.core.unit import Delivered, RecordId, Unit
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.batch import Job
-    from lambda_once.engine.invocation import Call, Invocation, Tokenless
+    from lambda_once.engine.invocation import Invocation
     from lambda_once.errors import GiveUp
     from lambda_once.settings import Settings
 
@@ -124,7 +124,9 @@ class Stream:
         for (number, _), unit in zip(window, units, strict=True):
             sequence, group = str(number), unit.record.group
             places.append((group if self._is_concurrent and group is not None else sequence, sequence))
-        park = None if self._on_give_up is None else partial(self._parked, self._on_give_up, invocation)
+        park = (
+            None if self._on_give_up is None else partial(self._parked, self._on_give_up, invocation, units)
+        )
         jobs = self.records.work(units, places, invocation, context, park)
         return [
             self._remaining(sequence, unit.record.id, raw, job.error)
@@ -142,13 +144,13 @@ class Stream:
         self,
         on_give_up: Callable[[Any, GiveUp], object],
         invocation: Invocation,
-        record: Delivered,
+        units: list[Unit],
         job: Job,
         error: GiveUp,
     ) -> None:
-        """Call *on_give_up* with *record*, the first of *job*; if it returns, the sequence goes on."""
-        work: Call | Tokenless | None = job.call
-        if work is None:
+        """Call *on_give_up* with the first of *units* of *job*; if it returns, the sequence goes on."""
+        record, work = units[job.place.position].record, job.work
+        if isinstance(work, Bad):
             work = self.records.identifier.tokenless(invocation, record.delivery)
         try:
             on_give_up(record.argument, error)
