@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from lambda_once.core.clock import has_running_loop, through
 from lambda_once.engine.engine import Engine, done
-from lambda_once.engine.lanes import Job, lanes, waiting
+from lambda_once.engine.lanes import Job, waiting
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.turns import (
     AcquireAhead,
@@ -87,7 +87,7 @@ class Batch:
         """Run all *jobs*, in the order of their positions, one after the other."""
         self._turns = Turns(self._engine, jobs, self._on_give_up)
         try:
-            for lane in lanes(jobs):
+            for lane in self._turns.lanes:
                 for job in lane:
                     self._take_turn(job, may_wait=False)
             for job in self._waiting():
@@ -122,7 +122,7 @@ class Batch:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
         try:
-            await all_of(along(lane, may_wait=False) for lane in lanes(jobs))
+            await all_of(along(lane, may_wait=False) for lane in self._turns.lanes)
             await all_of(along([job], may_wait=True) for job in self._waiting())
         finally:
             await off_loop(self._turns.close)

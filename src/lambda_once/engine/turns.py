@@ -20,6 +20,7 @@ from lambda_once.engine.lanes import (
     Unbegun,
     Unstarted,
     is_final,
+    lanes,
     may_be_given_up,
     skip_behind_failure,
 )
@@ -135,7 +136,6 @@ class Turns:
         self._engine = engine
         self._finisher = engine.finisher
         self._on_give_up = on_give_up
-        self.unbegun = Unbegun(jobs)
         invocation = next((job.work.invocation for job in jobs if not isinstance(job.work, Bad)), None)
         self._deadline = None if invocation is None else invocation.deadline
         """None: all records of the batch are bad."""
@@ -145,6 +145,8 @@ class Turns:
         expected = sum(isinstance(job.work, Call) for job in jobs)
         if self._deadline is not None and expected > 1:
             self._pipeline = Pipeline(self._finisher, self._deadline, expected)
+        self.unbegun = Unbegun(jobs)
+        self.lanes = lanes(jobs)
 
     def close(self) -> None:
         """Write what is left, and release the tokens of jobs that did not start."""
