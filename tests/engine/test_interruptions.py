@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from lambda_once.core import threads
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Write
+from lambda_once.decorators.suspensions import Suspensions
 from lambda_once.engine import batch as engine_batch
 from lambda_once.engine import pipeline
 from lambda_once.engine.pipeline import Pipeline
@@ -373,3 +375,56 @@ def test_cancelled_often_while_it_starts_the_token_is_given_back() -> None:
 
     asyncio.run(cancelled())
     assert rig.row().state is State.RELEASED
+
+
+# ------------------------------------------------------------------ a guard that is interrupted
+
+
+class Deciding(Suspensions):
+    """A history that is interrupted while it writes what it has decided; it is its own source."""
+
+    asks = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forgotten = 0
+
+    def of(self, *_: object, **__: object) -> Deciding:
+        """Return itself, for all calls."""
+        return self
+
+    def find(self, *_: object, **__: object) -> None:
+        """Find nothing."""
+
+    def check(self, *_: object, **__: object) -> None:
+        """Accept every function."""
+
+    def before(self, ownership: Any, finisher: Any) -> Any:
+        """Stop between two tries."""
+        del ownership, finisher
+        yield 0.01
+        raise SystemExit
+
+    def undone(self, call: Any, now: datetime) -> None:
+        """Count."""
+        del call, now
+        self.forgotten += 1
+
+
+@pytest.mark.parametrize("bodies", ["a", "ab"], ids=["alone", "in company"])
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_an_interrupted_guard_keeps_its_token(is_async: bool, bodies: str) -> None:
+    """It may have decided that the work is done, or held: released and forgotten, that would run again."""
+    rig, guard = Rig(), Deciding()
+
+    def plain(record: SQSRecord) -> None:
+        raise AssertionError(record.body)
+
+    async def awaited(record: SQSRecord) -> None:
+        plain(record)
+
+    options: Any = {"key": lambda record: record.body, "history": guard, "on_lapse": "hold"}
+    with pytest.raises(SystemExit):
+        rig.once.sqs(**options)(awaited if is_async else plain)(records(*bodies), rig.context())
+    assert rig.states()[0] is State.IN_PROGRESS
+    assert guard.forgotten == 0

@@ -242,8 +242,10 @@ class Turns:
                 job.acquisition = error
         call.invocation.tally.raise_interruption()
         try:
-            if job.ownership is not None:
-                job.acquisition = yield from self._engine.make_ready(job.ownership, may_wait=may_wait)
+            if (ownership := job.ownership) is not None:
+                if call.consults:  # interrupted, its guard may have decided: a release would undo that
+                    job.acquisition = None
+                job.acquisition = yield from self._engine.make_ready(ownership, may_wait=may_wait)
         except OnceError as error:
             job.acquisition = error
         job.take_outcome()
