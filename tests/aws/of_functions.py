@@ -81,10 +81,8 @@ def race(run: Run) -> Answer:
 
 def large_result(run: Run) -> Answer:
     """A result beyond an item's 400 KB is stored in several rows, and replayed."""
-    order: dict[str, Any] = {
-        "id": _id(),
-        "bytes": LARGE * 2,
-    }  # its text is hexadecimal, of which compression takes half
+    # The text is hexadecimal, of which compression takes half.
+    order: dict[str, Any] = {"id": _id(), "bytes": LARGE * 2}
     first, second = (run.invoke("Probe", order) for _ in range(2))
     run.count("write units", LARGE / 1_000)
     parts = len(run.rows(f"{_token(order['id'])}#"))
@@ -158,8 +156,8 @@ def asynchronous_failure(run: Run) -> Later:
     def look() -> Answer:
         records = run.until(lambda: _received(run, "FailedEvents", order["id"]), 180)
         ids = [record["requestContext"]["requestId"] for record in records]
-        row = run.row(_token(order["id"]))
-        holds = set(ids) == {request_id} and row.get("deliveryId", {}).get("S", request_id) == request_id
+        holder = run.row(_token(order["id"]))["lockedBy"]["S"]
+        holds = set(ids) == {request_id} and holder.endswith(f"/{request_id}")
         tried = records[0]["requestContext"]["approximateInvokeCount"] if records else 0
         return judged(
             holds,

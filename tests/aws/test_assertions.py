@@ -132,6 +132,12 @@ def another_request_id(cloud: PlayedCloud, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cloud, "asynchronously", lambda event, _: asynchronously(event, "another"))
 
 
+def retried_under_another_id(cloud: PlayedCloud, patch: pytest.MonkeyPatch) -> None:
+    """The record has the first request's id, and the attempts have others."""
+    invoked = cloud.invoked
+    patch.setattr(cloud, "invoked", lambda function, event, _: invoked(function, event, "another"))
+
+
 def no_partial_failures(cloud: PlayedCloud, patch: pytest.MonkeyPatch) -> None:
     """What the function reports is not read."""
     delivered = cloud.delivered
@@ -247,6 +253,7 @@ def functions_are_ahead(cloud: PlayedCloud, patch: pytest.MonkeyPatch) -> None:
         ("crash_is_found", blind_watchdog),
         ("killed_late", killed_later),
         ("asynchronous_failure", another_request_id),
+        ("asynchronous_failure", retried_under_another_id),
         ("partial_batch", no_partial_failures),
         ("redrive", each_delivery_from_another_queue),
         ("moved_queue", all_from_one_queue),
