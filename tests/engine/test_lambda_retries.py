@@ -14,7 +14,7 @@ from lambda_once.core.codec import codec_for
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.engine import engine as acquiring
 from lambda_once.engine.engine import is_retry_of_own
-from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Delivery, Redelivery, invocation_of
+from lambda_once.engine.invocation import NO_REQUEST_ID, Call, FromSource, Redelivery, invocation_of
 from lambda_once.observability.reporter import Reporter
 from lambda_once.policies import OnLapseOption
 from lambda_once.settings import Settings
@@ -46,7 +46,7 @@ def _is_retry(
         settings,
         codec_for(Any),
         invocation,
-        source=Delivery(redelivery=redelivery),
+        source=FromSource(redelivery=redelivery),
     )
     locked_by = f"orders/{holder or request or NO_REQUEST_ID}"
     record = Record("shop/charge/k", State.IN_PROGRESS, "a1", 1, locked_by, created, START)

@@ -33,7 +33,7 @@ from lambda_once.decorators.validation import check_history_of_tenant
 from lambda_once.engine.invocation import (
     Call,
     Compared,
-    Delivery,
+    FromSource,
     Invocation,
     Output,
     Receiver,
@@ -178,7 +178,7 @@ class Identifier(NamedTuple):
             invocation,
             Compared(identity.fingerprint, identity.hashed, identity.presented, separate),
             record.delivery,
-            Delivery(arguments, record.redelivered, redelivery),
+            FromSource(arguments, record.redelivered, redelivery),
             self.output if stored_of is unchanged else self.output._replace(stored_of=stored_of),
             guard,
             self.settings.keep or FOR_QUEUES,
@@ -277,11 +277,8 @@ class Identifier(NamedTuple):
         uncompared: tuple[tuple[str, str], ...] = ()
         try:
             key = self._key(what.content, parts, payload, arguments) if parts.key is NOTHING else parts.key
-            selector = settings.scope
-            if selector is None:
-                scope = parts.scope or None
-            else:
-                scope = self._scope(selector, unit, parts.scope, arguments)
+            selector, added = settings.scope, parts.scope
+            scope = added or None if selector is None else self._scope(selector, unit, added, arguments)
             if settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(settings.history, tenant)
             noted: Noted = []

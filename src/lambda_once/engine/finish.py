@@ -448,7 +448,11 @@ class Finisher:
         `Call.attempt_id`.
         """
         attempts = [each if isinstance(each, tuple) else (each.call, each.attempt_id) for each in unstarted]
-        attempts = [(call, attempt_id) for call, attempt_id in attempts if call.attempt_id is None]
+        attempts = [
+            (call, attempt_id)
+            for call, attempt_id in attempts
+            if call.guard is None or call.guard.attempt_id is None
+        ]
         if not attempts:
             return
         now = self.clock.now()

@@ -215,7 +215,7 @@ class Compared(NamedTuple):
     """Whether an identity or credential separates it from other HTTP callers with the same key."""
 
 
-class Delivery(NamedTuple):
+class FromSource(NamedTuple):
     """What a source delivers beside the payload, and how it delivers again."""
 
     arguments: tuple[object, ...] = ()
@@ -258,17 +258,12 @@ class Call(NamedTuple):
     compared: Compared = Compared()
     delivery: str | None = None
     """The id of its delivery; None if the source gave none."""
-    source: Delivery = Delivery()
+    source: FromSource = FromSource()
     output: Output = Output()
     guard: Guard | None = None
     """What another layer does before the work and after it: ``history=``, or durable executions."""
     keep: timedelta = FOR_QUEUES
     """How long its outcome is kept."""
-
-    @property
-    def attempt_id(self) -> str | None:
-        """The id of its attempt if its guard has recorded one (`Guard.attempt_id`); None: generate one."""
-        return None if self.guard is None else self.guard.attempt_id
 
     @property
     def seal(self) -> Seal | None:
