@@ -111,7 +111,7 @@ class Attempt:
             finisher.make_ready(ownership)
         if ownership.completed is None:
             ownership.completed = (
-                (yield from finisher.finish(finisher.prepare_return(ownership, result, given=True))),
+                (yield from finisher.finish(finisher.prepare_return(ownership, result, is_given=True))),
             )
             ownership.call.invocation.tally.raise_interruption()
         return ownership.completed[0]

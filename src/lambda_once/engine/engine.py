@@ -140,8 +140,8 @@ class Engine:
 
         Whatever it raises, it has released what it may have acquired.
         """
-        if call.settings.cache and (known := self._remembered(call)) is not None:
-            return known
+        if call.settings.cache and (remembered := self._remembered(call)) is not None:
+            return remembered
         invocation = call.invocation
         # For a redelivery, skip the try that requires no row: one round trip less if the token was released,
         # and none more if it is complete.
@@ -154,9 +154,9 @@ class Engine:
                 if segment is not None:
                     trace_answers(segment, [answer])
             try:
-                found: Acquisition = yield from self._resolve(call, write, answer, may_wait=may_wait)
+                acquisition: Acquisition = yield from self._resolve(call, write, answer, may_wait=may_wait)
             except OnceError as error:
-                found = error
+                acquisition = error
                 self._refused(call, error)
                 if isinstance(error, StoreUnavailable):  # it may have been acquired all the same
                     self.finisher.give_back((call, write.attempt_id))
@@ -166,9 +166,9 @@ class Engine:
         except BaseException:  # nothing has started, and nothing will
             self.finisher.give_back((call, write.attempt_id))
             raise
-        if isinstance(found, OnceError):
-            raise found
-        return found
+        if isinstance(acquisition, OnceError):
+            raise acquisition
+        return acquisition
 
     def acquire_all(self, calls: Sequence[Call]) -> list[Acquisition]:
         """
@@ -176,26 +176,26 @@ class Engine:
 
         A returned error is that of one call: others may have acquired their tokens by then.
         """
-        found: dict[str, Acquisition] = {}
+        acquisitions: dict[str, Acquisition] = {}
         for call in calls:
             try:
-                if call.settings.cache and (known := self._remembered(call)) is not None:
-                    found[call.token] = known
+                if call.settings.cache and (remembered := self._remembered(call)) is not None:
+                    acquisitions[call.token] = remembered
             except OnceError as error:
-                found[call.token] = error
-        asked = [call for call in calls if call.token not in found]
+                acquisitions[call.token] = error
+        asked = [call for call in calls if call.token not in acquisitions]
         if asked:
             # Of many, the store reads the rows at once.
             alone = sum(call.source.redelivered for call in asked) == 1
             now = self.clock.now()
             writes = [self._first(call, known=alone and call.source.redelivered, now=now) for call in asked]
             try:
-                found |= self._acquire_new(asked, writes)
+                acquisitions |= self._acquire_new(asked, writes)
             except BaseException:  # nothing has started, and nothing will
                 attempts = zip(asked, [write.attempt_id for write in writes], strict=True)
                 self.finisher.give_back(*attempts)
                 raise
-        return [found[call.token] for call in calls]
+        return [acquisitions[call.token] for call in calls]
 
     def _acquire_new(self, calls: Sequence[Call], writes: list[Acquire]) -> dict[str, Acquisition]:
         invocation = calls[0].invocation
@@ -206,23 +206,23 @@ class Engine:
             courses = self._acquire_known(calls, writes, answers) if len(calls) > 1 else {}
             if segment is not None:
                 trace_answers(segment, answers)
-        found: dict[str, Acquisition] = {}
+        acquisitions: dict[str, Acquisition] = {}
         unanswered = []
         for n, (call, write, answer) in enumerate(zip(calls, writes, answers, strict=True)):
             if isinstance(answer, Won):
-                found[call.token] = self._won(call, write, answer)
+                acquisitions[call.token] = self._won(call, write, answer)
                 continue
             try:
                 resolving = self._resolve(call, write, answer, may_wait=False, course=courses.get(n))
-                found[call.token] = through(resolving, self.clock)
+                acquisitions[call.token] = through(resolving, self.clock)
             except OnceError as error:
-                found[call.token] = error
+                acquisitions[call.token] = error
                 self._refused(call, error)
                 if isinstance(error, StoreUnavailable):
                     unanswered.append((call, write.attempt_id))
         self.finisher.give_back(*unanswered)  # they may have been acquired all the same
         invocation.reporter.flush(invocation.tally)
-        return found
+        return acquisitions
 
     def make_ready(self, ownership: Ownership, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """
@@ -260,13 +260,13 @@ class Engine:
 
     def _consult(self, ownership: Ownership, guard: Guard) -> Waits[Ownership | Replayed]:
         try:
-            found: Ownership | Replayed = yield from guard.before(ownership, self.finisher)
+            consulted: Ownership | Replayed = yield from guard.before(ownership, self.finisher)
         except OnceError as error:
             self._refused(ownership.call, error)
             raise
-        if isinstance(found, Ownership) and not self.may_start(found):  # the guard may have been slow
-            raise self._not_started(found)
-        return found
+        if isinstance(consulted, Ownership) and not self.may_start(consulted):  # the guard may have been slow
+            raise self._not_started(consulted)
+        return consulted
 
     def may_start(self, ownership: Ownership) -> bool:
         """Whether *ownership* may start as it is: `LEASE_MARGIN` of its lease is left, and time remains."""

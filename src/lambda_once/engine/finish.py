@@ -77,29 +77,29 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
     If it cannot be stored, or would come back different from its declared type (guarantee 14), the result is
     `Unavailable`: completed work never runs again because of its result (guarantee 5).
     """
-    codec, given = call.codec, value
+    codec, answer = call.codec, value
     try:
         if isinstance(codec, HandlerCodec):  # Lambda gets the value itself, unless the runtime refuses it
             text, loaded, is_written = codec.answer(value)
-            given = value if is_written else loaded
+            answer = value if is_written else loaded
         else:
             text = codec.dump(value)
             loaded = codec.load(text)
             different = codec.difference(value, loaded, call.invocation.deadline.passed)
             if different is not None:
-                given = writable(value) if call.output.receiver is Receiver.LAMBDA else value
-                return FinishedWork(Unavailable.UNAVAILABLE, value, given, different)
+                answer = writable(value) if call.output.receiver is Receiver.LAMBDA else value
+                return FinishedWork(Unavailable.UNAVAILABLE, value, answer, different)
             if codec.converts or call.output.receiver is not Receiver.CALLER:
-                given = loaded
-        kept = call.output.stored_of(loaded)
-        if isinstance(kept, Unavailable):
-            stored: Inline | Chunks | Unavailable | None = kept
+                answer = loaded
+        to_store = call.output.stored_of(loaded)
+        if isinstance(to_store, Unavailable):
+            stored: Inline | Chunks | Unavailable | None = to_store
         else:
-            stored = pack(text if kept is loaded else codec.dump(kept), call.seal)
+            stored = pack(text if to_store is loaded else codec.dump(to_store), call.seal)
     except (NotSerialisable, Corrupt) as error:
-        return FinishedWork(Unavailable.UNAVAILABLE, value, given, error)
+        return FinishedWork(Unavailable.UNAVAILABLE, value, answer, error)
     compared = (value, loaded) if call.output.receiver is Receiver.CALLER else None
-    return FinishedWork(stored, loaded, given, compared=compared)
+    return FinishedWork(stored, loaded, answer, compared=compared)
 
 
 def report_result(call: Call, result: FinishedWork, whose: Ownership | None = None) -> None:
@@ -258,11 +258,11 @@ class Finisher:
             await sending.wait_async(self._patience(ownership))
         return await through_async(finishing, self.clock)
 
-    def prepare_return(self, ownership: Ownership, value: Any, *, given: bool = False) -> PreparedFinish:
+    def prepare_return(self, ownership: Ownership, value: Any, *, is_given: bool = False) -> PreparedFinish:
         """
         Prepare the completion with *value*; for an error response, the policy decides.
 
-        *given*: `Attempt.complete` gave it, and gets what every duplicate gets.
+        *is_given*: `Attempt.complete` gave it, and gets what every duplicate gets.
         """
         response = ownership.call.output.error_in(value)
         if response is not None and self._policy(ownership, response) is not STORE:
@@ -271,7 +271,7 @@ class Finisher:
         copied = value
         try:
             result = self._serialised(ownership, value)
-            value = result.loaded if given else result.value
+            value = result.loaded if is_given else result.value
             copied = result.loaded if ownership.call.output.receiver is Receiver.LAMBDA else value
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             ownership.call.invocation.tally.interrupt(interruption)
@@ -284,7 +284,9 @@ class Finisher:
             ownership.call.guard.succeeded(ownership.call, copied, ownership)
             now = self.clock.now()
         change = Complete(Unavailable.UNAVAILABLE if result is None else result.stored)
-        return PreparedFinish(ownership, ownership.write(change, now), value, result=result, is_given=given)
+        return PreparedFinish(
+            ownership, ownership.write(change, now), value, result=result, is_given=is_given
+        )
 
     def prepare_error(self, ownership: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
         """Prepare the finish according to the policy for *error*, which the work raised or returned."""

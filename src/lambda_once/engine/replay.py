@@ -103,11 +103,11 @@ class Memory:
 
     def get(self, token: str, now: datetime) -> Record | None:
         with self._lock:
-            found = self._records.get(token)
-            if found is None:
+            remembered = self._records.get(token)
+            if remembered is None:
                 return None
-            record, read = found
-            if not read <= now < read + REMEMBERED:  # if the clock was set back, the age is unknown
+            record, put_at = remembered
+            if not put_at <= now < put_at + REMEMBERED:  # if the clock was set back, the age is unknown
                 self._records.pop(token, None)  # unless a call that interrupts this one did
                 return None
             self._records.move_to_end(token)
@@ -177,11 +177,11 @@ class Replayer:
                 kind: Callable[..., OnceError] = OtherCaller
                 message = f"{at} {_other_caller(call)}"
             case Course.KEY_REUSED:
-                found = difference(record.fields, call.compared.hashed, call.token)
+                fields = difference(record.fields, call.compared.hashed, call.token)
                 parts = differing(record.fingerprint or "", call.compared.fingerprint or "")
-                names = found.named or tuple(part for part in parts if part != CONTENT)
+                names = fields.named or tuple(part for part in parts if part != CONTENT)
                 kind = partial(KeyReused, fields=names, hidden=_is_shared(call, record))
-                message = f"{at} was used {_for_another(parts, found, call)}"
+                message = f"{at} was used {_for_another(parts, fields, call)}"
                 if call.source.redelivery is Redelivery.IN_ORDER:
                     message += "; its sequence stops here unless on_give_up= parks the record"
             case Course.RESULT_UNAVAILABLE:
@@ -190,8 +190,8 @@ class Replayer:
                 message = f"{at} is complete, but its result {because}; the work is not repeated"
             case Course.STORED_ERROR if record.error is not None:
                 message = record.error.text(call.seal_of(record))
-                named = call.settings.on_error if isinstance(call.settings.on_error, Mapping) else ()
-                kind = partial(stored_error, record.error.kind, named=named)
+                classes = call.settings.on_error if isinstance(call.settings.on_error, Mapping) else ()
+                kind = partial(stored_error, record.error.kind, named=classes)
             case Course.HELD if record.state is State.IN_PROGRESS:
                 kind = partial(Held, lapsed=True)
                 message = (
@@ -258,21 +258,21 @@ class Replayer:
         return self._text(call, newer, again=False)
 
 
-def _for_another(parts: tuple[str, ...], found: Difference, call: Call) -> str:
+def _for_another(parts: tuple[str, ...], fields: Difference, call: Call) -> str:
     """Return what differs from the first delivery, and what to do, for the message of `KeyReused`."""
-    fields = f" ({found})" if str(found) else ""
+    named = f" ({fields})" if str(fields) else ""
     if CONTENT in parts:
-        return f"for another payload{fields}: {_NEW_KEY}"
+        return f"for another payload{named}: {_NEW_KEY}"
     if ORIGIN in parts:
         beside = dict(() if call.compared.hashed is None else call.compared.hashed.beside)
-        here = printable(shown(json.loads(beside[ORIGIN])))
+        origin = printable(shown(json.loads(beside[ORIGIN])))
         return (
-            f"from another queue, topic, stream or account than this one, {here}: if both carry the same "
+            f"from another queue, topic, stream or account than this one, {origin}: if both carry the same "
             f'work, pass ignore=("{ORIGIN}",); if not, a scope= that selects it, such as SQS\'s '
             '"eventSourceARN", which renames tokens: drain the queue first'
         )
     return (
-        f"with other attributes{fields}: send a new key, or pass "
+        f"with other attributes{named}: send a new key, or pass "
         f'ignore=("{ATTRIBUTES}",) if they don\'t say what the work is'
     )
 

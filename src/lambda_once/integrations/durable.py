@@ -407,13 +407,15 @@ def _subclasses(*kinds: type[BaseException]) -> Iterator[type[BaseException]]:
 def answer_of_error(error: OnceError) -> Answer:
     """Return *error*; one of the developer's own (`Seal.open`) as the class of ours that it extends."""
     ours = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
-    known = vars(error)
+    attributes = vars(error)
     return {
         "token": error.token,
         "error": error.kind if isinstance(error, StoredError) else ours.__name__,
         "stored": isinstance(error, StoredError),
         "message": str(error),
-        "known": {name: known[name] for name in (*errors.KNOWN, "fields", "lapsed") if name in known},
+        "known": {
+            name: attributes[name] for name in (*errors.KNOWN, "fields", "lapsed") if name in attributes
+        },
     }
 
 
@@ -432,10 +434,10 @@ def answer_of_replay(call: Call, replayed: Replayed) -> Answer:
             text = call.codec.dump(replayed.result)
     fits = text is not None and len(json.dumps(text)) <= CHECKPOINTED
     record = replayed.record
-    found = {name: each for name, each in record._asdict().items() if name not in _NOT_CHECKPOINTED}
+    fields = {name: value for name, value in record._asdict().items() if name not in _NOT_CHECKPOINTED}
     return {
         "token": call.token,
-        "record": found | {"state": record.state.value},
+        "record": fields | {"state": record.state.value},
         "text": text if fits else None,
     }
 
@@ -451,10 +453,10 @@ def outcome_of(engine: Engine, call: Call, answer: Answer) -> Replayed:
     if answer["text"] is not None:
         return Replayed(call.codec.load(answer["text"]), record)
     try:
-        found = engine.store.read(call.token, call.invocation.deadline)
-        if found is None or found.write_id != record.write_id or found.attempt_id != record.attempt_id:
+        newest = engine.store.read(call.token, call.invocation.deadline)
+        if newest is None or newest.write_id != record.write_id or newest.attempt_id != record.attempt_id:
             raise engine.replayer.error(call, record, Course.RESULT_UNAVAILABLE, _GONE)
-        return engine.replayer.replay_or_raise(call, found, Course.REPLAY)
+        return engine.replayer.replay_or_raise(call, newest, Course.REPLAY)
     except RetryLater as error:  # outside a step it is the invocation that is retried
         raise InvocationError(str(error)) from error
 

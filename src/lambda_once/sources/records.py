@@ -2,9 +2,9 @@
 What all sources of records share: how an event is read record by record, and how its batch is run.
 
 Each source has its own file (sqs, sns, mq; kinesis, dynamodb_stream and kafka with `streams`), which makes a
-`RecordSource` of two functions: *placed* finds a record's id and group, which count even if nothing else can
-be read, and *filled* its `Identity`. So one bad record fails alone, in its turn. `Records` belongs to one
-decorated function: it makes a `Job` of each record and hands them to `engine/batch.py`, which runs them.
+`RecordSource` of two functions. *locate* finds a record's id and group, which count even if nothing else can
+be read; *read_content* reads its `Identity`. So one bad record fails alone, in its turn. `Records` belongs to
+one decorated function: it makes a `Job` of each record, and `engine/batch.py` runs the jobs.
 
 A source's file imports Powertools' data class at its top, and is imported itself when a function is
 decorated: Powertools' modules import each other in circles, so threads that read their first records at once
@@ -57,9 +57,9 @@ class RecordSource(NamedTuple):
     """A source of records."""
 
     source: Source
-    placed: Callable[[Raw], Delivered]
+    locate: Callable[[Raw], Delivered]
     """Return a record with its ids, group and argument; never an exception."""
-    filled: Callable[[Delivered, Raw], Unit]
+    read_content: Callable[[Delivered, Raw], Unit]
     """Return it as a unit. Raises `BadData` if the record cannot be processed."""
     payload: str
     """Describes what ``key=`` selects from."""
@@ -107,9 +107,9 @@ class RecordSource(NamedTuple):
         """Return *raw*, a record, as a unit. One that can't be read is `Refused`; nothing is raised."""
         if not isinstance(raw, dict):
             return _bad(Delivered(raw), "is not a JSON object")
-        record = self.placed(raw)
+        record = self.locate(raw)
         try:
-            return self.filled(record, raw)
+            return self.read_content(record, raw)
         except BadData as error:
             return _bad(record, str(error))
 
@@ -138,15 +138,15 @@ def records_of(event: object, source: Source) -> list[object]:
     if isinstance(event, list) and source.is_piped:
         return _piped(event, source)
     decorator = str(source.decorator)
-    given = event if isinstance(event, Mapping) else {}
-    found = given.get("Records")
-    if not isinstance(found, list) or ("window" in given and is_tumbling_window(given)):
+    members = event if isinstance(event, Mapping) else {}
+    records = members.get("Records")
+    if not isinstance(records, list) or ("window" in members and is_tumbling_window(members)):
         raise misplaced(decorator, source_of(event), event)
-    for record in found:
+    for record in records:
         named = record.get("eventSource", record.get("EventSource")) if isinstance(record, dict) else None
         if named is not None and named not in source.of_record:
             raise misplaced(decorator, named_source(record), event)
-    return found
+    return records
 
 
 def _piped(event: list[object], source: Source) -> list[object]:
@@ -174,8 +174,8 @@ def grouped(event: object, source: Source, field: str) -> list[list[object]]:
         for record in _piped(event, source):
             groups.setdefault(text_at(record, "eventSourceKey"), []).append(record)
         return [*groups.values()]
-    found = at(event, field) if at(event, "eventSource") in source.of_event else None
-    lists = {None: found} if isinstance(found, list) else found
+    listed = at(event, field) if at(event, "eventSource") in source.of_event else None
+    lists = {None: listed} if isinstance(listed, list) else listed
     if not isinstance(event, Mapping) or not isinstance(lists, Mapping):
         raise misplaced(str(source.decorator), source_of(event), event)
     if not all(isinstance(each, list) for each in lists.values()):
