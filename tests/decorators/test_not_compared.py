@@ -377,13 +377,13 @@ def test_an_instant_is_one_key_in_every_zone(rig: Rig, key: Any) -> None:
 
 def test_twin_that_ends_the_comparison(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """One odd argument, and a second charge is replayed."""
-    right = Identifier._counted
+    right = Identifier._text_to_hash
 
     def all_or_nothing(*args: Any) -> Any:
         found = right(*args)
         return None if found is None or found.not_compared else found
 
-    monkeypatch.setattr(Identifier, "_counted", all_or_nothing)
+    monkeypatch.setattr(Identifier, "_text_to_hash", all_or_nothing)
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_nothing_counts_as_null(rig)
 

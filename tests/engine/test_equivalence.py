@@ -143,13 +143,13 @@ def test_cases_differ() -> None:
 
 def test_twin_that_reports_no_refusal_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that is alone loses the line that says why it was refused."""
-    right = Engine._refused
+    right = Engine._report_refusal
 
     def refused(acquirer: Engine, call: Any, error: Any) -> None:
         if inspect.stack()[1].function != "acquire":
             right(acquirer, call, error)
 
-    monkeypatch.setattr(Engine, "_refused", refused)
+    monkeypatch.setattr(Engine, "_report_refusal", refused)
     with pytest.raises(AssertionError):
         test_company_changes_nothing(CASES["a stored error"], ("y",))
 

@@ -393,7 +393,7 @@ def test_twin_that_starts_whatever_is_late(
 
 def test_twin_that_releases_nothing(rig: Rig, stalling: Stalling, monkeypatch: pytest.MonkeyPatch) -> None:
     """The unstarted are held for as long as the completion is tried."""
-    monkeypatch.setattr(Turns, "_withdrawn", lambda _turns: [])
+    monkeypatch.setattr(Turns, "_withdraw_stalled", lambda _turns: [])
     monkeypatch.setattr("tests.engine.test_retry.PATIENCE", 0.1)
     with pytest.raises(AssertionError):
         test_after_five_seconds_the_unstarted_go_back(rig, stalling, is_async=False)

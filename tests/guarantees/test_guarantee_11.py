@@ -240,7 +240,7 @@ def _twin_sends_past_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _twin_starts_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Turns, "_is_withdrawn", lambda _turns, _job: False)
+    monkeypatch.setattr(Turns, "_withdrawn_if_late", lambda _turns, _job: False)
 
 
 def _twin_releases_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

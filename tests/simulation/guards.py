@@ -127,13 +127,13 @@ def returning_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def own(self: Finisher, attempt: Ownership, successor: Record, ending: Any = None) -> Any:
         return ending.value if successor.attempt_id == attempt.attempt_id else right(self, attempt, successor)
 
-    after = Finisher.after
+    settle = Finisher.settle
 
     def concluded(self: Finisher, ending: Any, answer: Any) -> Any:
         monkeypatch.setattr(Finisher, "_outcome_of", partialmethod(own, ending=ending))
-        return after(self, ending, answer)
+        return settle(self, ending, answer)
 
-    monkeypatch.setattr(Finisher, "after", concluded)
+    monkeypatch.setattr(Finisher, "settle", concluded)
 
 
 def never(*_: Any, **__: Any) -> bool:
@@ -169,24 +169,24 @@ def request_id() -> str:
 
 def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition have a ttl."""
-    acquisition = acquiring.acquisition_by
+    acquire_by = acquiring.acquire_by
 
     def mortal(*args: Any, **options: Any) -> Any:
-        made = acquisition(*args, **options)
+        made = acquire_by(*args, **options)
         return made._replace(ttl=epoch_seconds(made.lease) + 1_000)
 
-    monkeypatch.setattr(acquiring, "acquisition_by", mortal)
+    monkeypatch.setattr(acquiring, "acquire_by", mortal)
 
 
 def with_ttl_within_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition expire in a second."""
-    acquisition = acquiring.acquisition_by
+    acquire_by = acquiring.acquire_by
 
     def short(*args: Any, **options: Any) -> Any:
-        made = acquisition(*args, **options)
+        made = acquire_by(*args, **options)
         return made._replace(ttl=epoch_seconds(made.now) + 1)
 
-    monkeypatch.setattr(acquiring, "acquisition_by", short)
+    monkeypatch.setattr(acquiring, "acquire_by", short)
 
 
 def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Patch:

@@ -53,7 +53,7 @@ class Printed(NamedTuple):
     not_compared: tuple[tuple[str, str], ...] = ()
     """What the function `not_compared` returned for it."""
     beside: tuple[tuple[str, str], ...] = ()
-    """Name and canonical text of parts compared by themselves (`identity.ORIGIN`, `identity.ATTRIBUTES`)."""
+    """Name and canonical text of parts that are compared by themselves (`identity.standing`)."""
 
     @property
     def fingerprint(self) -> str:

@@ -10,13 +10,13 @@ published (origin), its place there (position), and what the sender wrote beside
     origin      in the token                                   compared
     position    in the token                                   left out
 
-Tenant, operation and the stable identity of the caller are in the token, whatever the key: they're parts of
-the scope. A credential that changes, such as an access token, is compared, whatever the key.
+Tenant, operation and the stable identity of the caller are in the token, whatever the key; the last two are
+parts of the scope. A credential that changes, such as an access token, is compared, whatever the key.
 
-Each part is compared by itself: the fingerprint has the content's hash, then a short digest each of origin
-and attributes, and two fingerprints are compared by the hash and by the parts that both have. So if you
-ignore a part from now on, it's ignored for older rows, too. A part that's empty has a digest; one that the
-source doesn't have has none.
+Each part is compared by itself: the fingerprint has the content's hash, then a short digest each of origin,
+attributes and the bytes that a schema decoded. Two fingerprints are compared by the hash and by the parts
+that both have, so if you ignore a part from now on, it's ignored for older rows, too. An empty part has a
+digest; one that the source doesn't have has none.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Given(NamedTuple):
 
 
 class Among(NamedTuple):
-    """The positions of records among the arguments of a function, whose call is keyed by its hash."""
+    """The positions of records among the arguments of a function, whose key is the hash of its payload."""
 
     positions: object
 
@@ -214,7 +214,7 @@ def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Stan
         return _LEFT_OUT if key_from is _OPTION else _IN_TOKEN
     if part == ORIGIN:
         return _COMPARED if key_from is _OPTION else _IN_TOKEN
-    return _IN_TOKEN if key_from is _HASH else _COMPARED
+    return _IN_TOKEN if key_from is _HASH else _COMPARED  # attributes, bytes, content
 
 
 class Parts(NamedTuple):
@@ -249,17 +249,17 @@ def parts_of(
     for name, part in (
         (ORIGIN, identity.origin),
         (POSITION, position.positions if isinstance(position, Among) else position),
-        (ATTRIBUTES, _counted(identity.attributes, ignore) if ignore else identity.attributes),
+        (ATTRIBUTES, _not_ignored(identity.attributes, ignore) if ignore else identity.attributes),
         (BYTES, NOTHING if narrows else identity.content.data),
     ):
-        place = _LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
-        if place is _COMPARED:
+        becomes = _LEFT_OUT if part is NOTHING else standing(name, key_from, ignore)
+        if becomes is _COMPARED:
             compared[name] = part
-        elif place is _IN_TOKEN and part != {}:  # an empty part adds nothing to a hash; compared, it counts
+        elif becomes is _IN_TOKEN and part != {}:  # an empty part adds nothing to a hash; compared, it counts
             in_token[name] = part
     key: object = NOTHING
     if key_from is KeyFrom.SOURCE:
-        key = located(in_token.get(ORIGIN), position)
+        key = default_key(in_token.get(ORIGIN), position)
     elif isinstance(position, Given) and not has_option:
         key = position.key
     return Parts(key_from, key, scope_of(identity), in_token, compared)
@@ -271,7 +271,7 @@ def scope_of(identity: Identity) -> tuple[object, ...]:
     return operation if identity.who is NOTHING else (*operation, *identity.who.joins)
 
 
-def _counted(attributes: object, ignore: tuple[str, ...]) -> object:
+def _not_ignored(attributes: object, ignore: tuple[str, ...]) -> object:
     """Return *attributes* without those that *ignore* names."""
     if isinstance(attributes, Mapping):
         return {name: form for name, form in attributes.items() if f"{ATTRIBUTES}.{name}" not in ignore}
@@ -315,14 +315,16 @@ def standings(
     for name in (TENANT, CALLER, CREDENTIAL, OPERATION, ORIGIN, POSITION, ATTRIBUTES, BYTES, CONTENT):
         if name in present:
             value = parts.in_token.get(name, parts.compared.get(name, values.get(name, NOTHING)))
-            place = standing(name, parts.key_from, ignore)
-            drops = place is _COMPARED and name != CREDENTIAL and not compares
-            drops = drops or (name == BYTES and BYTES not in parts.compared)  # ``fingerprint=`` narrows it
-            listed.append(Part(name, value, _LEFT_OUT if drops else place))
+            becomes = standing(name, parts.key_from, ignore)
+            is_left_out = becomes is _COMPARED and name != CREDENTIAL and not compares
+            is_left_out = is_left_out or (
+                name == BYTES and BYTES not in parts.compared
+            )  # ``fingerprint=`` narrows it
+            listed.append(Part(name, value, _LEFT_OUT if is_left_out else becomes))
     return listed
 
 
-def located(origin: object, position: object) -> object:
+def default_key(origin: object, position: object) -> object:
     """
     Return the default key of the delivery at *position* in *origin*, which may be None.
 
@@ -332,7 +334,7 @@ def located(origin: object, position: object) -> object:
     parts = origin if isinstance(origin, list) else []
     names = [part for part in parts if isinstance(part, str) and "/" not in part]
     match position:
-        case [str(offset)] if origin in (None, names):
+        case [str(offset)] if origin in (None, names):  # every name of the origin is plain text
             return "/".join([*names, offset])
         case _:
             return position if origin is None else [origin, position]

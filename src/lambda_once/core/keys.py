@@ -105,8 +105,8 @@ def select(expression: str, payload: object, what: str = "key", *, may_be_null: 
     """
     Return what *expression* selects from *payload*, a plain value (`plain`).
 
-    Raises KeyMissing if the search fails, such as for a wrong type or text that is not JSON. Unless it *may
-    be null*, also if the result is nothing (None, "", {} or []; 0 and False are values), if a part of a
+    Raises KeyMissing if the search fails, such as for a wrong type or text that is not JSON. Without
+    *may_be_null*, also if the result is nothing (None, "", {} or []; 0 and False are values), if a part of a
     multi-select at the end of *expression* is nothing, or if a result built by the expression contains a
     null. Nulls inside a selected part of the payload are content. The message has the names of the null part
     and of the payload's fields, but no values. Raises Misconfigured as `compile_expression` does.
@@ -142,18 +142,19 @@ def select_from(
     return selected
 
 
-def of_payload(content: object, within: Mapping[str, object]) -> object:
+def key_of_payload(content: object, in_token: Mapping[str, object]) -> object:
     """
-    Return the key of work that is identified by its whole payload, *content*, and the values of *within*.
+    Return the key of work that is identified by its whole payload, *content*, and the values of *in_token*.
 
-    A mapping, so that a payload of short text is hashed, too. Raises KeyMissing for an empty payload.
+    It is a mapping, so that even a short text is hashed and not shown in the token. Raises KeyMissing for an
+    empty payload.
     """
     if is_nothing(content):
         raise KeyMissing(
             "an empty payload is not a key: every empty payload would be a duplicate of the first; "
             "pass key=, or send a payload that identifies the work"
         )
-    return {PAYLOAD: content, **within}
+    return {PAYLOAD: content, **in_token}
 
 
 def is_nothing(value: object) -> bool:
@@ -170,7 +171,7 @@ def _find_nothing(selected: object, *, are_parts: bool) -> tuple[str | int, ...]
     """
     Return the path of a null in *selected*, a plain value, as names and indexes; None if there is no null.
 
-    If its elements *are parts* of a multi-select, an element that is nothing counts as a null.
+    *are_parts*: its elements are those of a multi-select, where an element that is nothing counts as a null.
     """
     pending: list[tuple[object, tuple[str | int, ...]]] = [(selected, ())]
     for value, path in pending:
@@ -279,7 +280,7 @@ def _scope(scope: object) -> str:
     # A tuple was assembled from parts; a list may be a part of a payload, whose nulls are content.
     if not is_whole(scope) if isinstance(scope, tuple) else is_nothing(scope):
         raise KeyMissing("the scope is empty, or a part of it: select a value that every delivery has")
-    if isinstance(scope, tuple) and len(scope) == 1:  # a block has the value alone
+    if isinstance(scope, tuple) and len(scope) == 1:  # a block passes the bare value; both make one token
         return _scope(scope[0])
     if not isinstance(scope, list | tuple) or not all(isinstance(part, str) for part in scope):
         return _part(scope)

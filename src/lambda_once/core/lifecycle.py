@@ -273,11 +273,11 @@ class Record(NamedTuple):
         return self.state is State.IN_PROGRESS and self.expected_completion < now
 
     def in_progress_by(self, attempt: str) -> bool:
-        """Return whether *attempt* holds the row. If its acquisition is refused, only a response was lost."""
+        """Return whether *attempt* holds the row. If so, a refusal means that a response was lost."""
         return self.state is State.IN_PROGRESS and self.attempt_id == attempt
 
     def clashes(self, fingerprint: str | None) -> bool:
-        """Return whether *fingerprint* differs from the row's in a part of both; False if one is missing."""
+        """Return whether *fingerprint* and the row's are both there, and differ in a part that both have."""
         stored = self.fingerprint
         return fingerprint is not None and stored is not None and bool(differing(stored, fingerprint))
 
@@ -340,7 +340,7 @@ def decide(
         case State.HELD:
             return Course.HELD
         case State.IN_PROGRESS:
-            return _lapsed(on_lapse) if record.lapsed(now) else Course.IN_PROGRESS
+            return _on_lapse(on_lapse) if record.lapsed(now) else Course.IN_PROGRESS
         case State.RELEASED:
             return Course.IN_PROGRESS
         case _ as unreachable:
@@ -358,7 +358,7 @@ def _completed(record: Record) -> Course:
     return Course.RESULT_UNAVAILABLE if isinstance(record.stored, Unavailable) else Course.REPLAY
 
 
-def _lapsed(on_lapse: OnLapse) -> Course:
+def _on_lapse(on_lapse: OnLapse) -> Course:
     match on_lapse:
         case OnLapse.TAKE_OVER:
             return Course.RUN

@@ -21,7 +21,7 @@ from lambda_once.core.identity import (
     itself,
     parts_of,
 )
-from lambda_once.core.keys import PAYLOAD, labels_of, of_payload, select, select_from, token
+from lambda_once.core.keys import PAYLOAD, key_of_payload, labels_of, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.tenant import TENANCY
@@ -144,12 +144,12 @@ class Identifier(NamedTuple):
         stored_of: Callable[[Any], Any] = unchanged,
     ) -> Call | None:
         """
-        Return the call of *unit*; *bound*: that of a function, with these arguments.
+        Return the call of *unit*; *bound*: the arguments, if the unit is a call of a function.
 
         None: its key selects nothing, and ``without_key="run"`` lets it run without a token.
 
-        *for_history* is what a history is asked about, by default that argument. *separate* and
-        *stored_of* are the call's.
+        *for_history* is what a history is asked about, by default the unit's argument. *separate* is for
+        `Compared`, *stored_of* for `Output`.
 
         Raises `KeyMissing` if key or scope selects nothing, and `Misconfigured`; has reported both, unless
         the unit is a record.
@@ -159,32 +159,32 @@ class Identifier(NamedTuple):
             invocation.tally.count("disabled")
         name = self._named(environment.function)
         record, scoped = unit.record, self.runtime.scoped
-        identity = self.identify(unit, bound, environment.service, name, None, invocation.context)
-        scoped[name] = bool(identity.parts.scope) and scoped.get(name, True)
-        if isinstance(identity.error, OnceError) and environment.disabled:
-            # Everything runs; and no two pieces of work may share a key for the next system.
-            identity = Identification(token=f"disabled/{new_attempt_id()}")
-        elif identity.error is not None:
-            return self._without_token(identity.error, record.delivery, invocation)
+        identified = self.identify(unit, bound, environment.service, name, None, invocation.context)
+        scoped[name] = bool(identified.parts.scope) and scoped.get(name, True)
+        if isinstance(identified.error, OnceError) and environment.disabled:
+            # Everything runs, each with a token of its own, as downstream keys are derived from it.
+            identified = Identification(token=f"disabled/{new_attempt_id()}")
+        elif identified.error is not None:
+            return self._without_token(identified.error, record.delivery, invocation)
         guard: Guard | None = Suspensions() if SDK in sys.modules else None
         if self.settings.history is not None and not environment.disabled:
             subject = record.argument if for_history is NOTHING else for_history
             guard = self._guard(subject, bound, invocation, record.delivery)
         call = Call(
             name,
-            identity.token,
+            identified.token,
             self.settings,
             self.codec,
             invocation,
-            Compared(identity.fingerprint, identity.hashed, identity.presented, separate),
+            Compared(identified.fingerprint, identified.hashed, identified.presented, separate),
             record.delivery,
             FromSource(arguments, record.redelivered, redelivery),
             self.output if stored_of is unchanged else self.output._replace(stored_of=stored_of),
             guard,
             self.settings.keep or FOR_QUEUES,
         )
-        if identity.not_compared and not environment.disabled:
-            self._not_compared(identity.not_compared, call)
+        if identified.not_compared and not environment.disabled:
+            self._not_compared(identified.not_compared, call)
         return call
 
     def _without_token(self, error: Exception, delivery: str | None, invocation: Invocation) -> None:
@@ -196,7 +196,7 @@ class Identifier(NamedTuple):
         raise error
 
     def runs_without(self, error: Exception) -> bool:
-        """Whether the unit that *error* gives no token runs all the same, by ``without_key="run"``."""
+        """Whether a unit that has no token because of *error* runs all the same, by ``without_key="run"``."""
         return self.settings.without_key == "run" and isinstance(error, KeyMissing) and error.whole
 
     def _runs_unprotected(self, error: Exception, invocation: Invocation) -> None:
@@ -220,17 +220,17 @@ class Identifier(NamedTuple):
     def _guard(
         self, subject: object, bound: BoundArguments | None, invocation: Invocation, delivery: str | None
     ) -> Guard | None:
-        source = self.settings.history
+        history = self.settings.history
         try:
-            if source is None:
+            if history is None:
                 return None
-            return source.of(subject, self.default_name, is_call=bound is not None)
+            return history.of(subject, self.default_name, is_call=bound is not None)
         except OnceError as error:
             self.refused(error, invocation, delivery)
             raise
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
-        """Report that a unit has no token because of *error*. Of a record, `Records` does."""
+        """Report that a unit has no token because of *error*. For a record, `Records` reports it."""
         if self.output.receiver is not Receiver.NOBODY:
             self.report(refusal(error), error, invocation, delivery)
 
@@ -251,21 +251,25 @@ class Identifier(NamedTuple):
         context: object = None,
     ) -> Identification:
         """
-        Identify *unit*; *bound*: a call of a function, with these arguments.
+        Identify *unit*; *bound*: the arguments, if the unit is a call of a function.
 
         *service*, *name* and *tenant* are the first parts of its token, by default those of now. *context*:
         Lambda's, for a callable key or scope.
         Raises no Exception: it is in the result, with what was found before it.
         """
-        what, settings = unit.what, self.settings
+        identity, settings = unit.what, self.settings
         arguments = (unit.record.argument if bound is None else bound, context)
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
-        payload = without(what.content.payload, settings.ignore) if settings.ignore else what.content.payload
-        presented = None if what.who is NOTHING else what.who.presented
+        payload = (
+            without(identity.content.payload, settings.ignore)
+            if settings.ignore
+            else identity.content.payload
+        )
+        presented = None if identity.who is NOTHING else identity.who.presented
         parts = parts_of(
-            what,
+            identity,
             tuple(settings.ignore),
             has_option=settings.key is not None,
             narrows=isinstance(settings.fingerprint, str),
@@ -276,20 +280,26 @@ class Identifier(NamedTuple):
         lock_token = ""
         uncompared: tuple[tuple[str, str], ...] = ()
         try:
-            key = self._key(what.content, parts, payload, arguments) if parts.key is NOTHING else parts.key
+            key = (
+                self._key(identity.content, parts, payload, arguments) if parts.key is NOTHING else parts.key
+            )
             selector, added = settings.scope, parts.scope
             scope = added or None if selector is None else self._scope(selector, unit, added, arguments)
             if settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(settings.history, tenant)
             noted: Noted = []
             lock_token = token(service, name, scope, key, tenant, noted)
-            hashed = None if parts.key_from is KeyFrom.HASH else self._counted(what.content, parts, payload)
+            hashed = (
+                None
+                if parts.key_from is KeyFrom.HASH
+                else self._text_to_hash(identity.content, parts, payload)
+            )
             if hashed is not None:
                 fingerprint, uncompared = hashed.fingerprint, hashed.not_compared
             elif parts.key_from is KeyFrom.HASH and noted:
                 uncompared = not_compared(noted, PAYLOAD)
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
-            flaw = what.content.flaw
+            flaw = identity.content.flaw
             if isinstance(flaw, Flaw) and flaw.unread is not None and isinstance(error, KeyMissing):
                 error = KeyMissing(f"{flaw.unread} {error}")
             return Identification(parts, payload, key, scope, lock_token, presented=presented, error=error)
@@ -300,7 +310,7 @@ class Identifier(NamedTuple):
     def _key(
         self, content: Content, parts: Parts, payload: object, arguments: tuple[object, object]
     ) -> object:
-        """Return the key that ``key=`` selects, or the hash of *payload* and its *parts*."""
+        """Return the key that ``key=`` selects, or *payload* with its *parts*, to be hashed as the key."""
         selector, flaw = self.settings.key, content.flaw
         if isinstance(flaw, Refused):
             raise flaw.error
@@ -311,7 +321,7 @@ class Identifier(NamedTuple):
         if flaw is not None and flaw.error is not None:
             raise flaw.error
         counted = content.counted
-        return of_payload(payload if counted is itself else counted(payload), parts.in_token)
+        return key_of_payload(payload if counted is itself else counted(payload), parts.in_token)
 
     def _viewed(self, content: Content, payload: object) -> object:
         """Return what an expression of ``key=`` or ``fingerprint=`` sees of *content*."""
@@ -332,7 +342,7 @@ class Identifier(NamedTuple):
             selected_scope = select_from(selector, arguments, {}, "scope")
         return (selected_scope, *added) if added else selected_scope
 
-    def _counted(self, content: Content, parts: Parts, payload: object) -> Printed | None:
+    def _text_to_hash(self, content: Content, parts: Parts, payload: object) -> Printed | None:
         """Return the text that the fingerprint hashes; None if there is no fingerprint."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
@@ -349,7 +359,7 @@ class Identifier(NamedTuple):
     def content(self, content: Content, payload: object, key_from: KeyFrom) -> Printed:
         """Return the text to hash for *payload*, that of *content* without ignored fields."""
         if key_from is KeyFrom.SOURCE and content.data is not NOTHING:
-            return printed(content.data)  # a later schema may read the same bytes otherwise
+            return printed(content.data)  # a later schema may read the same bytes differently
         is_built = content.counted is not itself or not content.parsed
         return printed(content.counted(payload), payload, parts=is_built)
 

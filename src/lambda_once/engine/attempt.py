@@ -108,7 +108,7 @@ class Attempt:
     def _completing(self, result: Any) -> Waits[Any]:
         ownership, finisher = self._ownership, self._finisher
         if ownership.completed is None:
-            finisher.make_ready(ownership)
+            finisher.await_transaction(ownership)
         if ownership.completed is None:
             ownership.completed = (
                 (yield from finisher.finish(finisher.prepare_return(ownership, result, is_given=True))),

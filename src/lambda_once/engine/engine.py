@@ -2,8 +2,9 @@
 Execute one call: acquire its token or get the outcome of the attempt that has it, run its work, finish.
 
 One conditional write tests for new work and duplicates. If it is refused, `core.lifecycle.decide` decides
-what the call may do, and `Engine._resolve` does it. Every decision is of one call; only sending takes several
-(`Engine.acquire_all`, and the pipeline of a batch). Errors are raised; only those of several are returned.
+what the call may do, and `Engine._resolve` does it. Each decision concerns one call; only requests are sent
+for several (`Engine.acquire_all`, the pipeline of a batch). Errors are raised; only those of several are
+returned.
 
 What may wait is a generator of pauses (`core.clock.Waits`): plain work sleeps for them, async work awaits
 them. We don't like that whole steps are generators for one pause, but an async copy of each was worse.
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.history import Guard
     from lambda_once.observability.traces import Segment
 
-FIRST_POLL = 0.05
+FIRST_POLL = 0.1
 LONGEST_POLL = 1.0
 ROUNDS = 5
 """Acquisitions of a row that keeps changing, before the call gets `InProgress`."""
@@ -125,7 +126,7 @@ class Engine:
             starting = self.make_ready(acquired, may_wait=may_wait)
 
     def starting(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
-        """Return the attempt of *call*, ready to start, or its stored outcome. Raises as `acquire` does."""
+        """Do what `acquire` does, and return the ownership ready to start."""
         acquired = yield from self.acquire(call, may_wait=may_wait)
         if isinstance(acquired, Ownership):
             acquired = yield from self.make_ready(acquired, may_wait=may_wait)
@@ -145,26 +146,26 @@ class Engine:
         invocation = call.invocation
         # For a redelivery, skip the try that requires no row: one round trip less if the token was released,
         # and none more if it is complete.
-        write = self._first(call, known=call.source.redelivered)
+        acquire = self._first_try(call, known=call.source.redelivered)
         try:
             with invocation.reporter.segment("once.acquire") as segment:
                 if segment is not None:
-                    write = _traced(write, segment)
-                (answer,) = self.store.acquire([write], invocation.deadline)
+                    acquire = _traced(acquire, segment)
+                (answer,) = self.store.acquire([acquire], invocation.deadline)
                 if segment is not None:
                     trace_answers(segment, [answer])
             try:
-                acquisition: Acquisition = yield from self._resolve(call, write, answer, may_wait=may_wait)
+                acquisition: Acquisition = yield from self._resolve(call, acquire, answer, may_wait=may_wait)
             except OnceError as error:
                 acquisition = error
-                self._refused(call, error)
+                self._report_refusal(call, error)
                 if isinstance(error, StoreUnavailable):  # it may have been acquired all the same
-                    self.finisher.give_back((call, write.attempt_id))
+                    self.finisher.give_back((call, acquire.attempt_id))
             invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
         except GeneratorExit:  # cancelled while it waited for another attempt
             raise
         except BaseException:  # nothing has started, and nothing will
-            self.finisher.give_back((call, write.attempt_id))
+            self.finisher.give_back((call, acquire.attempt_id))
             raise
         if isinstance(acquisition, OnceError):
             raise acquisition
@@ -185,41 +186,44 @@ class Engine:
                 acquisitions[call.token] = error
         asked = [call for call in calls if call.token not in acquisitions]
         if asked:
-            # Of many, the store reads the rows at once.
-            alone = sum(call.source.redelivered for call in asked) == 1
+            # The rows of several redeliveries are read in one request, so their try costs no round trip.
+            is_only_one = sum(call.source.redelivered for call in asked) == 1
             now = self.clock.now()
-            writes = [self._first(call, known=alone and call.source.redelivered, now=now) for call in asked]
+            acquires = [
+                self._first_try(call, known=is_only_one and call.source.redelivered, now=now)
+                for call in asked
+            ]
             try:
-                acquisitions |= self._acquire_new(asked, writes)
+                acquisitions |= self._acquire_new(asked, acquires)
             except BaseException:  # nothing has started, and nothing will
-                attempts = zip(asked, [write.attempt_id for write in writes], strict=True)
+                attempts = zip(asked, [acquire.attempt_id for acquire in acquires], strict=True)
                 self.finisher.give_back(*attempts)
                 raise
         return [acquisitions[call.token] for call in calls]
 
-    def _acquire_new(self, calls: Sequence[Call], writes: list[Acquire]) -> dict[str, Acquisition]:
+    def _acquire_new(self, calls: Sequence[Call], acquires: list[Acquire]) -> dict[str, Acquisition]:
         invocation = calls[0].invocation
         with invocation.reporter.segment("once.acquire") as segment:
             if segment is not None:
-                writes = [_traced(write, segment) for write in writes]
-            answers = self.store.acquire(writes, invocation.deadline)
-            courses = self._acquire_known(calls, writes, answers) if len(calls) > 1 else {}
+                acquires = [_traced(acquire, segment) for acquire in acquires]
+            answers = self.store.acquire(acquires, invocation.deadline)
+            courses = self._acquire_known(calls, acquires, answers) if len(calls) > 1 else {}
             if segment is not None:
                 trace_answers(segment, answers)
         acquisitions: dict[str, Acquisition] = {}
         unanswered = []
-        for n, (call, write, answer) in enumerate(zip(calls, writes, answers, strict=True)):
+        for n, (call, acquire, answer) in enumerate(zip(calls, acquires, answers, strict=True)):
             if isinstance(answer, Won):
-                acquisitions[call.token] = self._won(call, write, answer)
+                acquisitions[call.token] = self._won(call, acquire, answer)
                 continue
             try:
-                resolving = self._resolve(call, write, answer, may_wait=False, course=courses.get(n))
+                resolving = self._resolve(call, acquire, answer, may_wait=False, course=courses.get(n))
                 acquisitions[call.token] = through(resolving, self.clock)
             except OnceError as error:
                 acquisitions[call.token] = error
-                self._refused(call, error)
+                self._report_refusal(call, error)
                 if isinstance(error, StoreUnavailable):
-                    unanswered.append((call, write.attempt_id))
+                    unanswered.append((call, acquire.attempt_id))
         self.finisher.give_back(*unanswered)  # they may have been acquired all the same
         invocation.reporter.flush(invocation.tally)
         return acquisitions
@@ -262,7 +266,7 @@ class Engine:
         try:
             consulted: Ownership | Replayed = yield from guard.before(ownership, self.finisher)
         except OnceError as error:
-            self._refused(ownership.call, error)
+            self._report_refusal(ownership.call, error)
             raise
         if isinstance(consulted, Ownership) and not self.may_start(consulted):  # the guard may have been slow
             raise self._not_started(consulted)
@@ -289,11 +293,11 @@ class Engine:
         try:
             return self.replayer.replay_or_raise(call, record, course, remembered=True)
         except OnceError as error:
-            self._refused(call, error)
+            self._report_refusal(call, error)
             raise
 
     def _acquire_known(
-        self, calls: Sequence[Call], writes: list[Acquire], answers: list[AcquireAnswer]
+        self, calls: Sequence[Call], acquires: list[Acquire], answers: list[AcquireAnswer]
     ) -> dict[int, Course]:
         """
         Acquire again, in place and together, the refused tokens that may be taken: released or lapsed.
@@ -303,20 +307,20 @@ class Engine:
         free: dict[int, Acquire] = {}
         courses: dict[int, Course] = {}
         now = self.clock.now()
-        for n, (call, write, answer) in enumerate(zip(calls, writes, answers, strict=True)):
+        for n, (call, acquire, answer) in enumerate(zip(calls, acquires, answers, strict=True)):
             if isinstance(answer, Refused):
-                course = call.course(answer.record, now, write.attempt_id)
+                course = call.course(answer.record, now, acquire.attempt_id)
                 if course is Course.RUN:
-                    free[n] = self._again(call, write, self._take(call, answer.record))
+                    free[n] = self._next_try(call, acquire, self._condition(call, answer.record))
                 else:
                     courses[n] = course
         if len(free) > 1:
             again = self.store.acquire([*free.values()], calls[0].invocation.deadline)
-            for (n, write), answer in zip(free.items(), again, strict=True):
-                writes[n], answers[n] = write, answer
+            for (n, acquire), answer in zip(free.items(), again, strict=True):
+                acquires[n], answers[n] = acquire, answer
         return courses
 
-    def _refused(self, call: Call, error: OnceError) -> None:
+    def _report_refusal(self, call: Call, error: OnceError) -> None:
         error.token = error.token or call.token
         differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
         reason = str(error) if isinstance(error, Misconfigured | OtherCaller) else None
@@ -327,7 +331,7 @@ class Engine:
     def _resolve(
         self,
         call: Call,
-        write: Acquire,
+        acquire: Acquire,
         answer: AcquireAnswer,
         *,
         may_wait: bool,
@@ -339,26 +343,26 @@ class Engine:
         *course*: what was decided of *answer*, if that is known.
         """
         if isinstance(answer, Won):
-            return self._won(call, write, answer)
+            return self._won(call, acquire, answer)
         rounds = polls = 0
         began = now = self.clock.now()
         while isinstance(answer, Refused):
             record = answer.record
-            course = course or call.course(record, now, write.attempt_id)
+            course = course or call.course(record, now, acquire.attempt_id)
             if record is None or course in (Course.RUN, Course.ASK):
                 rounds += 1
                 if rounds > ROUNDS:
                     raise self._outlasted(call, record)
-                write, answer = self._tried_again(call, write, record, course)
+                acquire, answer = self._tried_again(call, acquire, record, course)
             elif course is Course.IN_PROGRESS and record.attempt_id in call_stack():
                 raise self.replayer.error(call, record, course, _OWN_STACK)
             elif (
                 course is Course.IN_PROGRESS
                 and may_wait
-                and (left := self._patience(call, record, began)) > 0
+                and (seconds_left := self._patience(call, record, began)) > 0
             ):
+                yield min(seconds_left, LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10))
                 polls += 1
-                yield min(left, LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10))
                 answer = Refused(self.store.read(call.token, call.invocation.deadline))
             else:
                 if course is Course.HELD:
@@ -366,56 +370,60 @@ class Engine:
                 return self.replayer.replay_or_raise(call, record, course)
             now, course = self.clock.now(), None
         if isinstance(answer, Won):
-            return self._won(call, write, answer)
+            return self._won(call, acquire, answer)
         if isinstance(answer, Unanswered):  # nothing runs then (guarantee 7)
             message = f"token {call.token} was not run, retry later: {answer.reason}"
             raise StoreUnavailable(message, token=call.token, reason=answer.reason)
         raise answer
 
-    def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
-        ownership = Ownership(call, write, won)
+    def _won(self, call: Call, acquire: Acquire, won: Won) -> Ownership:
+        ownership = Ownership(call, acquire, won)
         ownership.call.report(Event.ACQUIRED, ownership)
         if won.took_over:
             ownership.call.report(Event.TAKEN_OVER, ownership)
         return ownership
 
     def _tried_again(
-        self, call: Call, write: Acquire, record: Record | None, course: Course
+        self, call: Call, acquire: Acquire, record: Record | None, course: Course
     ) -> tuple[Acquire, AcquireAnswer]:
         """Acquire again now that *record* is known; if it lapsed and there is a probe, call that first."""
-        take = self._take(call, record)
+        take = self._condition(call, record)
         if record is not None and course is Course.ASK:
             from lambda_once.engine.lapsed import completed_by_probe  # no cold start without a probe needs it
 
             if completed_by_probe(call, record, self.finisher, self.replayer):
-                return write, Refused(self.store.read(call.token, call.invocation.deadline))
+                return acquire, Refused(self.store.read(call.token, call.invocation.deadline))
             take = AsSeen(record.attempt_id, record.expected_completion)  # exactly what it was asked about
-        write = self._again(call, write, take)
-        (answer,) = self.store.acquire([write], call.invocation.deadline)
-        return write, answer
+        acquire = self._next_try(call, acquire, take)
+        (answer,) = self.store.acquire([acquire], call.invocation.deadline)
+        return acquire, answer
 
-    # ---------------------------------------------------------------- parts of these
+    # ---------------------------------------------------------------- one try
 
-    def _first(self, call: Call, *, known: bool, now: datetime | None = None) -> Acquire:
+    def _first_try(self, call: Call, *, known: bool, now: datetime | None = None) -> Acquire:
         """Return the first acquisition of *call*; *known*: skip the try that requires no row."""
         now = now or self.clock.now()
         recorded = None if call.guard is None else call.guard.attempt_id
-        return acquisition_by(call, recorded or new_attempt_id(), self._take(call), now, known=known)
+        return acquire_by(call, recorded or new_attempt_id(), self._condition(call), now, known=known)
 
-    def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
+    def _condition(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
         """Return the condition of an acquisition after *record* was seen."""
         if call.settings.rule is OnLapse.TAKE_OVER:
-            if record is not None and record.state is State.IN_PROGRESS and not _is_plain(call, record):
+            if (
+                record is not None
+                and record.state is State.IN_PROGRESS
+                and not _store_can_compare(call, record)
+            ):
                 return AsSeen(record.attempt_id, record.expected_completion)
             return Unclaimed(take_over=True)
         if record is not None and record.state is State.RELEASED and not record.expired(self.clock.now()):
             return AsSeen(record.attempt_id, None)
         return Unclaimed(take_over=False)
 
-    def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen) -> Acquire:
-        """Return *write* for the next try, now that the row is known: the same attempt and trace."""
-        again = acquisition_by(call, write.attempt_id, take, self.clock.now(), known=True)
-        return again._replace(trace=write.trace)
+    def _next_try(self, call: Call, acquire: Acquire, take: Unclaimed | AsSeen) -> Acquire:
+        """Return *acquire* for the next try, now that the row is known: the same attempt and trace."""
+        again = acquire_by(call, acquire.attempt_id, take, self.clock.now(), known=True)
+        return again._replace(trace=acquire.trace)
 
     def _patience(self, call: Call, record: Record, began: datetime) -> float:
         """Return how many seconds longer *call*, waiting since *began*, may wait for *record*."""
@@ -465,7 +473,7 @@ class Engine:
 
     def returned(self, ownership: Ownership, value: Any) -> Waits[Any]:
         """Complete the token, unless `Attempt` already has; return what every duplicate will get."""
-        self.finisher.make_ready(ownership)
+        self.finisher.await_transaction(ownership)
         if ownership.completed is not None:
             return ownership.completed[0]
         result = yield from self.finisher.finish(self.finisher.prepare_return(ownership, value))
@@ -480,7 +488,7 @@ class Engine:
         """
         guard = ownership.call.guard
         wrong = None if guard is None else guard.wrong(ownership.call, error)
-        self.finisher.make_ready(ownership)
+        self.finisher.await_transaction(ownership)
         if ownership.completed is None:
             yield from self.finisher.finish(self.finisher.prepare_error(ownership, wrong or error))
         if wrong is not None:
@@ -501,12 +509,12 @@ def done(value: Any, ownership: Ownership | Tokenless) -> Any:
     raise Misconfigured(message, token=token)
 
 
-def _traced(write: Acquire, segment: Segment) -> Acquire:
+def _traced(acquire: Acquire, segment: Segment) -> Acquire:
     trace = segment.trace()
-    return write if trace is None else write._replace(trace=trace)
+    return acquire if trace is None else acquire._replace(trace=trace)
 
 
-def acquisition_by(
+def acquire_by(
     call: Call,
     attempt_id: str,
     take: Unclaimed | AsSeen,
@@ -515,7 +523,7 @@ def acquisition_by(
     lease: datetime | None = None,
     known: bool = False,
 ) -> Acquire:
-    """Return the acquisition of *call* under *attempt_id*; *known*: a row was seen."""
+    """Return the acquisition of *call* under *attempt_id*; *known*: as in `Acquire`."""
     keep = call.keep
     lease = lease or _lease(call, now)
     return Acquire(
@@ -543,8 +551,8 @@ def _lease(call: Call, now: datetime) -> datetime:
     )
 
 
-def _is_plain(call: Call, record: Record) -> bool:
-    """Whether the store itself can compare *record* with *call*: no caller, and one text of fingerprint."""
+def _store_can_compare(call: Call, record: Record) -> bool:
+    """Whether a condition can compare *record* with *call*: no caller, and the same fingerprint or none."""
     return record.caller is None and record.fingerprint in (None, call.compared.fingerprint)
 
 

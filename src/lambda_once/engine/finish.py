@@ -2,11 +2,12 @@
 Finish an attempt: log its work, then write its token.
 
 If the write fails, the log line still shows what happened. A completion that cannot be written leaves a
-lapsed token and does not fail the caller, as the work is done. So an interruption (SystemExit, a Ctrl-C, a
-cancellation) waits in the tally of its invocation until the token is written, and is raised then.
+lapsed token and does not fail the caller, as the work is done. For the same reason an interruption
+(SystemExit, a Ctrl-C, a cancellation) waits in the tally of its invocation and is raised once the token is
+written.
 
-A refused finish is not ours just because the row has our attempt id and is complete: a transaction, or a
-successor's outcome, may be in it. `Finisher.after` compares write ids (guarantee 3).
+That a row has our attempt id and is complete doesn't prove that this finish wrote it: a transaction may have,
+or a decision. `Finisher.settle` compares write ids (guarantee 3 in docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ class FinishedWork(NamedTuple):
 
     stored: Inline | Chunks | Unavailable | None
     loaded: Any
-    """As a duplicate gets it; the result itself if it cannot be stored."""
+    """
+    The whole result as it is read back, of which a duplicate gets what `Output.stored_of` returns; the result
+    itself if it cannot be stored.
+    """
     value: Any
     """As the first caller gets it."""
     problem: Exception | Difference | None = None
@@ -77,33 +81,33 @@ def stored_result(call: Call, value: Any) -> FinishedWork:
     If it cannot be stored, or would come back different from its declared type (guarantee 14), the result is
     `Unavailable`: completed work never runs again because of its result (guarantee 5).
     """
-    codec, answer = call.codec, value
+    codec, for_caller = call.codec, value
     try:
         if isinstance(codec, HandlerCodec):  # Lambda gets the value itself, unless the runtime refuses it
             text, loaded, is_written = codec.answer(value)
-            answer = value if is_written else loaded
+            for_caller = value if is_written else loaded
         else:
             text = codec.dump(value)
             loaded = codec.load(text)
             different = codec.difference(value, loaded, call.invocation.deadline.passed)
             if different is not None:
-                answer = writable(value) if call.output.receiver is Receiver.LAMBDA else value
-                return FinishedWork(Unavailable.UNAVAILABLE, value, answer, different)
+                for_caller = writable(value) if call.output.receiver is Receiver.LAMBDA else value
+                return FinishedWork(Unavailable.UNAVAILABLE, value, for_caller, different)
             if codec.converts or call.output.receiver is not Receiver.CALLER:
-                answer = loaded
+                for_caller = loaded
         to_store = call.output.stored_of(loaded)
         if isinstance(to_store, Unavailable):
             stored: Inline | Chunks | Unavailable | None = to_store
         else:
             stored = pack(text if to_store is loaded else codec.dump(to_store), call.seal)
     except (NotSerialisable, Corrupt) as error:
-        return FinishedWork(Unavailable.UNAVAILABLE, value, answer, error)
+        return FinishedWork(Unavailable.UNAVAILABLE, value, for_caller, error)
     compared = (value, loaded) if call.output.receiver is Receiver.CALLER else None
-    return FinishedWork(stored, loaded, answer, compared=compared)
+    return FinishedWork(stored, loaded, for_caller, compared=compared)
 
 
 def report_result(call: Call, result: FinishedWork, whose: Ownership | None = None) -> None:
-    """Report that *result* of *call*, of the attempt *whose*, is not stored."""
+    """Report that *result* of *call*, of the attempt *whose*, is not stored, or not by its type."""
     first, codec = call.invocation.reporter.is_first, call.codec
     match result.problem:
         case Lazy() as lazy:
@@ -135,7 +139,7 @@ def report_change(call: Call, result: FinishedWork, whose: Ownership | None = No
     """
     Report where duplicates get JSON's form of *result* of *call*, of the attempt *whose*.
 
-    Called when the token is written, as nothing depends on it; of each function until the first is found.
+    Called when the token is written, as nothing depends on it; for each function, until one is found.
     """
     reporter, said = call.invocation.reporter, (Event.RESULT_CHANGED, call.name)
     if result.compared is None or reporter.was_asked(said):
@@ -235,13 +239,13 @@ class Finisher:
 
     # ---------------------------------------------------------------- the work is over
 
-    def make_ready(self, ownership: Ownership) -> None:
+    def await_transaction(self, ownership: Ownership) -> None:
         """
         Prepare to finish *ownership*: wait for its transaction, which may complete the token.
 
         From here on no transaction of it is sent. The wait for one that is being sent is limited by PATIENCE
         and the remaining time. The conditions of finish and transaction both require a token in progress, so
-        only one of them succeeds, and the row's ``write`` shows which.
+        only one of them succeeds, and the row's write id shows which.
         """
         sending = ownership.close()
         if sending is not None:
@@ -268,11 +272,11 @@ class Finisher:
         if response is not None and self._policy(ownership, response) is not STORE:
             return self.prepare_error(ownership, response, value)
         result: FinishedWork | None = None
-        copied = value
+        for_guard = value
         try:
             result = self._serialised(ownership, value)
             value = result.loaded if is_given else result.value
-            copied = result.loaded if ownership.call.output.receiver is Receiver.LAMBDA else value
+            for_guard = result.loaded if ownership.call.output.receiver is Receiver.LAMBDA else value
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             ownership.call.invocation.tally.interrupt(interruption)
             ownership.call.report(
@@ -280,8 +284,8 @@ class Finisher:
             )
         now = self.clock.now()
         ownership.call.report(Event.RETURNED, ownership, seconds=(now - ownership.created).total_seconds())
-        if ownership.call.guard is not None:  # before the token: what it has there can be copied
-            ownership.call.guard.succeeded(ownership.call, copied, ownership)
+        if ownership.call.guard is not None:  # before the token, whose outcome a duplicate may copy at once
+            ownership.call.guard.succeeded(ownership.call, for_guard, ownership)
             now = self.clock.now()
         change = Complete(Unavailable.UNAVAILABLE if result is None else result.stored)
         return PreparedFinish(
@@ -300,16 +304,16 @@ class Finisher:
             ownership.call.guard.undone(ownership.call, now)
         try:
             failure = Failure.of(error, ownership.call.seal)
-        except BaseException as interruption:  # noqa: BLE001  (as above)
+        except BaseException as interruption:  # noqa: BLE001  (as in `prepare_return`)
             ownership.call.invocation.tally.interrupt(interruption)
             failure = Failure(type(error).__name__, _interrupted("the message", interruption))
         change = _by_policy(policy, failure)
         return PreparedFinish(ownership, ownership.write(change, now), value, error)
 
     def finish(self, finish: PreparedFinish) -> Waits[Any]:
-        """Write *finish*, with retries, and return what the caller gets; see `after`."""
+        """Write *finish*, with retries, and return what the caller gets; see `settle`."""
         answer = yield from self.send(finish)
-        return self.after(finish, answer)
+        return self.settle(finish, answer)
 
     def send(self, finish: PreparedFinish) -> Waits[WriteAnswer]:
         """Write *finish*, with retries, and return the table's last answer."""
@@ -336,7 +340,7 @@ class Finisher:
                 return answer
             yield pause.total_seconds()
 
-    def after(self, finish: PreparedFinish, answer: WriteAnswer) -> Any:
+    def settle(self, finish: PreparedFinish, answer: WriteAnswer) -> Any:
         """
         Return what the caller gets, given the table's *answer* to *finish*.
 
@@ -411,9 +415,9 @@ class Finisher:
         mistake = _mistake_in(items)
         if mistake is not None:
             raise Misconfigured(f"{mistake}; nothing was written", token=ownership.token)
-        work = self._serialised(ownership, result)
-        value = work.loaded
-        write = ownership.write(Complete(work.stored), self.clock.now())
+        finished = self._serialised(ownership, result)
+        value = finished.loaded
+        write = ownership.write(Complete(finished.stored), self.clock.now())
         match self.store.transact(write, items, ownership.call.invocation.deadline):
             case Written():
                 ownership.completed = (value,)
@@ -423,8 +427,8 @@ class Finisher:
                     return value
                 seconds = (self.clock.now() - ownership.created).total_seconds()
                 ownership.call.report(Event.RETURNED, ownership, seconds=seconds)
-                finish = PreparedFinish(ownership, write, value, result=work, is_given=True)
-                return self.after(finish, Written.WRITTEN)
+                finish = PreparedFinish(ownership, write, value, result=finished, is_given=True)
+                return self.settle(finish, Written.WRITTEN)
             case Refused(record):
                 raise self._lost(ownership, record)
             case Unanswered(reason):
@@ -444,10 +448,10 @@ class Finisher:
         """
         Release, best effort, tokens whose work did not start: acquired ones, or a call and its attempt id.
 
-        One batch of requests, as in an outage each would take until its timeout. The releases of tokens that
+        One batch, as in an outage each request would take its whole timeout. The releases of tokens that
         are known to be acquired are reported, as their acquisitions were; *in_one_line*: as one, at the end
-        of an invocation. A token that is not released in time keeps its lease, as does one with a given
-        `Call.attempt_id`.
+        of an invocation. A token that is not released in time keeps its lease, as does one whose guard has
+        recorded the attempt id (`Guard.attempt_id`).
         """
         attempts = [each if isinstance(each, tuple) else (each.call, each.attempt_id) for each in unstarted]
         attempts = [
@@ -489,7 +493,7 @@ class Finisher:
             write = Write(call.token, Holder(record.attempt_id), Pin.PIN, self.clock.now(), ttl=None, id=None)
             self.store.write([write], call.invocation.deadline)
 
-    # ---------------------------------------------------------------- parts of these
+    # ---------------------------------------------------------------- steps of these
 
     def _patience(self, ownership: Ownership) -> float:
         return min(PATIENCE, ownership.call.invocation.deadline.before_final())
@@ -563,7 +567,7 @@ def _kind(error: BaseException | None) -> str | None:
 def _mistake_in(items: Sequence[Mapping[str, Any]]) -> str | None:
     """Return what is wrong with a user's *items*; None without boto3, for no item can reach DynamoDB then."""
     try:
-        from lambda_once.dynamodb.shapes import mistake_in  # only transactions have parts that a user wrote
+        from lambda_once.dynamodb.shapes import mistake_in  # only transactions have items that a user wrote
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "botocore":
             raise

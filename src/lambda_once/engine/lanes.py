@@ -64,13 +64,13 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, position: int, group: str | None, sequence: str | None, failures: Failures) -> Place:
-        """Return the place of a record. *group*: None if it is unordered; *sequence*: if it stops none."""
+        """Return the place of a record. *group*: None without an order; *sequence*: None if it stops none."""
         groups = _NO_NAMES if group is None else frozenset((group,))
         sequences = _NO_NAMES if sequence is None else frozenset((sequence,))
         return cls(position, groups, sequences, failures)
 
     def fold(self, group: str | None, sequence: str | None) -> Place:
-        """Return the place of a job that another record, of these, has joined."""
+        """Return the place of a job that a record of *group* and *sequence* has joined."""
         other = Place.of(self.position, group, sequence, self.failures)
         return other._replace(groups=self.groups | other.groups, sequences=self.sequences | other.sequences)
 
@@ -91,8 +91,8 @@ class Job:
     """
     One piece of work in a batch, and its progress.
 
-    A call has what is asked of a token, whoever asks. A job exists as a batch has more to know of it: which
-    records it is for, what must come before it, and how far it is, in whatever order its steps are taken.
+    A `Call` has what the engine asks of a token. A `Job` adds what only a batch needs: which records it is
+    for, what must come before it, and how far it is.
     """
 
     id: object
@@ -209,7 +209,7 @@ class Unbegun:
         for job in jobs if len(jobs) > 1 else ():
             if isinstance(job.work, Call) and job.work.settings.rule is OnLapse.TAKE_OVER:
                 job.ahead = first.setdefault(job.work.token, job) is job
-        self._left = deque(first.values())
+        self._to_acquire = deque(first.values())
         """Jobs whose tokens are to be acquired ahead, in order; some may already be (see `Job.ahead`)."""
         self._acquired: dict[Job, None] = {}
         """Jobs that have not begun and whose tokens were acquired ahead."""
@@ -217,8 +217,8 @@ class Unbegun:
     def take(self, job: Job) -> list[Job]:
         """Return *job* and later jobs, up to `MOST_AHEAD`, to acquire their tokens together."""
         taken = [job]
-        while self._left and len(taken) < MOST_AHEAD - len(self._acquired):
-            later = self._left.popleft()
+        while self._to_acquire and len(taken) < MOST_AHEAD - len(self._acquired):
+            later = self._to_acquire.popleft()
             if later.ahead and later.error is None and later is not job:
                 taken.append(later)
         return taken
@@ -229,7 +229,7 @@ class Unbegun:
         if isinstance(acquisition, Ownership):
             self._acquired[job] = None
 
-    def begun(self, job: Job) -> None:
+    def forget(self, job: Job) -> None:
         """Forget *job*, which has begun."""
         self._acquired.pop(job, None)
 
@@ -265,8 +265,8 @@ class Unbegun:
 
         A waiting job holds no other token, or two invocations could deadlock.
         """
-        while self._left:
-            self._left.popleft().ahead = False
+        while self._to_acquire:
+            self._to_acquire.popleft().ahead = False
         return self.unstarted()
 
 

@@ -3,8 +3,8 @@ Replay the stored outcome to duplicates, or raise the error in its place.
 
 A row is read once and answers by itself: only the parts of a large result, and a row that changed while they
 were read, cost another request. What cannot be read is `ResultUnavailable`, never a reason to run the work
-again. The texts of errors are here, at the decision, as they name what only the row knows; it makes `_error`
-the longest table of ours.
+again. The texts of errors are here, at the decision, as they name what only the row knows; that makes
+`_error` our longest table.
 """
 
 from __future__ import annotations
@@ -174,48 +174,48 @@ class Replayer:
         by = f"attempt {record.attempt_id} ({record.locked_by})"
         match course:
             case Course.OTHER_CALLER:
-                kind: Callable[..., OnceError] = OtherCaller
+                make_error: Callable[..., OnceError] = OtherCaller
                 message = f"{at} {_other_caller(call)}"
             case Course.KEY_REUSED:
-                fields = difference(record.fields, call.compared.hashed, call.token)
+                fields_difference = difference(record.fields, call.compared.hashed, call.token)
                 parts = differing(record.fingerprint or "", call.compared.fingerprint or "")
-                names = fields.named or tuple(part for part in parts if part != CONTENT)
-                kind = partial(KeyReused, fields=names, hidden=_is_shared(call, record))
-                message = f"{at} was used {_for_another(parts, fields, call)}"
+                names = fields_difference.named or tuple(part for part in parts if part != CONTENT)
+                make_error = partial(KeyReused, fields=names, hidden=_is_shared(call, record))
+                message = f"{at} was used {_for_another(parts, fields_difference, call)}"
                 if call.source.redelivery is Redelivery.IN_ORDER:
                     message += "; its sequence stops here unless on_give_up= parks the record"
             case Course.RESULT_UNAVAILABLE:
-                kind = ResultUnavailable
+                make_error = ResultUnavailable
                 because = because or _unavailable(record)
                 message = f"{at} is complete, but its result {because}; the work is not repeated"
             case Course.STORED_ERROR if record.error is not None:
                 message = record.error.text(call.seal_of(record))
                 classes = call.settings.on_error if isinstance(call.settings.on_error, Mapping) else ()
-                kind = partial(stored_error, record.error.kind, named=classes)
+                make_error = partial(stored_error, record.error.kind, named=classes)
             case Course.HELD if record.state is State.IN_PROGRESS:
-                kind = partial(Held, lapsed=True)
+                make_error = partial(Held, lapsed=True)
                 message = (
                     f"{at} lapsed: {by} had until {stamp(record.expected_completion)} and its outcome is "
                     f"unknown; check whether it completed, then run `lambda-once resolve {call.token}`"
                 )
             case Course.HELD:
-                kind = Held
+                make_error = Held
                 message = (
                     f"{at} is held for manual review: check whether {by} completed, "
                     f"then run `lambda-once resolve {call.token}`"
                 )
             case _:
-                kind = InProgress
+                make_error = InProgress
                 until = stamp(record.expected_completion)
                 message = f"{at} " + (because or f"is in progress: {by} has until {until}; retry later")
-        return kind(
+        return make_error(
             message,
             token=call.token,
             state=record.state.value,
             locked_by=record.locked_by,
             created=record.created,
             expected_completion=record.expected_completion,
-            retry_after=retry_after(record, self._clock.now()) if kind is InProgress else None,
+            retry_after=retry_after(record, self._clock.now()) if make_error is InProgress else None,
         )
 
     def result(self, call: Call, record: Record) -> Any:

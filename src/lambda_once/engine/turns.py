@@ -1,7 +1,7 @@
 """
-What becomes of a job in its turn: one sequence, for plain and for async work.
+What becomes of a job in its turn: one generator, for plain and for async work.
 
-Where the one must block and the other must not, the sequence yields a `Step` and gets its answer; who takes
+Where plain work blocks and async work must not, the generator yields a `Step` and gets its answer; who takes
 the steps, and how, is in `engine/batch.py`. Errors are values here, as a failed record must not stop the
 others.
 
@@ -48,7 +48,7 @@ class LeakedCancellation(Exception):
 
 
 class AcquireAhead(NamedTuple):
-    """Acquire the tokens of *job* and of later jobs together. One lane at a time does."""
+    """Acquire the tokens of *job* and of later jobs together. Only one lane at a time does this."""
 
     job: Job
 
@@ -58,6 +58,7 @@ class AwaitWrites(NamedTuple):
 
     pipeline: Pipeline
     written: bool
+    """Whether it waits until all that was submitted is written."""
 
 
 class ReleaseAll(NamedTuple):
@@ -79,7 +80,7 @@ class Execute(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """Finish *ownership* by *finishing*, which may block, and to its end whoever is cancelled."""
+    """Finish *ownership* by *finishing*, which may block and isn't cut short if the lane is cancelled."""
 
     ownership: Ownership
     finishing: Waits[None]
@@ -185,7 +186,7 @@ class Turns:
 
     def _begins(self, job: Job, *, may_wait: bool) -> Generator[Step, Any, bool]:
         """Begin *job* if it has no outcome yet and there is time for it; return whether it begins."""
-        if self._is_withdrawn(job):
+        if self._withdrawn_if_late(job):
             return False
         if job.ahead:
             yield AcquireAhead(job)
@@ -195,15 +196,15 @@ class Turns:
             may_start = self._pipeline.may_start_at_once(written=job.follows)
             if not may_start:
                 may_start = yield AwaitWrites(self._pipeline, job.follows)
-            if not may_start and not self._is_withdrawn(job):
-                yield Block(self._finisher.give_back, (*self._withdrawn(),))
+            if not may_start and not self._withdrawn_if_late(job):
+                yield Block(self._finisher.give_back, (*self._withdraw_stalled(),))
         if isinstance(job.error, Unstarted):
             return False
         if may_wait and job.is_in_progress:
             yield ReleaseAll()
         job.begun = True
         if len(self.jobs) > 1:
-            self.unbegun.begun(job)
+            self.unbegun.forget(job)
         return True
 
     def _work(self, job: Job, whose: Ownership | Tokenless) -> Generator[Step, Any, None]:
@@ -243,7 +244,9 @@ class Turns:
         call.invocation.tally.raise_interruption()
         try:
             if (ownership := job.ownership) is not None:
-                if call.consults:  # interrupted, its guard may have decided: a release would undo that
+                if (
+                    call.consults
+                ):  # if interrupted, its guard may have recorded a decision, which a release undoes
                     job.acquisition = None
                 job.acquisition = yield from self._engine.make_ready(ownership, may_wait=may_wait)
         except OnceError as error:
@@ -251,9 +254,9 @@ class Turns:
         job.take_outcome()
         return job.ownership
 
-    def _is_withdrawn(self, job: Job) -> bool:
+    def _withdrawn_if_late(self, job: Job) -> bool:
         """
-        Whether *job* must not begin. Near the end of the invocation no further job begins.
+        Withdraw all open jobs if the invocation is about to end; return whether *job* is withdrawn.
 
         All jobs that have not begun are failed here at once, before any token is released: `close` releases
         them after the completions are written.
@@ -263,7 +266,7 @@ class Turns:
             self.unbegun.withdraw(_TOO_LATE)
         return isinstance(job.error, Unstarted)
 
-    def _withdrawn(self) -> list[Ownership]:
+    def _withdraw_stalled(self) -> list[Ownership]:
         """Fail all jobs that have not begun, to be retried; return the ownerships to release."""
         self.unbegun.withdraw("completions of earlier records could not be written; retry later")
         return self.unbegun.unstarted()
@@ -288,7 +291,7 @@ class Turns:
             job.error = None
 
     def _submits(self, ownership: Ownership) -> bool:
-        """Whether the pipeline writes the finish of *ownership*, and nothing blocks before that."""
+        """Close *ownership* to transactions if the pipeline may write its finish; return whether it does."""
         call = ownership.call
         blocks = self._pipeline is None or call.consults or call.settings.seal is not None
         return not blocks and ownership.close() is None
@@ -315,7 +318,7 @@ class Turns:
             error = executed.error
             ownership.call.report(Event.RAISED, ownership, error=type(error).__name__, exception=error)
             job.fail(_failure(error))
-        self._finisher.make_ready(ownership)
+        self._finisher.await_transaction(ownership)
         if ownership.completed is not None:
             return None
         if isinstance(executed, Returned):

@@ -39,7 +39,7 @@ from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Unclaimed
 from lambda_once.decorators.suspensions import Suspensions
 from lambda_once.engine.attempt import Attempt, working
-from lambda_once.engine.engine import acquisition_by
+from lambda_once.engine.engine import acquire_by
 from lambda_once.engine.finish import PreparedFinish, stored_result
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
@@ -206,7 +206,7 @@ class Execution:
         if "fence" not in answer:
             return outcome_of(engine, call, answer)
         created, lease = answer["created"], answer["lease"]
-        acquire = acquisition_by(call, attempt, Unclaimed(take_over=False), created, lease=lease)
+        acquire = acquire_by(call, attempt, Unclaimed(take_over=False), created, lease=lease)
         won = Won(answer["fence"], took_over=False, generation=answer["generation"])
         ownership = Ownership(call, acquire, won)
         return ExecutionAttempt(ownership, engine, self._context)
@@ -337,7 +337,7 @@ def _completed(engine: Engine, ownership: Ownership, result: Any) -> Answer | No
     prepared = engine.finisher.prepare_return(ownership, result)
     answer = _sent(engine, prepared)
     try:
-        value = engine.finisher.after(prepared, answer)
+        value = engine.finisher.settle(prepared, answer)
     except ResultUnavailable as error:
         return None if ownership.finished is not None else answer_of_error(error)  # our own has *result* here
     except OnceError as error:
@@ -355,7 +355,7 @@ def _failed(engine: Engine, attempt: Ownership, error: Exception) -> None:
     on_error = _policies(error, settings.on_error)
     attempt.call = attempt.call._replace(settings=replace(settings, on_error=on_error, on_lapse=on_lapse))
     prepared = engine.finisher.prepare_error(attempt, error)
-    engine.finisher.after(prepared, _sent(engine, prepared))
+    engine.finisher.settle(prepared, _sent(engine, prepared))
 
 
 def _sent(engine: Engine, finish: PreparedFinish) -> WriteAnswer:

@@ -114,10 +114,10 @@ class RecordSource(NamedTuple):
             return _bad(record, str(error))
 
 
-def _bad(record: Delivered, lacks: str) -> Unit:
+def _bad(record: Delivered, problem: str) -> Unit:
     named = "A record of the batch" if record.delivery is None else f"Record {record.delivery}"
-    error = BadRecord(f"{named} {lacks}; not processed. Fix the producer.")
-    what = Identity(
+    error = BadRecord(f"{named} {problem}; not processed. Fix the producer.")
+    identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=NOTHING,
@@ -125,12 +125,12 @@ def _bad(record: Delivered, lacks: str) -> Unit:
         attributes=NOTHING,
         content=Content(NOTHING, flaw=Refused(error)),
     )
-    return Unit(what, record)
+    return Unit(identity, record)
 
 
 def records_of(event: object, source: Source) -> list[object]:
     """
-    Return ``Records`` of *event*, or what EventBridge Pipes sends of *source*: the records alone. Unread.
+    Return the raw records of *event*: its ``Records`` or, from EventBridge Pipes, *event* itself, a list.
 
     Raises `Misconfigured` if one names another source than *source*, and for a tumbling window, whose
     response is its state.
@@ -239,7 +239,9 @@ class Records:
         """Run the function for each record of *event*; return what failed."""
         with self.runtime.invocation(context) as invocation:
             units = self.source.read(event)
-            jobs = self.work(units, [(unit.record.group,) * 2 for unit in units], invocation, context)
+            jobs = self.work(
+                units, [(unit.record.group, unit.record.group) for unit in units], invocation, context
+            )
         errors = [job.error for job in jobs if job.error is not None]
         if not errors:
             return Failed([], [], whole=False)
@@ -345,7 +347,7 @@ class Records:
             return adapter(model), invalid
 
     def _report(self, error: Exception, invocation: Invocation, delivery: str | None) -> None:
-        """Report, in one line, that a record has no token because of *error*; count what it is besides."""
+        """Report, in one line, that a record has no token because of *error*; count its second event."""
         event, besides = Event.BAD_RECORD, None
         if isinstance(error, Misconfigured):
             event, besides = Event.MISCONFIGURED, Event.BAD_RECORD

@@ -33,34 +33,36 @@ if TYPE_CHECKING:
 
 def _locate(raw: Raw) -> Delivered:
     """Return the message *raw* with its id, whether it came before, and its group if the queue is FIFO."""
-    message_id, system = text_at(raw, "messageId"), raw.get("attributes")
-    count = at(system, "ApproximateReceiveCount")
+    message_id, system_attributes = text_at(raw, "messageId"), raw.get("attributes")
+    count = at(system_attributes, "ApproximateReceiveCount")
     redelivered = isinstance(count, str) and count != "1"
     is_fifo = str(raw.get("eventSourceARN")).endswith(".fifo")
-    group = str(at(system, "MessageGroupId") or "") if is_fifo else None
-    return Delivered(SQSRecord(raw), raw, message_id, redelivered, message_id, group)
+    group = str(at(system_attributes, "MessageGroupId") or "") if is_fifo else None
+    return Delivered(SQSRecord(raw), raw, message_id, redelivered, id=message_id, group=group)
 
 
 def _read_content(record: Delivered, raw: Raw) -> Unit:
-    """Return *record* with its body, opened. Its default key is that of the event in it, or the queue's."""
+    """Return *record* with its body, opened. The default key is the event's in it, or FIFO's."""
     if record.delivery is None:
         raise BadData("has no messageId")
     attributes = counted(raw.get("messageAttributes"))
-    system = raw.get("attributes")
-    group, moved_from = text_at(system, "MessageGroupId"), text_at(system, _MOVED_FROM)
+    system_attributes = raw.get("attributes")
+    group, moved_from = text_at(system_attributes, "MessageGroupId"), text_at(system_attributes, _MOVED_FROM)
     if group is not None:  # a fair queue's message has one, too: its tenant
         attributes["MessageGroupId"] = group
     origin = named_in(moved_from or raw.get("eventSourceARN"))
-    if is_dead_letter(raw.get("messageAttributes")):  # of Lambda or EventBridge: the body has the origin
+    if is_dead_letter(
+        raw.get("messageAttributes")
+    ):  # the queue isn't where the work was published; the body says that
         origin = NOTHING
     identity = opened(raw, raw.get("body"), "body", origin, attributes)
-    if record.group is None or identity.position is not NOTHING:
+    if record.group is None or identity.position is not NOTHING:  # no FIFO queue, or the event has an id
         return Unit(identity, record)
     if moved_from is not None:
         flaw = Flaw(BadRecord(f"Record {record.delivery} {_NO_ID_OF_ITS_OWN}"))
         return Unit(identity._replace(content=identity.content._replace(flaw=flaw)), record)
     # Amazon SQS developer guide, "Message deduplication ID": SQS can derive it from the content.
-    position = [at(system, name) for name in ("MessageGroupId", "MessageDeduplicationId")]
+    position = [at(system_attributes, name) for name in ("MessageGroupId", "MessageDeduplicationId")]
     has_id = all(isinstance(part, str) for part in position)
     return Unit(identity._replace(position=position) if has_id else identity, record)
 
@@ -103,10 +105,10 @@ def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
 
 def _raise_unless_retried(errors: list[BaseException]) -> None:
     """
-    Raise `BatchProcessingError`, as Powertools does if all records failed, those of *errors*.
+    Raise `BatchProcessingError` with *errors*, as Powertools does if all records failed.
 
-    The Errors metric alarms, and a mapping without ReportBatchItemFailures, which would take the response for
-    success and delete every message, is safe. A batch that only waits for other attempts is no failure.
+    So the Errors metric shows it, and a mapping without ReportBatchItemFailures, which takes any response for
+    success, deletes no message. A batch that only waits for other attempts is no failure.
     """
     if all(isinstance(error, RetryLater) for error in errors):
         return

@@ -180,7 +180,7 @@ class MessageFormat:
         Raises `KeyMissing`.
         """
         if self.key is None:
-            key = keys.of_payload(without(message_payload(message), self.ignore), {})
+            key = keys.key_of_payload(without(message_payload(message), self.ignore), {})
         else:
             key = _selected(self.key, message, "key")
         scope = None if self.scope is None else _selected(self.scope, message, "scope")
