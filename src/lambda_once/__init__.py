@@ -1,4 +1,4 @@
-"""Idempotency for AWS Lambda: a handler takes effect once, and every duplicate gets the same result."""
+"""Idempotency for AWS Lambda: duplicates of completed work get its result."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
