@@ -55,6 +55,8 @@ class Pair(Generic[T]):
 
 
 class Item(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+
     sku: str
     price: Decimal = pydantic.Field(serialization_alias="cost", validation_alias="amount")
 
@@ -65,8 +67,6 @@ class Item(pydantic.BaseModel):
 
 
 class Basket(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid")
-
     items: list[Item]
     placed: datetime
     parent: Optional[Basket] = None  # noqa: UP045  # users write it
@@ -175,6 +175,7 @@ def test_a_value_that_is_not_of_its_annotation_does_not_come_back() -> None:
         codec.load('{"sku":"secret"}')
     assert "secret" not in str(raised.value)
     assert raised.value.__suppress_context__
+    assert raised.value.__cause__ is None
 
 
 @pytest.mark.parametrize(("annotation", "text"), [(Line, "[]"), (tuple[int, str], "[1]"), (Any, "{")])
