@@ -138,10 +138,12 @@ def test_a_decision_is_seen_at_once(rig: Rig) -> None:
 
 @in_memory
 def test_the_times_are_those_of_the_row(rig: Rig) -> None:
-    """When it was acquired, completed, and until when it is kept."""
+    """When it was acquired, completed, and until when it is kept; also asked inside of the work."""
     began = rig.clock.now()
+    charge(rig, key="other")
     with rig.once.begin(5, name="charge") as attempt:
         inside = rig.once.outcome(5, name="charge")
+        assert rig.once.outcome("other", name="charge").state == "complete"
         rig.clock.advance(3)
         attempt.complete("paid")
     outcome = rig.once.outcome(5, name="charge")
@@ -425,21 +427,6 @@ def test_the_memory_of_an_environment_is_not_asked(rig: Rig) -> None:
 
 
 # ------------------------------------------------------------------ inside and outside
-
-
-@in_memory
-def test_it_asks_inside_of_work_too(rig: Rig) -> None:
-    """About other work, and about the work itself."""
-    charge(rig, key="first", result=1)
-
-    @rig.once.function(key="order", name="ship")
-    def ship(order: str) -> list[str]:
-        return [
-            rig.once.outcome("first", name="charge").state,
-            rig.once.outcome(order, name="ship").state,
-        ]
-
-    assert ship("first") == ["complete", "in_progress"]
 
 
 @in_memory
