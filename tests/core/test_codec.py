@@ -1,12 +1,14 @@
+"""How results are written and read, by the type; what comes back different is in `test_differences`."""
+
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum
 from inspect import Parameter
 from math import inf, nan
 from typing import (  # noqa: UP035  # users write Dict and List
@@ -22,30 +24,21 @@ from typing import (  # noqa: UP035  # users write Dict and List
     TypedDict,
     TypeVar,
 )
-from uuid import UUID
 
 import pydantic
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lambda_once.core.codec import codec_by, codec_for, is_plain
 from lambda_once.core.results import Corrupt, NotSerialisable
 from lambda_once.errors import Misconfigured
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123_000, tzinfo=UTC)
-SOME_UUID = UUID("12345678-1234-5678-1234-567812345678")
 Sku = NewType("Sku", str)
-Skus = NewType("Skus", list[Sku])
 T = TypeVar("T")
 
 
 class Colour(Enum):
     RED = "red"
-
-
-class Level(IntEnum):
-    LOW = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,63 +48,15 @@ class Line:
     note: str | None = None
 
 
-@dataclass(frozen=True)
-class Refund:
-    reason: Literal["late", "broken"]
-
-
 @dataclass
-class Order:
-    id: UUID
-    placed: datetime
-    lines: list[Line]
-    first: Line | None
-    tags: frozenset[str]
-    size: tuple[int, float]
-    names: tuple[str, ...]
-    by_number: dict[int, Line]
-    colour: Colour
-    level: Level
-    due: date
-    at: time
-    lasts: timedelta
-    seal: bytes
-    either: Line | Refund
-    weight: Annotated[float, "kg"]
-    skus: Skus
-    free: Any = None
-    total: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.total = len(self.lines)
-
-
-def an_order() -> Order:
-    """Build a dataclass with a field of every kind."""
-    line = Line(Sku("a"), Decimal("1.10"), "é")
-    return Order(
-        id=SOME_UUID,
-        placed=NOON,
-        lines=[line],
-        first=None,
-        tags=frozenset({"x", "y"}),
-        size=(1, 2.5),
-        names=("n", "m"),
-        by_number={7: line},
-        colour=Colour.RED,
-        level=Level.LOW,
-        due=NOON.date(),
-        at=time(1, 2),
-        lasts=timedelta(seconds=1.5),
-        seal=b"seal",
-        either=Refund("late"),
-        weight=1,
-        skus=Skus([Sku("a")]),
-        free={"a": [1]},
-    )
+class Pair(Generic[T]):
+    one: T
+    more: list[T] | None = None
 
 
 class Item(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+
     sku: str
     price: Decimal = pydantic.Field(serialization_alias="cost", validation_alias="amount")
 
@@ -122,31 +67,17 @@ class Item(pydantic.BaseModel):
 
 
 class Basket(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid")
-
     items: list[Item]
     placed: datetime
     parent: Optional[Basket] = None  # noqa: UP045  # users write it
 
 
-class Page(pydantic.BaseModel, Generic[T]):
-    found: list[T]
+class Broken(pydantic.BaseModel):
+    a: int = 1
 
-
-@dataclass
-class Pair(Generic[T]):
-    one: T
-    more: list[T] | None = None
-
-
-@dataclass
-class Measured:
-    score: float
-    samples: list[float]
-
-
-class Ratio(pydantic.BaseModel):
-    value: float
+    @pydantic.model_serializer
+    def refuse(self) -> dict[str, int]:
+        raise LookupError
 
 
 class Dictionary(TypedDict):
@@ -158,53 +89,11 @@ def an_item() -> Item:
     return Item.model_validate({"sku": "a", "amount": "1.10"})
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@given(json_values)
-def test_json_comes_back(value: object) -> None:
-    """A value that JSON can hold comes back equal, and of the same type."""
-    back = codec_for(Any).round_trip(value)
-    assert back == value
-    assert type(back) is type(value)
-
-
-@pytest.mark.parametrize("value", [0, {}, [], "", False, None, 0.0])
-@pytest.mark.parametrize("annotation", [Any, None, Parameter.empty, Dictionary, "Unresolved"])
-def test_falsy_results_come_back(value: object, annotation: object) -> None:
-    """Each falsy result comes back as itself, not as None."""
-    back = codec_for(annotation).round_trip(value)
-    assert back == value
-    assert type(back) is type(value)
-
-
 @pytest.mark.parametrize("annotation", [Item, list[Item], Line, int | None, set[int], bytes])
 def test_none_is_null_for_every_annotation(annotation: object) -> None:
     """None comes back as None even where the annotation has no place for it."""
     assert codec_for(annotation).dump(None) == "null"
     assert codec_for(annotation).load("null") is None
-
-
-def test_untyped_values_come_back_in_their_plain_form() -> None:
-    """Without an annotation, what JSON has no word for comes back as its plain form."""
-    value = {
-        "price": Decimal("1.5"),
-        "at": NOON,
-        "line": Line(Sku("a"), Decimal(2)),
-        SOME_UUID: {3, 1},
-        5: (1,),
-    }
-    assert codec_for(Any).round_trip(value) == {
-        "price": 1.5,
-        "at": "2026-11-20T12:00:00.123000+00:00",
-        "line": {"sku": "a", "price": 2, "note": None},
-        str(SOME_UUID): [1, 3],
-        "5": [1],
-    }
 
 
 @pytest.mark.parametrize("text", ["Köln", "日本", "\U0001f600", "\ud800", "\ud83d\ude00", "\0", '"\\'])
@@ -216,124 +105,65 @@ def test_any_text_is_written_in_utf_8(text: str) -> None:
     assert codec.load(written) == [text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")]
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        (object(), "builtins.object"),
-        ({"a": [object()]}, "builtins.object"),
-        ({SOME_UUID: object()}, "builtins.object"),
-    ],
-)
-def test_what_json_cannot_write_is_refused(value: object, problem: str) -> None:
-    """An object of another class raises NotSerialisable with its type."""
-    with pytest.raises(NotSerialisable, match=problem):
-        codec_for(Any).dump(value)
-
-
-def test_cycles_are_refused() -> None:
-    """A result that contains itself raises NotSerialisable."""
-    cycle: list[object] = []
-    cycle.append(cycle)
-    with pytest.raises(NotSerialisable, match="list"):
-        codec_for(list).dump(cycle)
-
-
-def test_an_error_of_the_result_itself_is_no_error_of_the_work() -> None:
-    """Whatever a model raises while it is written is NotSerialisable."""
-
-    class Broken(pydantic.BaseModel):
-        a: int = 1
-
-        @pydantic.model_serializer
-        def refuse(self) -> dict[str, int]:
-            raise LookupError
-
-    for annotation in (Broken, Any):
-        with pytest.raises(NotSerialisable, match="Broken"):
-            codec_for(annotation).dump(Broken())
+@pytest.mark.parametrize(("text", "number"), [("NaN", nan), ("Infinity", inf), ("-Infinity", -inf)])
+def test_nan_and_infinity_are_written_as_json_does(text: str, number: float) -> None:
+    """As Python's `json`, untyped and typed; a Decimal comes back as one."""
+    for annotation, value in ((Any, {"score": number}), (dict, {"score": number}), (float, number)):
+        assert text in codec_for(annotation).dump(value)
+        assert repr(codec_for(annotation).round_trip(value)) == repr(value)
+    assert codec_for(Any).dump({"score": number}) == f'{{"score":{text}}}'
+    assert repr(codec_for(Any).round_trip(Decimal(text))) == repr(Decimal(text))
 
 
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [
-        (Order, an_order()),
-        (list[Order], [an_order()]),
-        (dict[str, Line], {"a": Line(Sku("a"), Decimal("0.1000000000000000055"))}),
-        (Line | None, Line(Sku("a"), Decimal(3))),
-        (Optional[Line], Line(Sku("a"), Decimal(3))),  # noqa: UP045  # users write it
-        (Line | Refund, Refund("broken")),
-        (tuple[Line, ...], (Line(Sku("a"), Decimal(3)),)),
-        (tuple[int, str], (1, "a")),
-        (set[int], {1, 2}),
-        (frozenset[str], frozenset({"a"})),
-        (tuple, (1, 2)),
-        (Pair[Refund], Pair(Refund("late"), [Refund("broken")])),
-        (list[Pair[int]], [Pair(1)]),
-        (dict[int, str], {1: "a"}),
-        (Decimal, Decimal("12345678901234567890.12")),
-        (datetime, NOON),
-        (UUID, SOME_UUID),
-        (Colour, Colour.RED),
-        (bytes, b"\xff\x00"),
-        (Sequence[Refund], [Refund("late")]),
-        (Mapping[str, Refund], {"a": Refund("late")}),
-        (List[Refund], [Refund("late")]),  # noqa: UP006  # users write it
-    ],
-)
-def test_typed_results_come_back_typed(annotation: object, value: object) -> None:
-    """Dataclasses, nested and in collections, and single values come back equal and of their types."""
-    back = codec_for(annotation).round_trip(value)
-    assert back == value
-    assert type(back) is type(value)
-
-
-@pytest.mark.parametrize(
-    ("annotation", "value"),
-    [
-        (Item, an_item()),
-        (list[Item], [an_item()]),
-        (Optional[Item], an_item()),  # noqa: UP045  # users write it
         (Basket, Basket(items=[an_item()], placed=NOON, parent=Basket(items=[], placed=NOON))),
-        (Page[Item], Page[Item](found=[an_item()])),
-        (dict[str, list[Item]], {"a": [an_item()]}),
+        (Optional[Item], an_item()),  # noqa: UP045  # users write it
+        (List[Pair[Line]], [Pair(Line(Sku("a"), Decimal(3)), [Line(Sku("b"), Decimal("0.1"), "é")])]),  # noqa: UP006
     ],
 )
-def test_models_come_back_as_models(annotation: object, value: object) -> None:
-    """Models of pydantic come back, with aliases, computed fields and forbidden extras."""
+def test_typed_results_come_back(annotation: object, value: object) -> None:
+    """By the names of fields, whatever aliases, computed fields and forbidden extras they have."""
     codec = codec_for(annotation)
     assert codec.round_trip(value) == value
     assert codec.load(codec.dump(value)) == value
 
 
-NOT_FINITE = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
+def test_a_dataclass_may_contain_itself() -> None:
+    """Its own name is known in it, wherever it is defined."""
+
+    @dataclass
+    class Local:
+        at: time
+        next: Local | None = None
+
+    chain = Local(time(1, 2), Local(time(1, 3)))
+    assert codec_for(Local).round_trip(chain) == chain
 
 
-@pytest.mark.parametrize("text", NOT_FINITE)
-def test_nan_and_infinity_come_back(text: str) -> None:
-    """They are written as Python's `json` writes them, untyped and typed; a Decimal comes back as one."""
-    number = NOT_FINITE[text]
-    assert (
-        codec_for(Any).dump({"score": number})
-        == f'{{"score":{text}}}'
-        == codec_for(dict).dump({"score": number})
-    )
-    for annotation, value in (
-        (Any, [number]),
-        (float, number),
-        (dict[str, float], {"a": number}),
-        (tuple[float, ...], (number,)),
-        (Measured, Measured(number, [1.5, number])),
-    ):
-        codec = codec_for(annotation)
-        assert repr(codec.round_trip(value)) == repr(value)
-        assert text in codec.dump(value)
-    assert repr(codec_for(Any).round_trip(Decimal(text))) == repr(Decimal(text))
+def cycle() -> list[object]:
+    """Return a list that contains itself."""
+    found: list[object] = []
+    found.append(found)
+    return found
 
 
-@pytest.mark.parametrize("number", NOT_FINITE.values())
-def test_nan_in_a_model_comes_back(number: float) -> None:
-    """As NaN, where pydantic's own JSON has null."""
-    assert repr(codec_for(Ratio).round_trip(Ratio(value=number))) == repr(Ratio(value=number))
+@pytest.mark.parametrize(
+    ("annotation", "value", "problem"),
+    [
+        (Any, object(), "builtins.object"),
+        (Any, {"a": [object()]}, "builtins.object"),
+        (Any, {5: object()}, "builtins.object"),
+        (list, cycle(), "list"),
+        (Broken, Broken(), "Broken"),
+        (Any, Broken(), "Broken"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(annotation: object, value: object, problem: str) -> None:
+    """With its type, whatever a model of the user's raises: that is no error of the work."""
+    with pytest.raises(NotSerialisable, match=problem):
+        codec_for(annotation).dump(value)
 
 
 def test_a_value_that_is_not_of_its_annotation_does_not_come_back() -> None:
@@ -345,24 +175,10 @@ def test_a_value_that_is_not_of_its_annotation_does_not_come_back() -> None:
         codec.load('{"sku":"secret"}')
     assert "secret" not in str(raised.value)
     assert raised.value.__suppress_context__
+    assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
-    ("annotation", "text"),
-    [
-        (Line, "[]"),
-        (Line | Refund, "1"),
-        (tuple[int, str], "[1]"),
-        (set[int], '["x"]'),
-        (set[int], "{}"),
-        (dict[int, int], '{"x":1}'),
-        (Refund, '{"reason":"none"}'),
-        (tuple[Refund, None], '[{"reason":"late"},1]'),
-        (Colour, '"blue"'),
-        (datetime, '"yesterday"'),
-        (Any, "{"),
-    ],
-)
+@pytest.mark.parametrize(("annotation", "text"), [(Line, "[]"), (tuple[int, str], "[1]"), (Any, "{")])
 def test_what_does_not_fit_is_corrupt(annotation: object, text: str) -> None:
     """Stored JSON of another shape raises Corrupt."""
     with pytest.raises(Corrupt, match="does not fit"):
@@ -383,28 +199,6 @@ def test_a_message_names_the_field_that_does_not_fit() -> None:
         codec_by(str, lambda _: 1 // 0).load('"secret"')
 
 
-def test_what_nothing_can_describe_is_plain_json() -> None:
-    """A class without a schema, or no type, gets plain JSON, so that a dict returned in its place replays."""
-
-    class Response:
-        pass
-
-    for annotation in (Response, 7):
-        assert codec_for(annotation).round_trip({"statusCode": 200}) == {"statusCode": 200}
-
-
-def test_a_dataclass_may_contain_itself() -> None:
-    """Its own name is known in it, wherever it is defined."""
-
-    @dataclass
-    class Node:
-        at: date
-        next: Node | None = None
-
-    chain = Node(date(2026, 1, 2), Node(date(2026, 1, 3)))
-    assert codec_for(Node).round_trip(chain) == chain
-
-
 @pytest.mark.parametrize(
     ("annotation", "plain"),
     [
@@ -418,12 +212,17 @@ def test_a_dataclass_may_contain_itself() -> None:
         (Annotated[str, 1], True),
         (ForwardRef("X"), True),
         (T, True),
+        (None, True),
+        (Parameter.empty, True),
+        (Dictionary, True),
+        ("Unresolved", True),
         (Literal[Colour.RED], False),
         (Annotated[Decimal, 1], False),
         (dict[int, str], False),
         (list[Line], False),
         (str | Decimal, False),
         (tuple[int, ...], False),
+        (tuple, False),
     ],
 )
 def test_plain_annotations_are_distinguished_from_typed_ones(annotation: object, plain: bool) -> None:
@@ -442,7 +241,7 @@ def test_a_pydantic_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     assert codec_for(Item).round_trip(item) == item
 
 
-@pytest.mark.parametrize("annotation", [Line, list[Order], Decimal, tuple[int, ...], int | Decimal, Colour])
+@pytest.mark.parametrize("annotation", [Line, list[Line], Decimal, tuple[int, ...], int | Decimal, Colour])
 def test_typed_results_need_pydantic(annotation: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it they are refused when the codec is made, with what to do; plain JSON needs nothing."""
     monkeypatch.setitem(sys.modules, "pydantic", None)

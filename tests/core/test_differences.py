@@ -318,6 +318,8 @@ def test_what_would_come_back_different(annotation: object, value: object, path:
     [
         (Any, (1, 2), "", "tuple", "list"),
         (Any, {"at": NOON}, "at", "datetime.datetime", "str"),
+        (Any, {"raw": b"r-1"}, "raw", "bytes", "str"),
+        (Any, {"at": Point(1, 2)}, "at", f"{__name__}.Point", "list"),
         (dict, {"lines": [{1: "a"}]}, "lines.0.1", "int", "str"),
         (dict[str, Any], {"ids": {1}}, "ids", "set", "list"),
         (Total, Total("x", NOON, more={"at": (1,)}), "more.at", "tuple", "list"),

@@ -13,7 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from pydantic import BaseModel, Field, HttpUrl, SecretStr, computed_field, model_serializer
+from pydantic import BaseModel, Field, HttpUrl, SecretStr, computed_field, create_model, model_serializer
 
 from lambda_once import KeyMissing, KeyReused, Misconfigured
 from lambda_once.decorators.identify import Identifier
@@ -269,6 +269,16 @@ def test_a_model_that_looks_like_an_event_is_compared_by_its_fields(rig: Rig) ->
         protected("1", Detailed(detail=999))
 
 
+@pytest.mark.parametrize("name", ["event", "info", "records", "arguments"])
+def test_a_model_with_a_field_of_an_events_name_counts_by_what_it_holds(rig: Rig, name: str) -> None:
+    """It's no event that a parser read."""
+    kind = create_model("Change", __base__=BaseModel, **{name: (int, Field(exclude=True))})  # type: ignore[call-overload]
+    ship = rig.once.function(name="ship")(_of_order)
+    for n in (1, 2, 1):
+        ship(kind(**{name: n}))
+    assert len(rig.rows()) == 2
+
+
 def test_nothing_counts_as_null(rig: Rig) -> None:
     """A retry without the session is the same work."""
     protected = rig.once.function(name="charge", key="id_")(_paid)
@@ -303,6 +313,31 @@ def test_ignore_and_fingerprint_end_the_line(rig: Rig) -> None:
     rig.once.function(name="a", key="order.id", ignore=("order.conn", "order.priced.total"))(_of_order)(order)
     rig.once.function(name="b", key="order.id", fingerprint="order.id")(_of_order)(order)
     assert noted(rig) == []
+
+
+def test_an_excluded_field_is_noted_without_a_key(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orders that differ only there are one work; no line where it's ignored, or nothing is protected."""
+
+    def work(orders: object, record: object) -> None: ...
+
+    def shipped(**options: Any) -> None:
+        ship = rig.once.function(**options)(work)
+        for _ in range(2):
+            ship([Connected(cents=1, connection=Opaque())], sqs_event("a")["Records"][0])
+
+    shipped(name="a", ignore=("orders.connection",))
+    with monkeypatch.context() as patch:
+        patch.setenv("LAMBDA_ONCE_DISABLED", "true")
+        shipped(name="b")
+    assert noted(rig) == []
+    shipped(name="c")
+    assert len(rig.rows()) == 2
+    (line,) = [each for each in rig.reported if each.event.value == "once.not_compared"]
+    assert str(line.reason).startswith(
+        f"orders.connection: a {__name__}.Opaque has no canonical form; its field has exclude=True and "
+        "doesn't count"
+    )
+    assert "counts as null" not in str(line.reason)
 
 
 @pytest.mark.parametrize("chosen", ["detail", "[detail, amount]", "{detail: detail}", "detail[].amount"])
@@ -342,7 +377,13 @@ def test_an_expression_reads_beside_what_is_odd(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("odd", "error"), [(Opaque(), Misconfigured), (SecretStr("4111"), Misconfigured), (looped(1), KeyMissing)]
+    ("odd", "error"),
+    [
+        (Opaque(), Misconfigured),
+        (SecretStr("4111"), Misconfigured),
+        (Card(number=SecretStr("4111"), cents=1), Misconfigured),
+        (looped(1), KeyMissing),
+    ],
 )
 @pytest.mark.parametrize("key", [None, "order", lambda order: order])
 def test_a_key_without_a_form_is_refused(rig: Rig, key: Any, odd: object, error: type[Exception]) -> None:

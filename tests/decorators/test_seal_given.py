@@ -52,19 +52,13 @@ def order(rig: Rig) -> Decided:
     return Decided(rig)
 
 
-def test_a_result_that_a_person_gave_is_returned(order: Decided) -> None:
-    """In plain text; the work does not run."""
+@pytest.mark.parametrize(("given", "result"), [(RECEIPT, {"receipt": 5}), (None, None)])
+def test_a_result_that_a_person_gave_is_returned(order: Decided, given: str | None, result: object) -> None:
+    """In plain text, or None; the work does not run."""
     order.killed()
-    order.decide(Resolve.DONE, RECEIPT)
-    assert order.works("5") == {"receipt": 5}
+    order.decide(Resolve.DONE, given)
+    assert order.works("5") == result
     assert order.ran == []
-
-
-def test_done_without_a_result_is_returned(order: Decided) -> None:
-    """As None."""
-    order.killed()
-    order.decide(Resolve.DONE)
-    assert order.works("5") is None
 
 
 def test_a_failure_that_a_person_gave_is_raised(order: Decided) -> None:

@@ -159,16 +159,6 @@ def test_what_neither_fits_is_refused(rig: Rig, option: str, selector: Callable[
         rig.once.event(**options)(handle)
 
 
-def test_an_async_selector_of_two_is_refused(rig: Rig) -> None:
-    """It would not be awaited."""
-
-    async def select(event: Any, context: Any) -> str:
-        return "7"
-
-    with pytest.raises(Misconfigured, match=r"key=.*select is async"):
-        rig.once.sqs(key=select)(handle)
-
-
 def test_arity_is_decided_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """When it is decorated: no record pays for an inspection."""
     handler = rig.once.sqs(name="job", key=lambda record, context: record.message_id)(handle)
