@@ -16,7 +16,7 @@ from lambda_once import HOLD, STORE, Misconfigured, RetryLater
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
 from tests.decorators.worker import worker
-from tests.sources.samples import batch, fifo_record, notification, sqs_record
+from tests.sources.samples import QUEUE, batch, eventbridge, fifo_record, notification, sqs_record
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 
@@ -91,6 +91,8 @@ class Row(NamedTuple):
     states: list[State] | None = None
     event: str | None = None
     """What is reported."""
+    says: str = ""
+    """Part of the reason that is reported."""
 
 
 def _key(record: SQSRecord) -> object:
@@ -110,19 +112,30 @@ def _fair(body: str) -> dict[str, Any]:
     return record
 
 
+def _bad(body: object) -> dict[str, Any]:
+    return sqs_record({} if body is None else body, id_="bad") | ({"body": None} if body is None else {})
+
+
+def _without_ids(id_: str, body: str) -> dict[str, Any]:
+    """A record of a FIFO queue without group and deduplication id, as a test may make it."""
+    return sqs_record(body, id_=id_, eventSourceARN=f"{QUEUE}.fifo")
+
+
 def _sent(id_: str, day: str, retries: int, by: str) -> dict[str, Any]:
     return sqs_record({"n": 1, "sentDate": day, "meta": {"retryCount": retries, "by": by}}, id_=id_)
 
 
 X, Y = sqs_record("x", id_="a"), sqs_record("y", id_="b")
 _ZENITH = {"tenant": {"stringValue": "zenith", "dataType": "String"}}
-_BAD = {
-    "key missing": sqs_record({"n": 1}, id_="bad"),
-    "no JSON": sqs_record("not json", id_="bad"),
-    "null key": sqs_record({"id": None}, id_="bad"),
-    "empty key": sqs_record({"id": ""}, id_="bad"),
-    "too deep": sqs_record("[" * 100_000, id_="bad"),
-    "no body": {**sqs_record({}, id_="bad"), "body": None},
+_TOO_DEEP, _NO_BODY = "Record bad has a body that is JSON nested too deeply", "Record bad has no text body"
+_BAD: dict[str, tuple[Any, str]] = {
+    "key missing": ({"n": 1}, ""),
+    "no JSON": ("not json", ""),
+    "null key": ({"id": None}, ""),
+    "empty key": ({"id": ""}, ""),
+    "too deep": ("[" * 100_000, _TOO_DEEP),
+    "too deep in a notification": (notification("[" * 100_000), _TOO_DEEP),
+    "no body": (None, _NO_BODY),
 }
 ROWS = {
     "twins share the failure": Row(
@@ -156,11 +169,21 @@ ROWS = {
         ran=["a", "b"],
         options={"scope": "messageAttributes.tenant.stringValue"},
     ),
+    "an id that failed twice is named once": Row([X, X, Y], back=["a"], ran=["a", "b"], broken="x"),
     "ignored fields do not count": Row(
         [_sent("a", "monday", 0, "x"), _sent("b", "tuesday", 1, "x"), _sent("c", "tuesday", 1, "y")],
         back=[],
         ran=["a", "c"],
         options={"ignore": ("sentDate", "meta.retryCount")},
+    ),
+    "ignored fields of an opened event do not count": Row(
+        [
+            sqs_record(eventbridge({"n": n, "sent": id_}), id_=id_)
+            for id_, n in (("a", 1), ("b", 1), ("c", 2))
+        ],
+        back=[],
+        ran=["a", "c"],
+        options={"ignore": ("sent",)},
     ),
     "a deduplication id is the identity": Row(
         [fifo_record("x", deduplication=f"d-{n}", id_=id_) for id_, n in (("a", 1), ("b", 2), ("c", 1))],
@@ -170,13 +193,14 @@ ROWS = {
     "a key that breaks": Row([X, Y], back=["a"], ran=["b"], options={"key": _key}),
     **{
         name: Row(
-            [sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c")],
+            [sqs_record({"id": 1}, id_="a"), _bad(body), sqs_record({"id": 2}, id_="c")],
             back=["bad"],
             ran=["a", "c"],
             options={"key": "id"},
             event="once.bad_record",
+            says=says,
         )
-        for name, bad in _BAD.items()
+        for name, (body, says) in _BAD.items()
     },
     "a bad record ends its group": Row(
         [
@@ -188,6 +212,9 @@ ROWS = {
         back=["a2", "a3"],
         ran=["a1", "b1"],
         options={"key": "id"},
+    ),
+    "a FIFO queue keeps its order without ids, by content": Row(
+        [*map(_without_ids, "abcd", "yyxz")], back=["c", "d"], ran=["a", "c"], broken="x"
     ),
     "groups of a standard queue do not order": Row(
         [_fair("x"), _fair("y")], back=["x"], ran=["x", "y"], broken="x"
@@ -214,6 +241,7 @@ def test_what_goes_back(rig: Rig, row: Row) -> None:
         (logged,) = [details for details in rig.reported if details.event == row.event]
         assert logged.delivery == row.back[0]
         assert logged.reason or row.event != "once.bad_record"
+        assert row.says in str(logged.reason)
 
 
 def test_in_progress_goes_back_and_does_not_raise(rig: Rig) -> None:
@@ -356,7 +384,8 @@ class Order(BaseModel):
     lines: tuple[str, ...] = ()
 
 
-def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
+@pytest.mark.parametrize("message_id", [None, "", 5])
+def test_a_record_without_an_id_fails_the_batch(rig: Rig, message_id: object) -> None:
     """A record without messageId has no id to return: the good one runs, and the whole batch is returned."""
     seen: list[str] = []
 
@@ -364,8 +393,10 @@ def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
     def handler(record: SQSRecord) -> None:
         seen.append(record.message_id)
 
-    nameless = {name: value for name, value in sqs_record("x").items() if name != "messageId"}
+    nameless = sqs_record("x", messageId=message_id)
     assert handler(batch(nameless, sqs_record("y", id_="b")), rig.context()) == failed("")
+    (logged,) = [details for details in rig.reported if details.event == "once.bad_record"]
+    assert "no messageId" in str(logged.reason)
     assert seen == ["b"]
     assert handler(batch(sqs_record("y", id_="b")), rig.context("request-2")) == ALL_WELL
     assert seen == ["b"]
