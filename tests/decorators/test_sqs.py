@@ -546,16 +546,20 @@ def test_the_advice_of_the_error_works(rig: Rig) -> None:
 
 
 def test_the_loop_outlives_the_invocation(rig: Rig) -> None:
-    """Clients that belong to a loop can be kept: the next invocation has the same one."""
+    """Clients that belong to a loop can be kept: the next invocation has the same one, after an exit too."""
     loops: list[object] = []
 
     @rig.once.sqs
     async def handler(record: SQSRecord) -> None:
         loops.append(asyncio.get_running_loop())
+        if record.body == "b":
+            raise SystemExit(1)
 
     handler(records("a"), rig.context())
-    handler(records("b"), rig.context("request-2"))
-    assert loops[0] is loops[1]
+    with pytest.raises(SystemExit):
+        handler(records("b"), rig.context("request-2"))
+    handler(records("c"), rig.context("request-3"))
+    assert loops[0] is loops[1] is loops[2]
 
 
 def test_system_exit_finishes_all_and_leaves_nothing_running(rig: Rig) -> None:
