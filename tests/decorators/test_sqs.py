@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from pydantic import BaseModel, Field
 
-from lambda_once import HOLD, STORE, Misconfigured, RetryLater
+from lambda_once import HOLD, STORE, Misconfigured
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
+from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.decorators.worker import worker
 from tests.sources.samples import QUEUE, batch, eventbridge, fifo_record, notification, sqs_record
 
@@ -28,22 +27,6 @@ class Declined(Exception):
 def failed(*ids: str) -> dict[str, Any]:
     """The answer that returns *ids* to the queue."""
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ids]}
-
-
-@on_every_store
-def test_each_record_runs_once(rig: Rig) -> None:
-    """Two records are processed; their redelivery succeeds and does nothing."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord, context: object) -> None:
-        seen.append(record.message_id)
-
-    event = batch(sqs_record({"n": 1}, id_="a"), sqs_record({"n": 2}, id_="b"))
-    assert handler(event, rig.context()) == ALL_WELL
-    assert handler(event, rig.context("request-2")) == ALL_WELL
-    assert seen == ["a", "b"]
-    assert rig.states() == [State.COMPLETE, State.COMPLETE]
 
 
 def test_the_context_may_be_left_out(rig: Rig) -> None:
@@ -244,19 +227,6 @@ def test_what_goes_back(rig: Rig, row: Row) -> None:
         assert row.says in str(logged.reason)
 
 
-def test_in_progress_goes_back_and_does_not_raise(rig: Rig) -> None:
-    """A record that another attempt is processing is returned, even where it is the whole batch."""
-    answers: list[Any] = []
-    event = batch(sqs_record("x", id_="a"))
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        answers.append(handler(event, rig.context("request-2")))
-
-    assert handler(event, rig.context()) == ALL_WELL
-    assert answers == [failed("a")]
-
-
 def test_a_batch_that_failed_whole_raises(rig: Rig) -> None:
     """Where every record failed the batch raises Powertools' error, and the causes are in it."""
 
@@ -316,39 +286,6 @@ def test_a_record_whose_lease_was_lost_does_not_start(rig: Rig) -> None:
     assert seen == ["a by 00", "b by 13"]
 
 
-def test_waiting_records_wait_after_the_others_ran(rig: Rig) -> None:
-    """Under on_in_progress="wait" the acquired records run first, and waiting ends with the time there is."""
-    processed: list[tuple[str, float]] = []
-    waited: list[Any] = []
-    x, y = sqs_record("x", id_="a"), sqs_record("y", id_="b")
-
-    @rig.once.sqs(on_in_progress="wait")
-    def handler(record: SQSRecord) -> None:
-        processed.append((record.body, rig.slept))
-        if record.body == "x":
-            waited.append(elsewhere(handler, batch(x, y), rig.context("request-2", seconds=5)))
-
-    assert handler(batch(x), rig.context(seconds=60)) == ALL_WELL
-    assert waited == [failed("a")]
-    assert processed == [("x", 0.0), ("y", 0.0)]
-    assert rig.slept > 4
-
-
-def test_a_retry_later_of_the_work_releases(rig: Rig) -> None:
-    """RetryLater leaving the work gives the token back, whatever on_error says."""
-    seen: list[str] = []
-
-    @rig.once.sqs(on_error=STORE, raise_on_entire_batch_failure=False)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        raise RetryLater("not yet")
-
-    event = batch(sqs_record("x", id_="a"))
-    handler(event, rig.context())
-    assert handler(event, rig.context("request-2")) == failed("a")
-    assert seen == ["x", "x"]
-
-
 def test_equal_content_in_two_deliveries_is_logged(rig: Rig) -> None:
     """A replay to another messageId is reported as a coincidence, with both ids; a redelivery is not."""
 
@@ -363,25 +300,7 @@ def test_equal_content_in_two_deliveries_is_logged(rig: Rig) -> None:
     assert (logged.delivery, logged.other_delivery) == ("b", "a")
 
 
-@on_every_store
-def test_a_power_cut_releases_what_did_not_start(rig: Rig) -> None:
-    """SystemExit leaves the handler, and no token stays in progress behind it."""
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        raise SystemExit(1)
-
-    with pytest.raises(SystemExit):
-        handler(batch(sqs_record("a"), sqs_record("b")), rig.context())
-    assert rig.states() == [State.RELEASED, State.RELEASED]
-
-
-# -- records that cannot be processed, models, and work that failed for good
-
-
-class Order(BaseModel):
-    id: int = Field(alias="orderId")
-    lines: tuple[str, ...] = ()
+# -- records that cannot be named, and work that failed for good
 
 
 @pytest.mark.parametrize("message_id", [None, "", 5])
@@ -431,21 +350,6 @@ def test_a_redelivery_is_answered_as_the_first(
     assert rig.row().state is state
     assert ("once.result_not_stored" in rig.events()) is (not isinstance(result, Exception))
     assert "once.result_unavailable" not in rig.events()
-
-
-def test_a_model_sees_through_envelopes(rig: Rig) -> None:
-    """What SNS put around the order is opened before the model is made."""
-    seen: list[int] = []
-
-    @rig.once.sqs(model=Order)
-    def handler(order: Order) -> None:
-        seen.append(order.id)
-
-    enclosed = notification('{"orderId": 5}')
-    resent = notification('{"orderId": 5}', id_="another")
-    handler(batch(sqs_record(enclosed, id_="a")), rig.context())
-    assert handler(batch(sqs_record(resent, id_="b")), rig.context("request-2")) == ALL_WELL
-    assert seen == [5]
 
 
 # -- a coroutine function: concurrent, and still a plain handler
@@ -516,31 +420,19 @@ def test_each_record_has_its_own_attempt(rig: Rig) -> None:
 
 @in_memory
 def test_a_running_loop_is_refused_clearly(rig: Rig) -> None:
-    """From inside an event loop the handler says how to call it there, and nothing runs."""
-
-    @rig.once.sqs
-    async def handler(record: SQSRecord) -> None:
-        raise AssertionError
+    """From inside an event loop nothing runs, and the error says how to call the handler there."""
+    seen: list[str] = []
+    handler = rig.once.sqs(worker(seen, is_async=True))
 
     async def wrongly() -> None:
         handler(records("a"), rig.context())
 
-    with pytest.raises(Misconfigured, match=r"asyncio\.to_thread"):
-        asyncio.run(wrongly())
-    assert rig.rows() == []
-
-
-def test_the_advice_of_the_error_works(rig: Rig) -> None:
-    """An async test calls the handler by asyncio.to_thread."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    async def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
     async def rightly() -> Any:
         return await asyncio.to_thread(handler, records("a"), rig.context())
 
+    with pytest.raises(Misconfigured, match=r"asyncio\.to_thread"):
+        asyncio.run(wrongly())
+    assert (seen, rig.rows()) == ([], [])
     assert asyncio.run(rightly()) == ALL_WELL
     assert seen == ["a"]
 
