@@ -161,7 +161,7 @@ def test_each_record_of_s3_has_a_result_of_its_own(rig: Rig) -> None:
     seen: list[Any] = []
 
     @rig.once.event
-    def handler(event: Any) -> int:
+    def handler(event: Any) -> Any:
         seen.append(event)
         return len(seen)
 
