@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from datetime import timedelta
+from logging import WARNING, getLogger
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from lambda_once import Once
 from lambda_once.core.lifecycle import State
 from tests.decorators.counted import TEN, Counted, records
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.decorators.worker import worker
+from tests.kit.wire import refused
 from tests.stores.line import BATCH, READ, SINGLE
 
 
@@ -165,3 +168,17 @@ def test_completed_by_hand_is_not_written_twice(counted: Counted) -> None:
     assert counted.calls() == [BATCH, "TransactWriteItems", BATCH]
     assert counted.rig.states() == [State.COMPLETE] * 3
     assert counted.rig.ground.bookings == 1
+
+
+def test_a_missing_permission_is_logged_once(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
+    """The first batch says which one is missing; all work is done by single writes, and none asks again."""
+    once = Once(table=counted.table, client=counted.wire.client, service="shop", logger=getLogger("test"))
+    seen: list[str] = []
+    handler = once.sqs(worker(seen))
+    counted.wire.fates = [refused("AccessDeniedException")]
+    assert handler(records(*TEN), counted.rig.context()) == ALL_WELL
+    assert handler(records("x", "y"), counted.rig.context("request-2")) == ALL_WELL
+    assert counted.calls() == [BATCH, *[SINGLE] * 24]
+    assert seen == [*TEN, "x", "y"]
+    (denied,) = [line for line in caplog.records if line.message == "once.batches_off"]
+    assert denied.levelno == WARNING
