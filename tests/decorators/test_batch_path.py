@@ -1,10 +1,11 @@
-"""A batch on a real engine: what it costs on the wire, and what a bad wire does to it."""
+"""A batch on a real engine: what it costs on the wire."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
+from contextlib import nullcontext
 from datetime import timedelta
+from logging import WARNING, getLogger
+from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
@@ -15,32 +16,29 @@ from lambda_once.core.lifecycle import State
 from tests.decorators.counted import TEN, Counted, records
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.decorators.worker import worker
-from tests.kit.wire import answer_lost, failing, refused
+from tests.kit.wire import refused
 from tests.stores.line import BATCH, READ, SINGLE
 
 
-def test_ten_new_cost_two_calls(counted: Counted) -> None:
-    """One acquires, one completes; all is written when the handler returns."""
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize("received", [1, 2])
+def test_ten_records_cost_two_calls(counted: Counted, received: int, is_async: bool) -> None:
+    """
+    One acquires, one completes; all is written when the handler returns.
+
+    Of duplicates one is refused, one reads who had them, whether or not SQS says that it delivered them.
+    """
     seen: list[str] = []
-    handler = counted.rig.once.sqs(worker(seen))
+    handler = counted.rig.once.sqs(worker(seen, is_async=is_async))
     assert handler(records(*TEN), counted.rig.context()) == ALL_WELL
     assert counted.calls() == [BATCH, BATCH]
-    assert seen == TEN
+    assert sorted(seen) == TEN
     assert counted.rig.states() == [State.COMPLETE] * 10
-
-
-@pytest.mark.parametrize("received", [1, 2])
-def test_ten_duplicates_cost_two_calls(counted: Counted, received: int) -> None:
-    """One is refused, one reads who had them; whether or not SQS says that it delivered them before."""
-
-    @counted.rig.once.sqs
-    def handler(record: SQSRecord) -> None: ...
-
-    handler(records(*TEN), counted.rig.context())
     counted.calls()
     assert handler(records(*TEN, received=received), counted.rig.context("request-2")) == ALL_WELL
     assert sorted(counted.calls()) == [BATCH, READ]
     assert counted.rig.events().count("once.replayed") == 10
+    assert len(seen) == 10
 
 
 def test_half_new_half_duplicate_cost_three(counted: Counted) -> None:
@@ -99,26 +97,6 @@ def test_one_redelivery_among_new_records_costs_no_read(counted: Counted) -> Non
     assert seen == ["0", *TEN]
 
 
-def test_async_records_cost_the_same(counted: Counted) -> None:
-    """They run at once within their bounds, and end in one write."""
-    in_progress: set[str] = set()
-    most: list[int] = []
-
-    @counted.rig.once.sqs(concurrency=3)
-    async def handler(record: SQSRecord) -> None:
-        in_progress.add(record.body)
-        await asyncio.to_thread(int)
-        most.append(len(in_progress))
-        in_progress.remove(record.body)
-
-    assert handler(records(*TEN), counted.rig.context()) == ALL_WELL
-    assert counted.calls() == [BATCH, BATCH]
-    assert max(most) == 3
-    assert handler(records(*TEN), counted.rig.context("request-2")) == ALL_WELL
-    assert counted.calls() == [BATCH, READ]
-    assert len(most) == 10
-
-
 # ------------------------------------------------------------------ what memory saves
 
 
@@ -155,54 +133,46 @@ def test_unfinished_work_is_never_answered_from_memory(counted: Counted) -> None
     assert seen == ["0", "1", "2", "3", "4", "5", "0", "1"]
 
 
-# ------------------------------------------------------------------ a bad wire
+# ------------------------------------------------------------------ what ends otherwise
 
 
-def test_lost_answers_run_nothing_twice_and_lose_nothing(counted: Counted) -> None:
-    """Of the acquisition and of the completion: the rows tell that they are our own."""
-    seen: list[str] = []
+@pytest.mark.parametrize("finishes", [True, False], ids=["done", "in progress"])
+def test_a_fenced_completion_gets_its_successors_outcome(counted: Counted, finishes: bool) -> None:
+    """Record a oversleeps: it goes back, alone, if the delivery that took its token over is in progress."""
+    inner: list[Any] = []
+
+    @counted.rig.once.sqs(name="n", lease=timedelta(seconds=12), raise_on_entire_batch_failure=False)
+    def handler(record: SQSRecord) -> None:
+        if record.body == "a" and not inner:
+            inner.append(None)
+            counted.rig.clock.advance(13)
+            with nullcontext() if finishes else counted.rig.crash():
+                handler(records("a"), counted.rig.context("request-2"))
+
+    answer = handler(records("a", "b", "c"), counted.rig.context(seconds=60))
+    assert answer == (ALL_WELL if finishes else failed("a"))
+    assert "once.fenced" in counted.rig.events()
+    first = State.COMPLETE if finishes else State.IN_PROGRESS
+    assert counted.rig.states() == [first, State.COMPLETE, State.COMPLETE]
+
+
+def test_completed_by_hand_is_not_written_twice(counted: Counted) -> None:
+    """A record that completes its token itself has no part in the batch's write."""
 
     @counted.rig.once.sqs
     def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        if len(seen) == 10:
-            counted.wire.fates = [answer_lost]
+        if record.body == "a":
+            counted.rig.once.current().transact([counted.rig.ground.booking], "done")
 
-    counted.wire.fates = [answer_lost]
-    assert handler(records(*TEN), counted.rig.context()) == ALL_WELL
-    assert counted.calls() == [BATCH, BATCH, READ] * 2
-    assert seen == TEN
-    assert counted.rig.states() == [State.COMPLETE] * 10
-    assert "once.fenced" not in counted.rig.events()
+    assert handler(records("a", "b", "c"), counted.rig.context()) == ALL_WELL
+    assert counted.calls() == [BATCH, "TransactWriteItems", BATCH]
+    assert counted.rig.states() == [State.COMPLETE] * 3
+    assert counted.rig.ground.bookings == 1
 
 
-def test_one_throttled_completion_is_written_by_itself(counted: Counted) -> None:
-    """The others are not sent again."""
-
-    @counted.rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        if record.body == "9":
-            counted.wire.fates = [failing(None, "ThrottlingError")]
-
-    assert handler(records(*TEN), counted.rig.context()) == ALL_WELL
-    assert counted.calls() == [BATCH, BATCH, "UpdateItem"]
-    assert counted.rig.states() == [State.COMPLETE] * 10
-
-
-def test_an_acquisition_that_stays_unanswered_goes_back_alone(counted: Counted) -> None:
-    """One statement is throttled to the end: its record is returned unstarted, the others are worked."""
-    seen: list[str] = []
-    handler = counted.rig.once.sqs(worker(seen))
-    counted.wire.fates = [failing(None, "ThrottlingError")] + [failing("ThrottlingError")] * 5
-    assert handler(records("a", "b", "c"), counted.rig.context()) == failed("b")
-    assert seen == ["a", "c"]
-    assert counted.rig.states() == [State.COMPLETE] * 2
-
-
-def test_without_the_permission_it_is_told_once(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
-    """The first batch says which permission is missing, works all the same, and none asks again."""
-    table, client = counted.table, counted.wire.client
-    once = Once(table=table, client=client, service="shop", logger=logging.getLogger("test"))
+def test_a_missing_permission_is_logged_once(counted: Counted, caplog: pytest.LogCaptureFixture) -> None:
+    """The first batch says which one is missing; all work is done by single writes, and none asks again."""
+    once = Once(table=counted.table, client=counted.wire.client, service="shop", logger=getLogger("test"))
     seen: list[str] = []
     handler = once.sqs(worker(seen))
     counted.wire.fates = [refused("AccessDeniedException")]
@@ -211,4 +181,4 @@ def test_without_the_permission_it_is_told_once(counted: Counted, caplog: pytest
     assert counted.calls() == [BATCH, *[SINGLE] * 24]
     assert seen == [*TEN, "x", "y"]
     (denied,) = [line for line in caplog.records if line.message == "once.batches_off"]
-    assert denied.levelno == logging.WARNING
+    assert denied.levelno == WARNING

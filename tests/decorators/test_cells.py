@@ -180,6 +180,13 @@ CELLS: tuple[Cell, ...] = (
     cell(TOPIC, POSITION, "kafka", KAFKA, (f"{IN_KAFKA}.partition", 7)),
     cell(TOPIC, POSITION, "kafka", KAFKA, (f"{IN_KAFKA}.offset", 7)),
     cell(TOPIC, POSITION, "kafka", KAFKA, (f"{IN_KAFKA}.timestamp", 7)),
+    Cell(
+        TOPIC,
+        "position and content",
+        "kafka",
+        KAFKA,
+        kafka_event({**ORDER, "total": 7}, headers={"type": "created"}),
+    ),
     cell(
         TOPIC,
         "attributes beside a position",

@@ -135,7 +135,7 @@ def test_a_failure_is_raised_after_all_were_tried(rig: Rig, decorator: str, even
     ids=["sns", "eventbridge", "direct"],
 )
 def test_lambdas_own_retry_waits_for_the_lease(rig: Rig, decorator: str, event: Any) -> None:
-    """After a crash the same request id waits for the lease, and works; another one is refused at once."""
+    """After a crash the same request id waits for the lease, and works if it has the time; others don't."""
     seen: list[float] = []
     handler = getattr(rig.once, decorator)(name="work")(lambda _: seen.append(rig.slept))
     with rig.crash():
@@ -144,11 +144,41 @@ def test_lambdas_own_retry_waits_for_the_lease(rig: Rig, decorator: str, event: 
     with pytest.raises(InProgress):
         handler(event, rig.context("request-2", seconds=60))
     assert rig.slept == 0
+    with pytest.raises(InProgress) as raised:
+        handler(event, rig.context(seconds=5))
+    assert raised.value.locked_by == "orders/request-1"
+    assert rig.states() == [State.IN_PROGRESS]
     handler(event, rig.context(seconds=60))
     first, second = seen
     assert first == 0
     assert 11 < second < 13
     assert "once.taken_over" in rig.events()
+
+
+@in_memory
+def test_each_record_of_s3_has_a_result_of_its_own(rig: Rig) -> None:
+    """An overlapping event replays what was done, and runs what is new on an event of one record."""
+    seen: list[Any] = []
+
+    @rig.once.event
+    def handler(event: Any) -> Any:
+        seen.append(event)
+        return len(seen)
+
+    a, b, c = s3_event("a", "b", "c")["Records"]
+    assert handler({"Records": [a, b]}, rig.context()) == [1, 2]
+    assert handler({"Records": [b, c]}, rig.context("request-2")) == [2, 3]
+    assert [len(event["Records"]) for event in seen] == [1, 1, 1]
+
+
+@in_memory
+@pytest.mark.parametrize("empty", [{}, [], "", None])
+def test_an_empty_event_is_no_key(rig: Rig, empty: Any) -> None:
+    """Every empty event would be a duplicate of the first: it is refused, and nothing runs."""
+    seen: list[Any] = []
+    with pytest.raises(KeyMissing, match="key="):
+        rig.once.event(collecting(seen))(empty, rig.context())
+    assert seen == []
 
 
 @in_memory

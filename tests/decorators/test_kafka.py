@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from pydantic import BaseModel
 
-from lambda_once import KeyMissing, KeyReused
+from lambda_once import KeyMissing
 from lambda_once.testing import kafka_event
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.worker import worker
@@ -30,11 +28,12 @@ def failures(*places: tuple[str, int]) -> dict[str, Any]:
     }
 
 
-def test_a_failure_stops_its_partition_alone(rig: Rig) -> None:
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_failure_stops_its_partition_alone(rig: Rig, is_async: bool) -> None:
     """The other partition goes on. What is behind the failure is released, and runs in order next time."""
     seen: Seen = []
     broken = {"a2"}
-    handler = rig.once.kafka(worker(seen, broken))
+    handler = rig.once.kafka(worker(seen, broken, is_async=is_async))
     event = kafka_event("a1", "b1", "a2", "b2", "a3", "b3", partitions=[0, 1] * 3)
     with pytest.raises(ValueError, match="a2"):
         handler(event, rig.context())
@@ -65,95 +64,6 @@ def test_the_first_failure_of_each_partition_is_reported(rig: Rig) -> None:
     event = kafka_event("a1", "b1", "a2", "b2", "a3", "c1", partitions=[0, 1, 0, 1, 0, 2], first_offset=10)
     assert handler(event, rig.context()) == failures(("orders-0", 11), ("orders-2", 10))
     assert handler(kafka_event("d", first_offset=99), rig.context("request-2")) == failures()
-
-
-@in_memory
-def test_partitions_run_concurrently(rig: Rig) -> None:
-    """Each of two partitions waits in its first record for the other; each keeps its order."""
-    seen: Seen = []
-    met = asyncio.Barrier(2)
-
-    @rig.once.kafka
-    async def handler(record: KafkaEventRecord) -> None:
-        text = record.decoded_value.decode()
-        if text.endswith("1"):
-            await asyncio.wait_for(met.wait(), 30)
-        seen.append(text)
-
-    handler(kafka_event("a1", "a2", "b1", "b2", partitions=[0, 0, 1, 1]), rig.context())
-    assert [text for text in seen if text[0] == "a"] == ["a1", "a2"]
-    assert [text for text in seen if text[0] == "b"] == ["b1", "b2"]
-
-
-# -- identity
-
-
-AB = {"bootstrap_servers": "a:9092,b:9092"}
-
-
-@in_memory
-@pytest.mark.parametrize(
-    ("of_first", "of_second", "runs"),
-    [
-        ({}, {"topic": "returns"}, 2),
-        ({}, {"partitions": 1}, 2),
-        ({}, {"first_offset": 1}, 2),
-        ({}, {"bootstrap_servers": "a:9092"}, 1),
-        (AB, AB, 1),
-        (AB, {"bootstrap_servers": "b:9092,a:9092"}, 1),
-    ],
-    ids=["topic", "partition", "offset", "cluster", "the same", "the same servers"],
-)
-def test_a_record_is_its_place(rig: Rig, of_first: Any, of_second: Any, runs: int) -> None:
-    """Topic, partition and offset; which brokers a cluster has doesn't count."""
-    seen: Seen = []
-    handler = rig.once.kafka(worker(seen, set()))
-    handler(kafka_event("x", **of_first), rig.context())
-    handler(kafka_event("x", **of_second), rig.context())
-    assert len(seen) == runs
-
-
-@pytest.mark.parametrize("field", ["timestamp", "value"])
-def test_a_topic_that_is_made_again_loses_nothing(rig: Rig, field: str) -> None:
-    """Its offsets begin at 0 again: another time or value there is other work."""
-    seen: Seen = []
-    handler = rig.once.kafka(worker(seen, set()))
-    event = kafka_event("x")
-    handler(event, rig.context())
-    event["records"]["orders-0"][0][field] = {"timestamp": 1, "value": "eQ=="}[field]
-    handler(event, rig.context())
-    assert len(seen) == 2
-
-
-@in_memory
-def test_a_key_of_the_value_is_found_at_any_offset(rig: Rig) -> None:
-    """With key=, what a producer sends twice is one piece of work, though offset and timestamp differ."""
-    seen: Seen = []
-    handler = rig.once.kafka(key="orderId")(worker(seen, set()))
-    handler(kafka_event({"orderId": 5}), rig.context())
-    again = kafka_event({"orderId": 5}, partitions=1, first_offset=7)
-    again["records"]["orders-1"][0]["timestamp"] += 1
-    handler(again, rig.context())
-    assert len(seen) == 1
-    with pytest.raises(KeyReused, match="new: total"):
-        handler(kafka_event({"orderId": 5, "total": 1}), rig.context())
-
-
-@in_memory
-def test_headers_may_be_a_scope(rig: Rig) -> None:
-    """The record, with key and headers, is what scope sees."""
-    seen: Seen = []
-
-    def tenant(record: KafkaEventRecord) -> str:
-        return record.decoded_headers["tenant"].decode()
-
-    handler = rig.once.kafka(key="orderId", scope=tenant)(worker(seen, set()))
-    for name in ("acme", "ajax", "acme"):
-        handler(kafka_event({"orderId": 5}, headers={"tenant": name}), rig.context())
-    assert len(seen) == 2
-    by_topic = rig.once.kafka(key="orderId", scope="topic", name="by topic")(worker(seen, set()))
-    by_topic(kafka_event({"orderId": 5}), rig.context())
-    assert rig.rows()[-1].token.endswith("/orders/5")
 
 
 # -- values

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from pydantic import BaseModel, Field
 
-from lambda_once import HOLD, STORE, Misconfigured, RetryLater
+from lambda_once import HOLD, STORE, Misconfigured
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
+from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.decorators.worker import worker
-from tests.sources.samples import batch, fifo_record, notification, sqs_record
+from tests.sources.samples import QUEUE, batch, eventbridge, fifo_record, notification, sqs_record
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 
@@ -28,22 +27,6 @@ class Declined(Exception):
 def failed(*ids: str) -> dict[str, Any]:
     """The answer that returns *ids* to the queue."""
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ids]}
-
-
-@on_every_store
-def test_each_record_runs_once(rig: Rig) -> None:
-    """Two records are processed; their redelivery succeeds and does nothing."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord, context: object) -> None:
-        seen.append(record.message_id)
-
-    event = batch(sqs_record({"n": 1}, id_="a"), sqs_record({"n": 2}, id_="b"))
-    assert handler(event, rig.context()) == ALL_WELL
-    assert handler(event, rig.context("request-2")) == ALL_WELL
-    assert seen == ["a", "b"]
-    assert rig.states() == [State.COMPLETE, State.COMPLETE]
 
 
 def test_the_context_may_be_left_out(rig: Rig) -> None:
@@ -91,6 +74,8 @@ class Row(NamedTuple):
     states: list[State] | None = None
     event: str | None = None
     """What is reported."""
+    says: str = ""
+    """Part of the reason that is reported."""
 
 
 def _key(record: SQSRecord) -> object:
@@ -110,19 +95,30 @@ def _fair(body: str) -> dict[str, Any]:
     return record
 
 
+def _bad(body: object) -> dict[str, Any]:
+    return sqs_record({} if body is None else body, id_="bad") | ({"body": None} if body is None else {})
+
+
+def _without_ids(id_: str, body: str) -> dict[str, Any]:
+    """A record of a FIFO queue without group and deduplication id, as a test may make it."""
+    return sqs_record(body, id_=id_, eventSourceARN=f"{QUEUE}.fifo")
+
+
 def _sent(id_: str, day: str, retries: int, by: str) -> dict[str, Any]:
     return sqs_record({"n": 1, "sentDate": day, "meta": {"retryCount": retries, "by": by}}, id_=id_)
 
 
 X, Y = sqs_record("x", id_="a"), sqs_record("y", id_="b")
 _ZENITH = {"tenant": {"stringValue": "zenith", "dataType": "String"}}
-_BAD = {
-    "key missing": sqs_record({"n": 1}, id_="bad"),
-    "no JSON": sqs_record("not json", id_="bad"),
-    "null key": sqs_record({"id": None}, id_="bad"),
-    "empty key": sqs_record({"id": ""}, id_="bad"),
-    "too deep": sqs_record("[" * 100_000, id_="bad"),
-    "no body": {**sqs_record({}, id_="bad"), "body": None},
+_TOO_DEEP, _NO_BODY = "Record bad has a body that is JSON nested too deeply", "Record bad has no text body"
+_BAD: dict[str, tuple[Any, str]] = {
+    "key missing": ({"n": 1}, ""),
+    "no JSON": ("not json", ""),
+    "null key": ({"id": None}, ""),
+    "empty key": ({"id": ""}, ""),
+    "too deep": ("[" * 100_000, _TOO_DEEP),
+    "too deep in a notification": (notification("[" * 100_000), _TOO_DEEP),
+    "no body": (None, _NO_BODY),
 }
 ROWS = {
     "twins share the failure": Row(
@@ -156,11 +152,21 @@ ROWS = {
         ran=["a", "b"],
         options={"scope": "messageAttributes.tenant.stringValue"},
     ),
+    "an id that failed twice is named once": Row([X, X, Y], back=["a"], ran=["a", "b"], broken="x"),
     "ignored fields do not count": Row(
         [_sent("a", "monday", 0, "x"), _sent("b", "tuesday", 1, "x"), _sent("c", "tuesday", 1, "y")],
         back=[],
         ran=["a", "c"],
         options={"ignore": ("sentDate", "meta.retryCount")},
+    ),
+    "ignored fields of an opened event do not count": Row(
+        [
+            sqs_record(eventbridge({"n": n, "sent": id_}), id_=id_)
+            for id_, n in (("a", 1), ("b", 1), ("c", 2))
+        ],
+        back=[],
+        ran=["a", "c"],
+        options={"ignore": ("sent",)},
     ),
     "a deduplication id is the identity": Row(
         [fifo_record("x", deduplication=f"d-{n}", id_=id_) for id_, n in (("a", 1), ("b", 2), ("c", 1))],
@@ -170,13 +176,14 @@ ROWS = {
     "a key that breaks": Row([X, Y], back=["a"], ran=["b"], options={"key": _key}),
     **{
         name: Row(
-            [sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c")],
+            [sqs_record({"id": 1}, id_="a"), _bad(body), sqs_record({"id": 2}, id_="c")],
             back=["bad"],
             ran=["a", "c"],
             options={"key": "id"},
             event="once.bad_record",
+            says=says,
         )
-        for name, bad in _BAD.items()
+        for name, (body, says) in _BAD.items()
     },
     "a bad record ends its group": Row(
         [
@@ -188,6 +195,9 @@ ROWS = {
         back=["a2", "a3"],
         ran=["a1", "b1"],
         options={"key": "id"},
+    ),
+    "a FIFO queue keeps its order without ids, by content": Row(
+        [*map(_without_ids, "abcd", "yyxz")], back=["c", "d"], ran=["a", "c"], broken="x"
     ),
     "groups of a standard queue do not order": Row(
         [_fair("x"), _fair("y")], back=["x"], ran=["x", "y"], broken="x"
@@ -214,19 +224,7 @@ def test_what_goes_back(rig: Rig, row: Row) -> None:
         (logged,) = [details for details in rig.reported if details.event == row.event]
         assert logged.delivery == row.back[0]
         assert logged.reason or row.event != "once.bad_record"
-
-
-def test_in_progress_goes_back_and_does_not_raise(rig: Rig) -> None:
-    """A record that another attempt is processing is returned, even where it is the whole batch."""
-    answers: list[Any] = []
-    event = batch(sqs_record("x", id_="a"))
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        answers.append(handler(event, rig.context("request-2")))
-
-    assert handler(event, rig.context()) == ALL_WELL
-    assert answers == [failed("a")]
+        assert row.says in str(logged.reason)
 
 
 def test_a_batch_that_failed_whole_raises(rig: Rig) -> None:
@@ -288,39 +286,6 @@ def test_a_record_whose_lease_was_lost_does_not_start(rig: Rig) -> None:
     assert seen == ["a by 00", "b by 13"]
 
 
-def test_waiting_records_wait_after_the_others_ran(rig: Rig) -> None:
-    """Under on_in_progress="wait" the acquired records run first, and waiting ends with the time there is."""
-    processed: list[tuple[str, float]] = []
-    waited: list[Any] = []
-    x, y = sqs_record("x", id_="a"), sqs_record("y", id_="b")
-
-    @rig.once.sqs(on_in_progress="wait")
-    def handler(record: SQSRecord) -> None:
-        processed.append((record.body, rig.slept))
-        if record.body == "x":
-            waited.append(elsewhere(handler, batch(x, y), rig.context("request-2", seconds=5)))
-
-    assert handler(batch(x), rig.context(seconds=60)) == ALL_WELL
-    assert waited == [failed("a")]
-    assert processed == [("x", 0.0), ("y", 0.0)]
-    assert rig.slept > 4
-
-
-def test_a_retry_later_of_the_work_releases(rig: Rig) -> None:
-    """RetryLater leaving the work gives the token back, whatever on_error says."""
-    seen: list[str] = []
-
-    @rig.once.sqs(on_error=STORE, raise_on_entire_batch_failure=False)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        raise RetryLater("not yet")
-
-    event = batch(sqs_record("x", id_="a"))
-    handler(event, rig.context())
-    assert handler(event, rig.context("request-2")) == failed("a")
-    assert seen == ["x", "x"]
-
-
 def test_equal_content_in_two_deliveries_is_logged(rig: Rig) -> None:
     """A replay to another messageId is reported as a coincidence, with both ids; a redelivery is not."""
 
@@ -335,40 +300,23 @@ def test_equal_content_in_two_deliveries_is_logged(rig: Rig) -> None:
     assert (logged.delivery, logged.other_delivery) == ("b", "a")
 
 
-@on_every_store
-def test_a_power_cut_releases_what_did_not_start(rig: Rig) -> None:
-    """SystemExit leaves the handler, and no token stays in progress behind it."""
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        raise SystemExit(1)
-
-    with pytest.raises(SystemExit):
-        handler(batch(sqs_record("a"), sqs_record("b")), rig.context())
-    assert rig.states() == [State.RELEASED, State.RELEASED]
+# -- records that cannot be named, and work that failed for good
 
 
-# -- records that cannot be processed, models, and work that failed for good
-
-
-class Order(BaseModel):
-    id: int = Field(alias="orderId")
-    lines: tuple[str, ...] = ()
-
-
-def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
-    """A record without messageId has no id to return: the good one runs, and the whole batch is returned."""
+@pytest.mark.parametrize("message_id", [None, "", 5])
+def test_a_record_without_an_id_fails_the_batch(rig: Rig, message_id: object) -> None:
+    """Without messageId there's no id to return: the good record runs, and the whole batch is returned."""
     seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.message_id)
-
-    nameless = {name: value for name, value in sqs_record("x").items() if name != "messageId"}
-    assert handler(batch(nameless, sqs_record("y", id_="b")), rig.context()) == failed("")
-    assert seen == ["b"]
-    assert handler(batch(sqs_record("y", id_="b")), rig.context("request-2")) == ALL_WELL
-    assert seen == ["b"]
+    broken = {"z"}
+    handler = rig.once.sqs(worker(seen, broken))
+    good = batch(sqs_record("y", id_="b"), sqs_record("z", id_="c"))
+    event = batch(sqs_record("x", messageId=message_id), *good["Records"])
+    assert handler(event, rig.context()) == failed("")
+    (logged,) = [details for details in rig.reported if details.event == "once.bad_record"]
+    assert "no messageId" in str(logged.reason)
+    broken.clear()
+    assert handler(good, rig.context("request-2")) == ALL_WELL
+    assert seen == ["y", "z", "z"]
 
 
 @pytest.mark.parametrize(
@@ -400,21 +348,6 @@ def test_a_redelivery_is_answered_as_the_first(
     assert rig.row().state is state
     assert ("once.result_not_stored" in rig.events()) is (not isinstance(result, Exception))
     assert "once.result_unavailable" not in rig.events()
-
-
-def test_a_model_sees_through_envelopes(rig: Rig) -> None:
-    """What SNS put around the order is opened before the model is made."""
-    seen: list[int] = []
-
-    @rig.once.sqs(model=Order)
-    def handler(order: Order) -> None:
-        seen.append(order.id)
-
-    enclosed = notification('{"orderId": 5}')
-    resent = notification('{"orderId": 5}', id_="another")
-    handler(batch(sqs_record(enclosed, id_="a")), rig.context())
-    assert handler(batch(sqs_record(resent, id_="b")), rig.context("request-2")) == ALL_WELL
-    assert seen == [5]
 
 
 # -- a coroutine function: concurrent, and still a plain handler
@@ -485,46 +418,38 @@ def test_each_record_has_its_own_attempt(rig: Rig) -> None:
 
 @in_memory
 def test_a_running_loop_is_refused_clearly(rig: Rig) -> None:
-    """From inside an event loop the handler says how to call it there, and nothing runs."""
-
-    @rig.once.sqs
-    async def handler(record: SQSRecord) -> None:
-        raise AssertionError
+    """From inside an event loop nothing runs, and the error says how to call the handler there."""
+    seen: list[str] = []
+    handler = rig.once.sqs(worker(seen, is_async=True))
 
     async def wrongly() -> None:
         handler(records("a"), rig.context())
 
-    with pytest.raises(Misconfigured, match=r"asyncio\.to_thread"):
-        asyncio.run(wrongly())
-    assert rig.rows() == []
-
-
-def test_the_advice_of_the_error_works(rig: Rig) -> None:
-    """An async test calls the handler by asyncio.to_thread."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    async def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
     async def rightly() -> Any:
         return await asyncio.to_thread(handler, records("a"), rig.context())
 
+    with pytest.raises(Misconfigured, match=r"asyncio\.to_thread"):
+        asyncio.run(wrongly())
+    assert (seen, rig.rows()) == ([], [])
     assert asyncio.run(rightly()) == ALL_WELL
     assert seen == ["a"]
 
 
 def test_the_loop_outlives_the_invocation(rig: Rig) -> None:
-    """Clients that belong to a loop can be kept: the next invocation has the same one."""
+    """Clients that belong to a loop can be kept: the next invocation has the same one, after an exit too."""
     loops: list[object] = []
 
     @rig.once.sqs
     async def handler(record: SQSRecord) -> None:
         loops.append(asyncio.get_running_loop())
+        if record.body == "b":
+            raise SystemExit(1)
 
     handler(records("a"), rig.context())
-    handler(records("b"), rig.context("request-2"))
-    assert loops[0] is loops[1]
+    with pytest.raises(SystemExit):
+        handler(records("b"), rig.context("request-2"))
+    handler(records("c"), rig.context("request-3"))
+    assert loops[0] is loops[1] is loops[2]
 
 
 def test_system_exit_finishes_all_and_leaves_nothing_running(rig: Rig) -> None:

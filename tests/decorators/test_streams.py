@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from lambda_once import HOLD, GiveUp, Held, InProgress, KeyMissing, KeyReused, Misconfigured
+from lambda_once import HOLD, GiveUp, Held, InProgress, KeyMissing, Misconfigured
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.threads import run_coroutine
@@ -30,8 +30,6 @@ from tests.decorators.counted import Counted
 from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
 from tests.decorators.worker import worker
 from tests.kit.frail import FrailStore
-
-ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 
 
 def number(event: dict[str, Any], position: int) -> str:
@@ -49,14 +47,6 @@ def failed(event: dict[str, Any], position: int) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- the order
-
-
-def test_equal_data_is_separate_work(rig: Rig) -> None:
-    """Two records are two events, whatever they say."""
-    seen: list[str] = []
-    handler = rig.once.kinesis(worker(seen))
-    handler(kinesis_event("a", "a"), rig.context())
-    assert seen == ["a", "a"]
 
 
 def test_a_token_can_be_read() -> None:
@@ -93,43 +83,6 @@ def test_twin_that_goes_on_behind_a_failure(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(turns, "skip_behind_failure", lambda *_: False)
     with pytest.raises(AssertionError):
         _stops(Rig())
-
-
-def test_the_first_failure_is_reported(rig: Rig) -> None:
-    """For a mapping with ReportBatchItemFailures: the checkpoint is the lowest failed sequence number."""
-    seen: list[str] = []
-    handler = rig.once.kinesis(report_failures=True)(worker(seen, {"b"}))
-    event = kinesis_event("a", "b", "c")
-    assert handler(event, rig.context()) == failed(event, 1)
-    assert handler(kinesis_event("d"), rig.context("request-2")) == ALL_WELL
-    assert handler(kinesis_event(), rig.context("request-3")) == ALL_WELL
-    assert seen == ["a", "b", "d"]
-
-
-@pytest.mark.parametrize("position", [0, 1])
-def test_a_record_without_a_sequence_number_fails_the_batch(position: int) -> None:
-    """There is nothing that a checkpoint could name; what was before it is done."""
-    rig = Rig()
-    seen: list[str] = []
-    handler = rig.once.kinesis(report_failures=True)(worker(seen))
-    event = kinesis_event("a", "b")
-    event["Records"][position]["kinesis"]["sequenceNumber"] = None
-    assert handler(event, rig.context()) == {"batchItemFailures": [{"itemIdentifier": ""}]}
-    assert seen == ["a"][:position]
-
-
-@in_memory
-def test_a_bad_record_stops_its_order(rig: Rig) -> None:
-    """What was before it is done; it is raised, and named in the log by its sequence number."""
-    seen: list[str] = []
-    handler = rig.once.kinesis(worker(seen))
-    event = kinesis_event("a", "b", "c")
-    event["Records"][1]["kinesis"]["data"] = "%"
-    with pytest.raises(KeyMissing, match=f"Record {number(event, 1)} has data that is not base64"):
-        handler(event, rig.context())
-    assert seen == ["a"]
-    (logged,) = [details for details in rig.reported if details.event is Event.BAD_RECORD]
-    assert logged.delivery == number(event, 1)
 
 
 @in_memory
@@ -405,18 +358,6 @@ def test_what_can_never_succeed(rig: Rig) -> None:
 
 
 @in_memory
-def test_without_on_give_up_it_stops_the_order(rig: Rig) -> None:
-    """Like any failure, at every delivery."""
-    seen: list[str] = []
-    handler = rig.once.kinesis(key="id", name="work")(lambda record: seen.append(record.event_id))
-    handler(kinesis_event({"id": 1}), rig.context())
-    for request in ("request-2", "request-3"):
-        with pytest.raises(KeyReused):
-            handler(kinesis_event({"id": 1, "more": True}, {"id": 2}), rig.context(request))
-    assert len(seen) == 1
-
-
-@in_memory
 def test_a_record_that_cannot_be_parked_fails(rig: Rig) -> None:
     """What on_give_up raises is the record's error, and is logged with its traceback."""
     seen: list[str] = []
@@ -601,28 +542,7 @@ def test_order_is_kept_and_nothing_is_lost(
         assert of_key == sorted(of_key)
 
 
-# ---------------------------------------------------------------- keys, models, changes
-
-
-@in_memory
-def test_key_model_and_scope(rig: Rig) -> None:
-    """key= sees the data, scope the record, and the function gets the model."""
-    seen: list[Order] = []
-    handler = rig.once.kinesis(model=Order, key="id", scope="kinesis.partitionKey", name="work")(seen.append)
-    event = kinesis_event({"id": 5}, {"id": "5"}, {"id": 5}, partition_keys=["p", "q", "p"])
-    handler(event, rig.context())
-    assert seen == [Order(id=5), Order(id=5)]
-    assert [row.token for row in rig.rows()] == ["shop/work/p/5", "shop/work/q/5"]
-
-
-@in_memory
-def test_binary_data_is_keyed(rig: Rig) -> None:
-    """By its eventID; a callable key= may read it."""
-    event = kinesis_event(b"\x00\xff", b"\x00\xfe")
-    rig.once.kinesis(name="work")(lambda _record: None)(event, rig.context())
-    by_data = rig.once.kinesis(key=lambda record: record.kinesis.data_as_bytes()[1], name="data")
-    by_data(lambda _record: None)(event, rig.context())
-    assert [row.token for row in rig.rows()][2:] == ["shop/data/255", "shop/data/254"]
+# ---------------------------------------------------------------- keys
 
 
 CHANGES: list[tuple[Any, Any]] = [
@@ -630,22 +550,6 @@ CHANGES: list[tuple[Any, Any]] = [
     ({"id": 5, "total": 10}, {"id": 5, "total": 12}),
     ({"id": 6}, None),
 ]
-
-
-def test_changes_run_once_in_their_order(rig: Rig) -> None:
-    """A redelivery replays them; a later change of the same item is other work."""
-    seen: list[tuple[Any, Any]] = []
-
-    @rig.once.dynamodb_stream
-    def handler(record: DynamoDBRecord) -> None:
-        assert record.event_name is not None
-        assert record.dynamodb is not None
-        seen.append((record.event_name.name, record.dynamodb.keys["id"]))
-
-    event = dynamodb_stream_event(*CHANGES)
-    assert handler(event, rig.context()) is None
-    assert handler(event, rig.context("request-2")) is None
-    assert seen == [("INSERT", 5), ("MODIFY", 5), ("REMOVE", 6)]
 
 
 @pytest.mark.parametrize(
@@ -664,26 +568,6 @@ def test_a_key_over_a_change(key: str, parts: list[str]) -> None:
     handler = rig.once.dynamodb_stream(key=key, name="work", fingerprint=False)(lambda _record: None)
     handler(dynamodb_stream_event(*CHANGES), rig.context())
     assert [row.token for row in rig.rows()] == [f"shop/work/{part}" for part in parts]
-
-
-class Change(BaseModel):
-    eventName: str  # noqa: N815  (the name in the record)
-    NewImage: dict[str, Any] | None = None
-
-
-def test_items_run_at_once_each_in_its_order(rig: Rig) -> None:
-    """Two changes of one item never overlap; those of two items do."""
-    barrier = asyncio.Barrier(2)
-    seen: list[Any] = []
-
-    @rig.once.dynamodb_stream
-    async def handler(record: DynamoDBRecord) -> None:
-        await asyncio.wait_for(barrier.wait(), 5)
-        seen.append(record.dynamodb.new_image if record.dynamodb else None)
-
-    changes = [(None, {"id": item, "n": n}) for n in (1, 2) for item in "ab"]
-    handler(dynamodb_stream_event(*changes), rig.context())
-    assert [image["n"] for image in seen] == [1, 1, 2, 2]
 
 
 @in_memory

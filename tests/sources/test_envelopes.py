@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.sources.envelopes import TooDeep, parse
+from lambda_once.core.identity import NOTHING
+from lambda_once.sources.envelopes import TooDeep, open_body, parse
+from tests.sources import samples
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,45 @@ def test_deep_nesting_is_refused(text: str) -> None:
     """JSON nested beyond the recursion limit is refused by name, not taken for text."""
     with pytest.raises(TooDeep, match="nested too deeply"):
         parse(text)
+
+
+# -- envelopes
+
+S3 = samples.batch(samples.s3_record())
+
+
+@pytest.mark.parametrize(
+    ("inner", "payload"),
+    [(samples.eventbridge({"orderId": 5}), {"orderId": 5}), (S3, S3), (samples.notification("deep"), "deep")],
+)
+def test_envelopes_are_opened_inside_a_notification(inner: object, payload: object) -> None:
+    """What SNS carries for EventBridge, S3 or another topic is opened too."""
+    text = json.dumps(samples.notification(json.dumps(inner)))
+    assert open_body(text, NOTHING, NOTHING).content.payload == payload
+
+
+def test_opening_is_bounded() -> None:
+    """Notifications wrapped without end are opened a few deep, and the rest is payload."""
+    text = "core"
+    for _ in range(8):
+        text = json.dumps(samples.notification(text))
+    payload = open_body(text, NOTHING, NOTHING).content.payload
+    assert isinstance(payload, dict)
+    assert payload["Type"] == "Notification"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"Type": "Notification", "Message": "m"},
+        {"Type": "Order", "MessageId": "1", "TopicArn": "t", "Message": "m"},
+        {"source": "s", "detail-type": "t", "detail": {}},
+        {"Records": []},
+        {"Records": [{"eventSource": "aws:other"}]},
+        {"Records": 5},
+    ],
+)
+def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
+    """A body of the user's own that lacks what AWS always sends counts whole."""
+    content = open_body(json.dumps(body), NOTHING, NOTHING).content
+    assert content.payload == content.counted(content.payload) == body
