@@ -254,8 +254,8 @@ def test_the_status_is_read(kind: Kind) -> None:
     """As a number or as digits; what the gateway cannot read it answers with 502."""
     for code, status in ((201, 201), ("402", 402), (599, 599)):
         assert response_status({"statusCode": code, "body": ""}, kind) == status
-    for code in (None, "abc", "", "²", True, 99, 600, 200.5, [200]):
-        assert response_status({"statusCode": code}, kind) == 502
+    for malformed in (None, "abc", "", "²", True, 99, 600, 200.5, [200]):
+        assert response_status({"statusCode": malformed}, kind) == 502
     for response in ({"orderId": 5}, {}, None, "text", 0, [1]):  # of payload 2.0 the body of a 200
         assert response_status(response, kind) == (200 if kind in SHORTHAND else 502)
 
