@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,20 @@ import pytest
 from lambda_once.core.identity import Presented
 from lambda_once.core.lifecycle import Course, OnLapse, Record, State, decide
 from lambda_once.core.results import Inline, Parts, Unavailable
+from lambda_once.core.writes import (
+    Acquire,
+    Change,
+    Complete,
+    Extend,
+    Holder,
+    Pin,
+    Release,
+    Unclaimed,
+    Write,
+    after_acquire,
+    made_by,
+    new_write_id,
+)
 from tests.kit.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
 
 RULES = list(OnLapse)
@@ -210,3 +225,74 @@ def test_lapsed(rule: OnLapse, decision: Course) -> None:
 def test_released_by_ourselves(rule: OnLapse) -> None:
     """We gave it up: retry later, for a copy of our acquisition must not open it again."""
     assert _decision(row(State.RELEASED, ttl=SECONDS + 1), "a1", rule=rule) is Course.IN_PROGRESS
+
+
+# ------------------------------------------------------------------ what is written for it
+
+
+def _taken(record: Record | None, attempt: str, fingerprint: str | None, *, take_over: bool) -> Record | None:
+    take = Unclaimed(take_over)
+    return after_acquire(
+        record, Acquire("t", attempt, "orders/r2", NOW, ALIVE, take, SECONDS + 100, fingerprint)
+    )
+
+
+ROWS: list[Record | None] = [
+    None,
+    *(
+        row(state, expected_completion=lease, ttl=ttl, fingerprint=fingerprint)
+        for state, lease, ttl, fingerprint in product(
+            State, [ALIVE, NOW, LAPSED], [None, SECONDS - 1, SECONDS, SECONDS + 1], [None, "f"]
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("attempt", ["a1", "a2"])
+@pytest.mark.parametrize("fingerprint", [None, "f", "g"])
+def test_a_write_condition_takes_what_the_table_says(attempt: str, fingerprint: str | None) -> None:
+    """Under take_over what is to RUN, our own attempt's aside; else only what is absent or expired."""
+    for record in ROWS:
+        own = record is not None and record.state is State.IN_PROGRESS and record.attempt_id == attempt
+        runs = _decision(record, attempt, fingerprint) is Course.RUN and not own
+        assert (_taken(record, attempt, fingerprint, take_over=True) is not None) is runs, record
+        free = record is None or record.expired(NOW)
+        assert (_taken(record, attempt, fingerprint, take_over=False) is not None) is free, record
+
+
+def test_a_first_fence_is_the_clocks_milliseconds() -> None:
+    """And one: so it grows beyond a row that was deleted."""
+    taken = _taken(None, "a2", None, take_over=True)
+    assert taken is not None
+    assert taken.fence == SECONDS * 1000 + 1
+
+
+def test_an_end_bears_an_id_and_nothing_else_does() -> None:
+    """64 random bits, by which a write is recognised among others of its attempt."""
+    ids = {new_write_id(Release()) for _ in range(100)}
+    assert len(ids) == 100
+    assert {len(str(each)) for each in ids} == {16}
+    for change, write_id in ((Complete(None), None), (Extend(ALIVE), "w1"), (Pin.PIN, "w1")):
+        with pytest.raises(ValueError, match="with the write id"):
+            Write("t", Holder("a1"), change, NOW, 1, write_id)
+
+
+LATER = ALIVE + timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("found", "change", "made"),
+    [
+        ({"expected_completion": LATER}, Extend(LATER), True),
+        ({"expected_completion": LATER}, Extend(ALIVE), True),  # a later renewal has overtaken it
+        ({"expected_completion": ALIVE}, Extend(LATER), False),
+        ({"expected_completion": LATER, "attempt_id": "a2"}, Extend(LATER), False),
+        ({"ttl": None}, Pin.PIN, True),
+        ({"ttl": 1}, Pin.PIN, False),
+        ({"ttl": None, "attempt_id": "a2"}, Pin.PIN, False),
+    ],
+)
+def test_what_ends_no_attempt_is_recognised_by_its_effect(found: Any, change: Change, made: bool) -> None:
+    """After a lost response."""
+    write = Write("t", Holder("a1"), change, NOW, SECONDS + 100, None)
+    assert made_by(row(State.IN_PROGRESS, **found), write) is made

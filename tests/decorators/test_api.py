@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lambda_once import Misconfigured
+from lambda_once import HOLD, RELEASE, STORE, ErrorResponse, Misconfigured
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.sources.samples import alb, base64_of, batch, http, rest, sqs_record
@@ -44,7 +45,7 @@ class Shop:
         return self.handler(event, self.rig.context(f"request-{self.runs}"))
 
 
-@pytest.mark.parametrize(
+of_every_kind = pytest.mark.parametrize(
     ("event", "place", "value"),
     [
         (rest(headers={KEY: ["k"]}), "headers", "true"),
@@ -55,6 +56,9 @@ class Shop:
     ],
     ids=["v1", "v2", "function url", "alb", "alb multi-value"],
 )
+
+
+@of_every_kind
 @on_every_store
 def test_a_repeated_request_gets_the_stored_response(
     rig: Rig, event: Json, place: str, value: object
@@ -67,6 +71,27 @@ def test_a_repeated_request_gets_the_stored_response(
     assert second["body"] == first["body"]
     assert second[place]["Idempotent-Replayed"] == value
     assert second["headers"]["x-run"] == "1"
+
+
+@of_every_kind
+def test_two_at_once_are_a_conflict(rig: Rig, event: Json, place: str, value: object) -> None:
+    """While the first request is in progress the second gets 409 and a time; problem= words it."""
+    origin = {"Access-Control-Allow-Origin": "https://shop.example"}
+    answers: list[Json] = []
+
+    @rig.once.api_gateway(problem=lambda problem: replace(problem, detail="Ask again.", extra_headers=origin))
+    def handler(event: Json) -> Json:
+        answers.append(handler(event, rig.context("request-2")))
+        return created(1)
+
+    assert handler(event, rig.context()) == created(1)
+    (answer,) = answers
+    body = json.loads(answer.pop("body"))
+    assert (body["status"], body["type"]) == (409, "urn:lambda-once:in-progress")
+    assert body["detail"] == "Ask again."
+    headers = {"Content-Type": "application/problem+json", "Retry-After": "5", **origin}
+    expected = {name: [text] if value == ["true"] else text for name, text in headers.items()}
+    assert answer == {"statusCode": 409, place: expected, "isBase64Encoded": False}
 
 
 def test_the_shorthand_of_v2_is_a_success(rig: Rig) -> None:
@@ -88,6 +113,8 @@ ACME, ZENITH = (rest(headers={**K, "X-Tenant": [name]}) for name in ("acme", "ze
 CONTENT = rest('{"a": 1, "b": 2}')
 BODY = '{"orderId": 5}'
 ENCODED = rest(base64_of(BODY.encode()), headers=K, isBase64Encoded=True)
+NO_VALUE = {KEY: ["undefined"]}
+MALFORMED = [(rest(headers={KEY: [key]}), 400) for key in ("k" * 256, "line\nbreak", '"half')]
 OF_BOB = rest(headers=K, requestContext={"authorizer": {"principalId": "bob"}})
 
 
@@ -136,6 +163,17 @@ SEQUENCES: dict[str, tuple[dict[str, Any], list[tuple[Any, Any]]]] = {
         {"without_key": "run"},
         [(rest(), UNPROTECTED), (rest(), UNPROTECTED), (KEYED, NEW), (KEYED, REPLAYED)],
     ),
+    "no value is no key": (
+        {},
+        [(rest(headers=NO_VALUE), NEW), (rest(), REPLAYED), (rest('{"orderId": 6}', headers=NO_VALUE), NEW)],
+    ),
+    "no value, run": ({"without_key": "run"}, [(rest(headers=NO_VALUE), UNPROTECTED)] * 2),
+    "no value, reject": ({"without_key": "reject"}, [(rest(headers=NO_VALUE), 400)]),
+    **{
+        f"a malformed key, {choice}": ({"without_key": choice}, MALFORMED)
+        for choice in ("hash", "run", "reject")
+    },
+    "no base64": ({}, [(rest("%%%", headers=K, isBase64Encoded=True), 400)]),
     "base64 and text": ({}, [(rest(BODY, headers=K), NEW), (ENCODED, REPLAYED)]),
     "key= of the body": (
         {"key": "orderId"},
@@ -164,6 +202,8 @@ def test_which_requests_are_the_same(rig: Rig, options: Any, requests: list[tupl
         if shop.runs > runs:
             assert answer == created(shop.runs)
             return NEW if rig.store.acquisitions > acquisitions else UNPROTECTED
+        if answer["statusCode"] == 400:
+            assert rig.store.acquisitions == acquisitions
         return REPLAYED if "Idempotent-Replayed" in answer["headers"] else answer["statusCode"]
 
     for request, outcome in requests:
@@ -228,8 +268,43 @@ def test_an_event_of_another_source_is_misconfigured(rig: Rig) -> None:
     assert shop.runs == 0
 
 
-def test_state_of_a_success(rig: Rig) -> None:
-    """A response below 400 completes its token."""
-    shop = Shop(rig)
-    shop.ask(rest(headers={KEY: ["k"]}))
-    assert rig.row().state is State.COMPLETE
+def stored_if_bad(error: BaseException) -> Any:
+    """A policy that reads the response."""
+    bad = isinstance(error, ErrorResponse) and (error.status, error.response["body"]) == (502, "bad")
+    return STORE if bad else RELEASE
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "state"),
+    [
+        ({}, created(1), State.COMPLETE),
+        ({}, {"statusCode": 422, "body": "no"}, State.RELEASED),
+        ({"on_error": HOLD}, {"statusCode": 404}, State.RELEASED),
+        ({}, {"order": 5}, State.RELEASED),  # a REST API makes a 502 of it
+        ({"store_status": {402}}, {"statusCode": 402, "body": "declined"}, State.COMPLETE),
+        ({}, {"statusCode": 503, "body": "busy"}, State.RELEASED),
+        ({"on_error": {ErrorResponse: STORE}}, {"statusCode": 503, "body": "busy"}, State.COMPLETE),
+        ({"on_error": {ErrorResponse: HOLD}}, {"statusCode": 503, "body": "busy"}, State.HELD),
+        ({"on_error": stored_if_bad}, {"statusCode": "502", "body": "bad"}, State.COMPLETE),
+    ],
+)
+def test_what_becomes_of_a_response(rig: Rig, options: Any, answer: Json, state: State) -> None:
+    """The first client gets it as it is; the next request runs, gets the same, or learns that it's held."""
+    shop = Shop(rig, **options)
+    shop.answer = answer
+    assert shop.ask(KEYED) == answer
+    assert rig.row().state is state
+    again = shop.ask(KEYED)
+    assert shop.runs == (2 if state is State.RELEASED else 1)
+    assert again.get("statusCode") == (409 if state is State.HELD else answer.get("statusCode"))
+
+
+def test_what_a_handler_raises_reaches_lambda(rig: Rig) -> None:
+    """Its token goes by on_error, and a duplicate's client learns nothing of the message."""
+    shop = Shop(rig, on_error={KeyError: STORE})
+    shop.answer = KeyError("gone")
+    with pytest.raises(KeyError):
+        shop.ask(KEYED)
+    answer = shop.ask(KEYED)
+    assert (answer["statusCode"], shop.runs) == (500, 1)
+    assert "gone" not in answer["body"]

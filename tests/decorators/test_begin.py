@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once import HOLD, Held, InProgress, KeyMissing, KeyReused, Misconfigured
+from lambda_once import HOLD, Held, KeyMissing, KeyReused, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.engine.invocation import current_invocation
 from tests.decorators.rig import Rig, in_memory, on_every_store
@@ -32,22 +32,33 @@ def test_the_block_runs_once(rig: Rig) -> None:
 
 
 def test_leaving_cleanly_completes_with_none(rig: Rig) -> None:
-    """A block that does not complete is complete all the same, with None."""
+    """A block that does not complete is complete all the same; that of a duplicate cannot complete."""
     with rig.once.begin("k", name="n") as first:
         assert not first.replayed
     with rig.once.begin("k", name="n") as second:
         assert (second.replayed, second.result) == (True, None)
+    with pytest.raises(Misconfigured, match=r"\.replayed"), rig.once.begin("k", name="n") as third:
+        third.complete(1)
     assert rig.row().state is State.COMPLETE
 
 
-def test_an_exception_leaves_by_on_error(rig: Rig) -> None:
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_an_exception_leaves_by_on_error(rig: Rig, is_async: bool) -> None:
     """RELEASE lets the next one in; HOLD keeps it out."""
-    with pytest.raises(ValueError, match="x"), rig.once.begin("k", name="work"):
-        raise ValueError("x")
-    with pytest.raises(ValueError, match="x"), rig.once.begin("k", name="work", on_error=HOLD):
-        raise ValueError("x")
-    with pytest.raises(Held), rig.once.begin("k", name="work"):
-        raise AssertionError
+
+    async def left(**options: Any) -> None:
+        if is_async:
+            async with rig.once.begin("k", name="work", **options):
+                raise ValueError("x")
+        with rig.once.begin("k", name="work", **options):
+            raise ValueError("x")
+
+    for options, state in (({}, State.RELEASED), ({"on_error": HOLD}, State.HELD)):
+        with pytest.raises(ValueError, match="x"):
+            asyncio.run(left(**options))
+        assert rig.row().state is state
+    with pytest.raises(Held):
+        asyncio.run(left())
 
 
 def test_an_abandoned_block_leaves_the_current_invocation(rig: Rig) -> None:
@@ -77,31 +88,6 @@ def test_what_was_completed_stays(rig: Rig) -> None:
         assert (again.replayed, again.result) == (True, 1)
 
 
-def test_a_replayed_block_cannot_complete(rig: Rig) -> None:
-    """A block that does not check `.replayed` first is refused."""
-    with rig.once.begin("k", name="work"):
-        pass
-    with pytest.raises(Misconfigured, match=r"\.replayed"), rig.once.begin("k", name="work") as attempt:
-        attempt.complete(1)
-
-
-def test_the_block_is_in_progress_meanwhile(rig: Rig) -> None:
-    """A second block of the key is refused while the first lasts; another scope is let in."""
-    with rig.once.begin("k", name="work", scope="acme"):
-        with pytest.raises(InProgress), rig.once.begin("k", name="work", scope="acme"):
-            raise AssertionError
-        with rig.once.begin("k", name="work", scope="zenith") as other:
-            assert not other.replayed
-
-
-def test_payload_is_what_may_not_differ(rig: Rig) -> None:
-    """With payload= the same key for another payload is refused."""
-    with rig.once.begin("k", name="work", payload={"order": 5}):
-        pass
-    with pytest.raises(KeyReused), rig.once.begin("k", name="work", payload={"order": 6}):
-        raise AssertionError
-
-
 @in_memory
 @pytest.mark.parametrize("key", [None, "", [], {}])
 def test_an_empty_key_is_missing(rig: Rig, key: object) -> None:
@@ -110,29 +96,6 @@ def test_an_empty_key_is_missing(rig: Rig, key: object) -> None:
         raise AssertionError
     with pytest.raises(KeyMissing):
         rig.once.run("len", key, len, [1])
-
-
-@pytest.mark.parametrize("key", [0, False, "0", 0.5, ("a", 1)])
-def test_a_falsy_key_is_a_key(rig: Rig, key: object) -> None:
-    """0 and False are values."""
-    with rig.once.begin(key, name="work") as first:
-        assert not first.replayed
-    with rig.once.begin(key, name="work") as second:
-        assert second.replayed
-
-
-def test_an_async_block(rig: Rig) -> None:
-    """`async with` is the same, the table off the loop."""
-
-    async def create() -> Any:
-        async with rig.once.begin("k", name="orders") as attempt:
-            if attempt.replayed:
-                return attempt.result
-            assert rig.once.current() is attempt
-            return attempt.complete("done")
-
-    assert [asyncio.run(create()), asyncio.run(create())] == ["done", "done"]
-    assert len(rig.rows()) == 1
 
 
 def test_an_async_block_completes_off_the_loop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +111,9 @@ def test_an_async_block_completes_off_the_loop(rig: Rig, monkeypatch: pytest.Mon
 
     async def create() -> Any:
         async with rig.once.begin("k", name="orders") as attempt:
-            if attempt.replayed:
+            if not attempt.replayed:
+                assert rig.once.current() is attempt
+            else:
                 with pytest.raises(Misconfigured, match=r"\.replayed"):
                     await attempt.acomplete(1)
                 return attempt.result
@@ -157,18 +122,6 @@ def test_an_async_block_completes_off_the_loop(rig: Rig, monkeypatch: pytest.Mon
     assert [asyncio.run(create()), asyncio.run(create())] == [{"order": 5}, {"order": 5}]
     assert threads
     assert threading.get_ident() not in threads
-
-
-def test_an_async_block_leaves_by_on_error(rig: Rig) -> None:
-    """An exception inside `async with` releases."""
-
-    async def create() -> None:
-        async with rig.once.begin("k", name="work"):
-            raise ValueError("x")
-
-    with pytest.raises(ValueError, match="x"):
-        asyncio.run(create())
-    assert rig.row().state is State.RELEASED
 
 
 @in_memory
@@ -218,18 +171,12 @@ def test_run_refuses_other_arguments_under_the_key(rig: Rig) -> None:
         rig.once.run("len", "k", len, [1, 2])
 
 
-def test_an_invocation_gives_the_remaining_time(rig: Rig) -> None:
-    """Inside once.invocation(context) a block's lease is the remaining time and two seconds."""
-    with rig.once.invocation(rig.context(seconds=7)), rig.once.begin("k", name="work") as attempt:
-        assert not attempt.replayed
-    row = rig.row()
-    assert (row.expected_completion - row.created).total_seconds() == 9
-    assert row.locked_by == "orders/request-1"
-
-
-def test_without_an_invocation_the_longest_is_assumed(rig: Rig) -> None:
-    """No context tells the time: 900 s and the margin, and a warning that says so, once."""
-    with rig.once.begin("k", name="work"), rig.once.begin("l", name="work"):
+def test_a_lease_is_the_time_that_remains(rig: Rig) -> None:
+    """And two seconds: that of the invocation, or of the longest there is."""
+    with rig.once.invocation(rig.context(seconds=7)), rig.once.begin("k", name="work"):
         pass
-    row = rig.rows()[0]
-    assert (row.expected_completion - row.created).total_seconds() == 902
+    with rig.once.begin("l", name="work"):
+        pass
+    rows = rig.rows()
+    assert [(row.expected_completion - row.created).total_seconds() for row in rows] == [9, 902]
+    assert rows[0].locked_by == "orders/request-1"

@@ -168,22 +168,6 @@ def test_a_probe_knows_the_key_that_was_handed_on(rig: Rig) -> None:
     assert len(set(handed_on)) == 1
 
 
-def test_concurrent_probes_run_once(rig: Rig) -> None:
-    """Two callers get NOT_DONE about one attempt: the second finds the first in progress."""
-    inner: list[Any] = []
-
-    def probe(*_: object) -> object:
-        if not inner:
-            inner.append("asked")
-            inner.append(crashed.work(5))
-        return NOT_DONE
-
-    crashed = Crashed(rig, on_lapse=probe)
-    assert crashed.work(5) == "run 2"
-    assert inner == ["asked", "run 2"]
-    assert crashed.runs == [5, 5]
-
-
 def test_an_async_probe_is_awaited(rig: Rig) -> None:
     """A probe may be a coroutine function, under plain and under async work."""
 
@@ -202,18 +186,3 @@ def test_an_async_probe_is_awaited(rig: Rig) -> None:
         asyncio.run(later(6))
     rig.clock.advance(1000)
     assert asyncio.run(later(6)) == "order 6"
-
-
-def test_a_changed_policy_takes_the_ttl_off(rig: Rig) -> None:
-    """A row from before the deploy that brought hold must not expire during manual review."""
-
-    def work(order: int) -> None:
-        assert order == 5
-
-    with rig.crash():
-        rig.once.function(work)(5)
-    assert rig.row().ttl is not None
-    rig.clock.advance(1000)
-    with pytest.raises(Held):
-        rig.once.function(on_lapse="hold")(work)(5)
-    assert rig.row().ttl is None

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lambda_once import Misconfigured, Once
 from lambda_once.core.unit import MalformedRequest
 from tests.decorators.http_doors import Ask, handled, handled_async, routed, routed_async
 from tests.decorators.rig import Rig, in_memory
@@ -67,28 +66,22 @@ SOMEBODY: list[tuple[str, Json]] = [
     ("cookies", http(cookies=["session=a"])),
     ("load balancer's user", keyed(alb(x_amzn_oidc_data=oidc()))),
 ]
+ALL = [(*row, rows is NOBODY) for rows in (NOBODY, SOMEBODY) for row in rows]
 
 
 @in_memory
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("event", [row[1] for row in NOBODY], ids=[row[0] for row in NOBODY])
-def test_a_request_of_nobody_is_refused(rig: Rig, event: Json, face: Face) -> None:
-    """With 400, before anything is acquired; without the option it runs."""
+@pytest.mark.parametrize(("event", "is_refused"), [row[1:] for row in ALL], ids=[row[0] for row in ALL])
+def test_a_request_of_nobody_is_refused(rig: Rig, event: Json, is_refused: bool, face: Face) -> None:
+    """With 400, before anything is acquired, unless a name joins the token or a credential is compared."""
     ran: list[int] = []
-    assert problem(face(rig, {"unscoped": "refuse"}, ran)(event)) == MISSING
-    assert (ran, rig.store.wished) == ([], [])
-    assert rig.events() == ["once.caller_missing"]
-    assert face(rig, {}, ran)(event)["statusCode"] == 200
-    assert ran == [1]
-
-
-@in_memory
-@pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("event", [row[1] for row in SOMEBODY], ids=[row[0] for row in SOMEBODY])
-def test_a_request_of_somebody_runs(rig: Rig, event: Json, face: Face) -> None:
-    """A user or an application joins the token, or a credential is compared."""
-    ran: list[int] = []
-    assert face(rig, {"unscoped": "refuse"}, ran)(event)["statusCode"] == 200
+    answer = face(rig, {"unscoped": "refuse"}, ran)(event)
+    if is_refused:
+        assert problem(answer) == MISSING
+        assert (ran, rig.store.wished) == ([], [])
+        assert rig.events() == ["once.caller_missing"]
+        answer = face(rig, {}, ran)(event)
+    assert answer["statusCode"] == 200
     assert ran == [1]
 
 
@@ -126,33 +119,6 @@ def test_the_log_has_what_to_do(rig: Rig, event: Json, advice: str) -> None:
     assert "s3cret" not in str(details)
 
 
-@in_memory
-@pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize(
-    "caller",
-    [
-        "cookies.session",
-        lambda event: event.get("nobody"),
-        lambda event: {"iss": "", "sub": event.get("nobody")},
-    ],
-)
-def test_a_caller_that_selects_nothing_is_missing(rig: Rig, caller: Any, face: Face) -> None:
-    """The key is there, and what is not is named."""
-    ran: list[int] = []
-    assert problem(face(rig, {"caller": caller}, ran)(keyed(http()))) == MISSING
-    assert ran == []
-    assert rig.events() == ["once.caller_missing"]
-
-
-@in_memory
-def test_a_caller_that_has_anything_is_one(rig: Rig) -> None:
-    """An issuer may be unknown; 0 is a name."""
-    ran: list[int] = []
-    for found in ({"iss": None, "sub": "alice"}, {"sub": 0}, 0):
-        handled(rig, {"caller": lambda _, found=found: found}, ran)(keyed(http()))
-    assert len(ran) == 3
-
-
 def _malformed(_: Json) -> str:
     raise MalformedRequest("The header x-user is forged.")
 
@@ -173,10 +139,3 @@ def test_once_may_refuse_for_all(rig: Rig) -> None:
     assert problem(handled(rig, {}, ran)(keyed(http()))) == MISSING
     assert problem(routed(rig, {}, ran)(keyed(http()))) == MISSING
     assert handled(rig, {"unscoped": "warn"}, ran)(keyed(http()))["statusCode"] == 200
-
-
-def test_other_decorators_take_no_callers() -> None:
-    """`Once` has it for its HTTP decorators."""
-    queues: Any = Once(service="shop", table="tokens", unscoped="refuse").sqs
-    with pytest.raises(Misconfigured, match="unknown option unscoped"):
-        queues(unscoped="refuse")

@@ -1,4 +1,4 @@
-"""Ends and beginnings that a slow or silent table disturbs."""
+"""Ends: what an exception leaves. Ends and beginnings that a slow or silent table disturbs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once import RetryLater, StoreUnavailable
+from lambda_once import HOLD, RELEASE, STORE, Held, InProgress, RetryLater, StoredError, StoreUnavailable
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Extend, Holder, Release, Unclaimed, Write, new_write_id
@@ -20,6 +20,57 @@ from lambda_once.testing import FakeClock
 from tests.decorators.rig import Rig
 from tests.kit.frail import FrailStore
 from tests.simulation.guards import read_once
+
+
+class Refused(Exception):
+    pass
+
+
+class CardRefused(Refused):
+    pass
+
+
+BY_CLASS = {Refused: STORE, CardRefused: HOLD}
+BROKEN: list[Any] = [lambda _: None, lambda _: "store", lambda _: 1 / 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "state"),
+    [
+        ({"on_error": RELEASE}, Refused(), State.RELEASED),
+        ({"on_error": STORE}, Refused(), State.COMPLETE),
+        ({"on_error": HOLD}, Refused(), State.HELD),
+        ({"on_error": BY_CLASS}, CardRefused(), State.HELD),  # the nearest class of its MRO
+        ({"on_error": {KeyError: HOLD}}, Refused(), State.RELEASED),  # instead of that of `Once`
+        ({"on_error": lambda error: STORE if error.args else HOLD}, Refused("final"), State.COMPLETE),
+        ({"on_error": STORE}, RetryLater("soon"), State.RELEASED),  # never stored
+        ({"on_error": HOLD}, InProgress("soon"), State.RELEASED),
+        ({"on_error": STORE}, SystemExit(1), State.RELEASED),  # STORE is for exceptions
+        ({"on_error": {BaseException: STORE}}, SystemExit(1), State.COMPLETE),
+        ({"on_lapse": "hold"}, SystemExit(1), State.HELD),
+        ({"on_lapse": lambda *_: None}, KeyboardInterrupt(), State.HELD),
+        *(({"on_error": policy}, Refused(), State.HELD) for policy in BROKEN),
+    ],
+)
+def test_what_an_exception_leaves(options: Any, error: BaseException, state: State) -> None:
+    """The caller gets it as it is, a duplicate what the policy says; a policy that breaks holds."""
+    rig = Rig()
+    rig.once = rig.new(on_error={Refused: STORE})
+
+    @rig.once.function(name="work", **options)
+    def work(order: int) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        work(5)
+    assert raised.value is error
+    assert rig.row().state is state
+    assert (Event.POLICY_FAILED.value in rig.events()) is (options.get("on_error") in BROKEN)
+    duplicate = {State.RELEASED: type(error), State.COMPLETE: StoredError, State.HELD: Held}[state]
+    with pytest.raises(duplicate) as again:
+        work(5)
+    if state is not State.RELEASED:
+        assert getattr(again.value, "token", None) == rig.row().token
 
 
 class Silent(FrailStore):

@@ -353,10 +353,16 @@ class Slow(FrailStore):
         return answers
 
 
-def test_cancelled_often_while_it_starts_the_token_is_given_back() -> None:
-    """However often: the acquisition is waited for, and undone."""
+@pytest.mark.parametrize(
+    ("out", "states"), [(False, [State.RELEASED]), (True, [])], ids=["acquired", "out of reach"]
+)
+def test_cancelled_often_while_it_starts_the_token_is_given_back(out: bool, states: list[State]) -> None:
+    """However often: the acquisition is waited for, and undone; it is a cancellation whatever the answer."""
     rig = Rig()
     rig.use_store(Slow)
+    rig.store.out = out
+    Slow.begun.clear()
+    Slow.gate.clear()
 
     @rig.once.function(on_lapse="hold")
     async def work(order: int) -> None:
@@ -374,7 +380,31 @@ def test_cancelled_often_while_it_starts_the_token_is_given_back() -> None:
             await task
 
     asyncio.run(cancelled())
-    assert rig.row().state is State.RELEASED
+    assert rig.states() == states
+
+
+@pytest.mark.parametrize(
+    ("on_lapse", "is_done", "state"),
+    [
+        ("take_over", False, State.RELEASED),
+        ("hold", False, State.HELD),
+        ("hold", True, State.COMPLETE),  # cancelled while its completion is being written
+    ],
+)
+def test_cancelled_work_is_finished(on_lapse: Any, is_done: bool, state: State) -> None:
+    """Before the cancellation is raised."""
+    rig = Rig()
+
+    @rig.once.function(on_lapse=on_lapse)
+    async def work(order: int) -> None:
+        task: Any = asyncio.current_task()
+        asyncio.get_running_loop().call_soon(task.cancel)
+        if not is_done:
+            await asyncio.Event().wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(work(5))
+    assert rig.row().state is state
 
 
 # ------------------------------------------------------------------ a guard that is interrupted

@@ -17,7 +17,6 @@ from lambda_once import GiveUp
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Write
-from lambda_once.engine import lanes
 from lambda_once.engine.invocation import Call
 from lambda_once.engine.lanes import Job
 from lambda_once.engine.pipeline import Pipeline, Queued
@@ -43,7 +42,9 @@ def _soon(handler: Callable[..., Any], *args: Any) -> Any:
 # ------------------------------------------------------------------ without the pipeline's thread
 
 
-def _ends_without_a_writer(monkeypatch: pytest.MonkeyPatch, *, is_async: bool) -> None:
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_batch_ends_without_the_writers_thread(monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
+    """Lanes that wait write themselves what is ready, and none waits for a submission that never comes."""
     monkeypatch.setattr(Pipeline, "_start_writer", lambda _pipeline: None)  # can't start new thread
     rig = Rig()
 
@@ -61,12 +62,6 @@ def _ends_without_a_writer(monkeypatch: pytest.MonkeyPatch, *, is_async: bool) -
     event = records("a", "b", "c", "d", "e", "f")
     assert _soon(charge if is_async else plain, event, rig.context(seconds=60)) == ALL_WELL
     assert rig.states() == [State.COMPLETE] * 6
-
-
-@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_a_batch_ends_without_the_writers_thread(monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
-    """Lanes that wait write themselves what is ready, and none waits for a submission that never comes."""
-    _ends_without_a_writer(monkeypatch, is_async=is_async)
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
@@ -201,6 +196,26 @@ def test_no_outcome_is_taken_once_interrupted() -> None:
     _interrupted_before_a_duplicate()
 
 
+def test_twin_that_takes_outcomes_when_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch answers as if nothing had happened."""
+    real = Job.take_known_outcome
+
+    def taken(job: Job, *, may_wait: bool) -> bool:
+        if not isinstance(job.work, Call):
+            return real(job, may_wait=may_wait)
+        tally = job.work.invocation.tally
+        kept = tally.interrupted
+        tally.interrupted = None
+        try:
+            return real(job, may_wait=may_wait)
+        finally:
+            tally.interrupted = kept
+
+    monkeypatch.setattr(Job, "take_known_outcome", taken)
+    with pytest.raises((pytest.fail.Exception, SystemExit)):
+        _interrupted_before_a_duplicate()
+
+
 # ------------------------------------------------------------------ a group of completions
 
 
@@ -226,57 +241,3 @@ def test_a_group_has_the_limit_of_its_youngest() -> None:
         for order in (group, group[::-1]):
             pipeline._answers(order)
     assert {limit.at - rig.clock.now() for limit in limits} == {timedelta(seconds=30)}
-
-
-# ------------------------------------------------------------------ tokens ahead of the work
-
-
-def _ahead(*, is_async: bool) -> tuple[Rig, list[int]]:
-    rig, ahead = Rig(), list[int]()
-
-    def count() -> None:
-        ahead.append(rig.store.acquisitions - len(ahead))
-
-    @rig.once.sqs(key=lambda record: record.body, concurrency=5)
-    async def awaited(record: SQSRecord) -> None:
-        count()
-
-    plain = rig.once.sqs(key=lambda record: record.body, name="work")(lambda _record: count())
-    handler = awaited if is_async else plain
-    assert handler(records(*map(str, range(250))), rig.context()) == ALL_WELL
-    assert rig.states() == [State.COMPLETE] * 250
-    return rig, ahead
-
-
-@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_a_hundred_tokens_are_acquired_ahead(is_async: bool) -> None:
-    """At most: near the end of an invocation all of them can be released in time."""
-    _, ahead = _ahead(is_async=is_async)
-    assert max(ahead) == lanes.MOST_AHEAD
-
-
-def test_twin_that_acquires_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand tokens are not released in the last half second."""
-    monkeypatch.setattr(lanes, "MOST_AHEAD", 10_000)
-    _, ahead = _ahead(is_async=False)
-    assert max(ahead) == 250
-
-
-def test_twin_that_takes_outcomes_when_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch answers as if nothing had happened."""
-    real = Job.take_known_outcome
-
-    def taken(job: Job, *, may_wait: bool) -> bool:
-        if not isinstance(job.work, Call):
-            return real(job, may_wait=may_wait)
-        tally = job.work.invocation.tally
-        kept = tally.interrupted
-        tally.interrupted = None
-        try:
-            return real(job, may_wait=may_wait)
-        finally:
-            tally.interrupted = kept
-
-    monkeypatch.setattr(Job, "take_known_outcome", taken)
-    with pytest.raises((pytest.fail.Exception, SystemExit)):
-        _interrupted_before_a_duplicate()

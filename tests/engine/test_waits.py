@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once import InProgress
+from lambda_once import InProgress, KeyReused
 from lambda_once.core.clock import has_running_loop
 from lambda_once.core.lifecycle import State
 from lambda_once.engine import waiting
@@ -34,6 +34,21 @@ def test_waiting_is_bounded() -> None:
         with pytest.raises(InProgress):
             elsewhere(again.__enter__)
         assert rig.slept - before == pytest.approx(bound, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds", "least", "most"),
+    [("wait", 5, 4.4, 4.5), (timedelta(hours=2), 5400, 5300, 5400)],
+    ids=["a short one", "an hour and a half"],
+)
+def test_waiting_ends_with_the_invocation(policy: Any, seconds: float, least: float, most: float) -> None:
+    """It is in progress then, and does not run; the last half second is not for waiting."""
+    rig = Rig()
+    elsewhere(rig.once.begin("k", name="n", lease=timedelta(hours=3)).__enter__)
+    again = rig.new(on_in_progress=policy).begin("k", name="n")
+    with rig.once.invocation(rig.context("request-2", seconds)), pytest.raises(InProgress):
+        again.__enter__()
+    assert least < rig.slept <= most
 
 
 def _all_of_twelve_are_answered(rig: Rig) -> None:
@@ -114,6 +129,35 @@ def test_a_cached_outcome_lives_five_minutes() -> None:
         work(5)
         asked.append(rig.store.acquisitions)
     assert asked == [0, 1, 1, 2, 2]
+
+
+def test_the_last_outcomes_that_were_used_are_cached() -> None:
+    """A duplicate of one asks the table nothing; another payload is refused all the same."""
+    rig = Rig()
+
+    @rig.once.function(cache=2, key="order", name="work")
+    def work(order: int, note: str = "") -> int:
+        return order
+
+    def asked(order: int) -> int:
+        before = rig.store.acquisitions
+        assert work(order) == order
+        return rig.store.acquisitions - before
+
+    assert [asked(order) for order in (1, 1, 2, 1, 3, 1, 2)] == [1, 0, 1, 0, 1, 0, 1]
+    with pytest.raises(KeyReused):
+        work(2, note="amended")
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(61, 2), (-1, 1)], ids=["expired", "clock set back"])
+def test_a_cached_outcome_has_an_age(seconds: int, runs: int) -> None:
+    """The table is asked again once it has expired, and where the clock was set back."""
+    rig, ran = Rig(), list[int]()
+    work: Any = rig.once.function(cache=2, keep=timedelta(minutes=1), name="work")(ran.append)
+    work(5)
+    rig.clock.advance(seconds)
+    work(5)
+    assert (len(ran), rig.store.acquisitions) == (runs, 2)
 
 
 def test_a_folded_twin_ends_its_own_group() -> None:

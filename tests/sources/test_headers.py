@@ -155,6 +155,7 @@ def test_a_malformed_key_is_refused(value: str, what: str) -> None:
     with pytest.raises(BadRequest, match=what) as raised:
         _key(value)
     assert isinstance(raised.value, KeyMissing)
+    assert "Idempotency-Key" in str(raised.value)
     assert "secret" not in str(raised.value)
     assert len(str(raised.value)) < 100
 

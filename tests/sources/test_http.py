@@ -3,16 +3,30 @@ from __future__ import annotations
 import re
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import jmespath
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lambda_once.core.canonical import fingerprint
 from lambda_once.core.identity import NOTHING, scope_of
+from lambda_once.core.results import Unavailable
 from lambda_once.core.unit import MalformedRequest
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.headers import Headers
-from lambda_once.sources.http import HttpRequest, Kind, kind_of, method_of, request_of
+from lambda_once.sources.http import (
+    REPLAYED,
+    HttpRequest,
+    Kind,
+    kind_of,
+    method_of,
+    replayed,
+    request_of,
+    response_status,
+    stored_of,
+)
 from tests.sources import samples
 from tests.sources.samples import Json, request_unit
 from tests.sources.services import ASKING
@@ -228,3 +242,101 @@ def test_an_event_that_is_no_request_is_refused(event: Json, advice: str) -> Non
     """An event of another source is refused, and the right decorator named."""
     with pytest.raises(Misconfigured, match=advice):
         request_unit(event, "r-1")
+
+
+# ------------------------------------------------------------------ responses
+
+SHORTHAND = {Kind.HTTP, Kind.FUNCTION_URL}
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_status_is_read(kind: Kind) -> None:
+    """As a number or as digits; what the gateway cannot read it answers with 502."""
+    for code, status in ((201, 201), ("402", 402), (599, 599)):
+        assert response_status({"statusCode": code, "body": ""}, kind) == status
+    for malformed in (None, "abc", "", "²", True, 99, 600, 200.5, [200]):
+        assert response_status({"statusCode": malformed}, kind) == 502
+    for response in ({"orderId": 5}, {}, None, "text", 0, [1]):  # of payload 2.0 the body of a 200
+        assert response_status(response, kind) == (200 if kind in SHORTHAND else 502)
+
+
+MARK, MARKS = {REPLAYED: "true"}, {REPLAYED: ["true"]}
+FULL = {
+    "statusCode": 201,
+    "headers": {"X-A": "1"},
+    "body": "{}",
+    "isBase64Encoded": False,
+    "cookies": ["a=b"],
+}
+MULTI = {"statusCode": 201, "multiValueHeaders": {"X-A": ["1", "2"]}}
+MULTI_MARKED = {"statusCode": 201, "multiValueHeaders": {"X-A": ["1", "2"], **MARKS}}
+JSON_HEADERS = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "kinds", "marked"),
+    [
+        (FULL, set(Kind) - {Kind.ALB_MULTI}, FULL | {"headers": {"X-A": "1", **MARK}}),
+        (MULTI, {Kind.REST, Kind.ALB_MULTI}, MULTI_MARKED),
+        ({"statusCode": 201}, {Kind.ALB_MULTI}, {"statusCode": 201, "multiValueHeaders": MARKS}),
+        ({"statusCode": 201}, {Kind.ALB}, {"statusCode": 201, "headers": MARK}),
+        ({"statusCode": 201, "headers": None}, {Kind.REST}, {"statusCode": 201, "headers": MARK}),
+        (
+            {"orderId": 5},
+            SHORTHAND,
+            {
+                "statusCode": 200,
+                "headers": JSON_HEADERS | MARK,
+                "body": '{"orderId": 5}',
+                "isBase64Encoded": False,
+            },
+        ),
+        *((refused, set(Kind) - SHORTHAND, refused) for refused in ({"orderId": 5}, None, "text")),
+    ],
+)
+def test_a_replay_is_marked_in_the_form_that_is_read(
+    stored: object, kinds: set[Kind], marked: object
+) -> None:
+    """The stored response stays as it is, and what the gateway refuses is handed back."""
+    before = deepcopy(stored)
+    for kind in kinds:
+        assert replayed(stored, kind) == marked
+    assert stored == before
+
+
+_TEXT = st.one_of(st.text(max_size=5), st.sampled_from(["no-store", "private, NO-STORE", "a=b; HttpOnly"]))
+_JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), _TEXT),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_TEXT, inner, max_size=3)),
+    max_leaves=5,
+)
+_NAMES = st.one_of(_TEXT, st.sampled_from(["Set-Cookie", "SET-COOKIE", "Cache-Control", "x"]))
+_HEADERS = st.one_of(_JSON, st.dictionaries(_NAMES, _JSON, max_size=3))
+_RESPONSES = st.one_of(
+    _JSON,
+    st.fixed_dictionaries(
+        {"statusCode": st.just(200)},
+        optional={"headers": _HEADERS, "multiValueHeaders": _HEADERS, "cookies": _JSON, "body": _JSON},
+    ),
+)
+
+
+@given(_RESPONSES, st.booleans())
+def test_whatever_is_stored_sets_no_cookie(response: Any, named: bool) -> None:
+    """Of any JSON: the rest of it stays, the original is unchanged, and only a private one is withheld."""
+    before = deepcopy(response)
+    kept: Any = stored_of(response, named=named)
+    assert response == before
+    if kept is Unavailable.WITHHELD:
+        assert not named
+        return
+    if kept is response:
+        return
+    assert named
+    assert not kept.get("cookies")
+    assert kept.get("body") == response.get("body")
+    for field in ("headers", "multiValueHeaders"):
+        headers = kept.get(field)
+        if isinstance(headers, dict):
+            others = {name: text for name, text in response[field].items() if name.lower() != "set-cookie"}
+            assert headers == others

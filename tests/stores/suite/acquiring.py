@@ -209,6 +209,8 @@ class Acquiring:
         seen = world.row()
         world.clock.advance(1)
         _refused(world, seen=AsSeen("a1", world.ends()))
+        _refused(world, seen=AsSeen("another", seen.expected_completion))
+        _refused(world, seen=AsSeen("a1", None))
         world.finish(HELD)
         _refused(world, seen=AsSeen("a1", seen.expected_completion))
 
