@@ -162,6 +162,8 @@ def test_a_message_says_what_is_missing() -> None:
         select("absent", {}, "scope")
 
 
+EMPTY: list[object] = [None, "", (), [], {}]
+PARTS: list[object] = [("a", None), ["a", ""], ("a", {}), ["a", []]]
 CONTENT: list[object] = [{"a": None}, ("a", {"b": None}), ["a", ("b", None)], ("a", [None]), ("a", 0, False)]
 
 
@@ -182,10 +184,7 @@ WHOLE = r"^the key is missing: the callable .*order_id selects nothing; "
 
 @pytest.mark.parametrize(
     ("found", "says"),
-    [
-        *((nothing, WHOLE) for nothing in (None, "", (), [], {})),
-        *((parts, PART) for parts in (("a", None), ["a", ""], ("a", {}), ["a", []])),
-    ],
+    [*((nothing, WHOLE) for nothing in EMPTY), *((parts, PART) for parts in PARTS)],
 )
 def test_a_callable_that_finds_nothing_has_no_key(found: object, says: str) -> None:
     """Nothing, or an element that is nothing, is KeyMissing, which names the callable and the element."""

@@ -417,7 +417,8 @@ def test_dead_letters_of_services_are_told(form: Callable[[Attributes], dict[str
     assert all(is_dead_letter(form(each)) for each in letters)
     others = [own for pair in OWN.values() for own in pair]
     others += [{**own, **stamped} for sender, (own, stamped) in STAMPED.items() if "dead" not in sender]
-    assert not any(is_dead_letter(each) for each in (None, [], "x", *map(form, others), *others))
+    unwritten: tuple[object, ...] = (None, [], "x", *others)
+    assert not any(map(is_dead_letter, (*unwritten, *map(form, others))))
 
 
 def test_credentials_are_told_in_any_case_of_letters() -> None:
