@@ -226,7 +226,6 @@ def test_unequal_content_is_unequal(one: object, other: object) -> None:
     assert canonical({"in": [one]}) != canonical({"in": [other]})
 
 
-whole = st.integers(-(10**25) + 1, 10**25 - 1)
 short = st.decimals(-(10**25) + 1, 10**25 - 1, allow_nan=False).filter(
     lambda number: len(number.as_tuple().digits) <= 25
 )
@@ -246,28 +245,18 @@ def as_it_always_was(value: Decimal) -> bytes:
     return b'{"\\u0000decimal":"' + form.encode() + b'"}'
 
 
-@given(whole)
-@example(10**25 - 1)
-@example(-(67 * 10**23))
-@example(123456789 * 10**9)
-def test_whole_numbers_of_25_digits_are_written_as_ever(value: int) -> None:
-    """Keys and fingerprints of integers, whole floats and whole Decimals are pinned across releases."""
-    form = str(value).encode()
-    assert canonical(value) == canonical(Decimal(value)) == form
-    assert canonical([value, 1e20, 1e308]) == b"[" + form + b",100000000000000000000,1e+308]"
-    if Decimal(repr(float(value))) == value:
-        assert canonical(float(value)) == form
-
-
 @given(short)
 @example(Decimal("-6.70000000000e24"))
 @example(Decimal("0.1000000000000000055"))
 @example(Decimal("5e-324"))
+@example(Decimal(10**25 - 1))
+@example(Decimal(-(67 * 10**23)))
+@example(Decimal(123456789 * 10**9))
 def test_numbers_of_25_digits_are_written_as_ever(value: Decimal) -> None:
     """Keys and fingerprints of decimal numbers are pinned across releases, in a list or alone."""
     form = as_it_always_was(value)
     assert canonical(value) == form
-    assert canonical([value, "x"]) == b"[" + form + b',"x"]'
+    assert canonical([value, 1e20, 1e308, "x"]) == b"[" + form + b',100000000000000000000,1e+308,"x"]'
     assert canonical([parse(str(value).lower())]) == b"[" + form + b"]"
 
 
@@ -300,12 +289,14 @@ def test_fractions_are_written_as_exact_decimals_are_compared(text: str) -> None
     assert isinstance(read, float) == (Decimal(repr(float(text))) == value)
 
 
-@given(st.integers(-(10**19), 10**19), st.integers(0, 60))
+@given(st.integers(-(10**25), 10**25), st.integers(0, 60))
 @example(1, 24)
 @example(1, 25)
 @example(-12345678901234567, 24)
 @example(12345678901234567, 25)
 @example(123456789012345678, 25)
+@example(10**25 - 1, 0)
+@example(-67, 23)
 def test_numbers_of_any_length_are_equal_in_every_type(digits: int, zeros: int) -> None:
     """An int, a Decimal of either notation, a number of JSON text and a float with these digits are equal."""
     whole, short = digits * 10**zeros, Decimal(f"{digits}e{zeros}")
@@ -496,8 +487,8 @@ def test_what_is_not_canonical_is_named_with_its_path(odd: object) -> None:
         canonical(odd)
 
 
-def test_cycles_and_depths_are_refused() -> None:
-    """A list within itself, plain or beside another type, and one nested too deeply raise NotCanonical."""
+def test_what_has_no_end_or_is_out_of_range_is_refused() -> None:
+    """Cycles, depths, numbers too long to write, signalling NaNs and instants before year 1."""
     cycle: list[object] = []
     cycle.append(cycle)
     deep: list[object] = []
@@ -508,10 +499,6 @@ def test_cycles_and_depths_are_refused() -> None:
             canonical(value)
     with pytest.raises(NotCanonical, match="itself"):
         plain(cycle)
-
-
-def test_what_is_out_of_range_is_refused() -> None:
-    """Numbers too long to write, signalling NaNs and instants before year 1 raise NotCanonical."""
     before_year_1 = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
     for wild in (10**5000, Decimal("sNaN"), before_year_1):
         with pytest.raises(NotCanonical):
@@ -582,17 +569,13 @@ PAYLOAD = {
     ],
 )
 def test_ignored_paths_are_left_out(ignore: tuple[str, ...], left: object) -> None:
-    """Dotted paths are left out, through lists into each element; missing ones are fine."""
+    """Dotted paths are left out, through lists into each element; the rest is the same object, no copy."""
     before = json.dumps(PAYLOAD)
-    assert without(PAYLOAD, ignore) == left
+    found = without(PAYLOAD, ignore)
+    assert found == left
     assert json.dumps(PAYLOAD) == before
-
-
-def test_ignoring_shares_what_it_does_not_touch() -> None:
-    """The rest of the payload is the same object, not a copy."""
-    left = without(PAYLOAD, ["meta.retryCount"])
-    assert isinstance(left, dict)
-    assert left["lines"] is PAYLOAD["lines"]
+    touched = {path.partition(".")[0] for path in ignore}
+    assert all(found[name] is PAYLOAD[name] for name in PAYLOAD.keys() - touched)  # type: ignore[index]
 
 
 def test_ignoring_reaches_into_dataclasses() -> None:

@@ -20,12 +20,10 @@ import pytest
 
 from lambda_once import KeyMissing, KeyReused, MemoryStore, Once, RetryLater
 from lambda_once.testing import (
-    activemq_event,
     eventbridge_event,
     kafka_event,
     kinesis_event,
     lambda_context,
-    rabbitmq_event,
     sns_event,
     sqs_event,
 )
@@ -54,52 +52,6 @@ def deliver(handler: Any, *events: Any) -> None:
         assert refusal(handler, event) is None
 
 
-# ---------------------------------------------------------------- partners' events
-
-PAID = {
-    "payload": {"id": 1, "total_price": "49.90"},
-    "metadata": {"X-Shopify-Topic": "orders/paid", "X-Shopify-Event-Id": "e-1"},
-}
-
-
-def partner(event_id: Any) -> Any:
-    """Return a partner's event under this id."""
-    return eventbridge_event(
-        PAID, "shopifyWebhook", "aws.partner/shopify.com/12345/orders", event_id=event_id
-    )
-
-
-def test_a_partner_that_sends_an_event_again_is_recognised(once: Once) -> None:
-    """
-    EventBridge API reference, PutPartnerEvents.
-
-    The partner sends the event, and when it repeats it, EventBridge gives it another id. Shopify's
-    guide says that webhooks come more than once. So the content counts, as for your own.
-    """
-    shipped = []
-
-    @once.event
-    def ship(event: Any) -> None:
-        shipped.append(event["id"])
-
-    deliver(ship, partner("i-1"), partner("i-2"))
-    assert shipped == ["i-1"]
-
-
-@pytest.mark.parametrize("source", ["sqs", "sns"])
-def test_a_partners_event_within_a_message_counts_by_its_content(once: Once, source: Any) -> None:
-    """A rule may send it to a queue or topic; the event in the message is the same event."""
-    shipped: list[int] = []
-    event: Any = {"sqs": sqs_event, "sns": sns_event}[source]
-
-    @getattr(once, source)  # type: ignore[untyped-decorator]  # any source
-    def ship(record: Any) -> None:
-        shipped.append(1)
-
-    deliver(ship, event(partner("i-1")), event(partner("i-2")))
-    assert len(shipped) == 1
-
-
 def test_a_partners_event_as_an_argument_counts_by_its_content(once: Once) -> None:
     """An event among a function's arguments counts as it would in front of a handler (key-design.md)."""
     shipped = []
@@ -109,29 +61,8 @@ def test_a_partners_event_as_an_argument_counts_by_its_content(once: Once) -> No
         shipped.append(1)
 
     for event_id in ("i-1", "i-2"):
-        ship(partner(event_id))
+        ship(eventbridge_event({"id": 1}, "webhook", "aws.partner/shopify.com/1/orders", event_id=event_id))
     assert len(shipped) == 1
-
-
-def test_aws_own_events_stay_apart_by_their_id(once: Once) -> None:
-    """AWS' own services report states; two equal ones with two ids are two occurrences."""
-    noted = []
-
-    @once.event
-    def note(event: Any) -> None:
-        noted.append(event["id"])
-
-    for event_id in ("i-1", "i-1", "i-2"):
-        deliver(note, eventbridge_event({"state": "ALARM"}, "Finding", "aws.guardduty", event_id=event_id))
-    assert noted == ["i-1", "i-2"]
-
-
-# ---------------------------------------------------------------- queue and topic
-
-ORIGINS = {
-    "sqs": lambda body, name: sqs_event(body, queue=name),
-    "sns": lambda body, name: sns_event(body, topic=name),
-}
 
 
 def from_topic(body: Any, topic: Any, **options: Any) -> Any:
@@ -139,64 +70,6 @@ def from_topic(body: Any, topic: Any, **options: Any) -> Any:
     sns = sns_event(body, topic=topic)["Records"][0]["Sns"]
     names = ("Type", "MessageId", "TopicArn", "Message", "Timestamp")
     return sqs_event({name: sns[name] for name in names}, **options)
-
-
-def ran_by(once: Once, source: Any, **options: Any) -> Any:
-    """Return a handler of *source*, and the list of what it ran."""
-    ran = []
-
-    @getattr(once, source)(name="work", **options)  # type: ignore[untyped-decorator]  # any source
-    def work(record: Any) -> None:
-        ran.append(1)
-
-    return work, ran
-
-
-@pytest.mark.parametrize("source", ORIGINS)
-def test_one_body_from_two_queues_or_topics_is_two_pieces_of_work(once: Once, source: Any) -> None:
-    """
-    Where a message was published often is its kind.
-
-    {"orderId": 5} on order-created and on order-cancelled are two messages. A mapping or subscription
-    for each gives one function both (Lambda developer guide, event source mappings).
-    """
-    work, ran = ran_by(once, source)
-    created, cancelled = (
-        ORIGINS[source]({"orderId": 5}, name) for name in ("order-created", "order-cancelled")
-    )
-    deliver(work, created, created, cancelled)  # the second is a redelivery
-    assert len(ran) == 2
-
-
-def test_two_topics_that_reach_one_queue_are_two_pieces_of_work(once: Once) -> None:
-    """SNS developer guide, "Fanout to SQS": the envelope's TopicArn says what the queue's ARN cannot."""
-    work, ran = ran_by(once, "sqs")
-    deliver(work, *(from_topic({"orderId": 5}, topic) for topic in ("order-created", "order-cancelled")))
-    assert len(ran) == 2
-
-
-def test_two_topics_that_reach_one_queue_are_key_reused_under_one_key(once: Once) -> None:
-    """As for two queues."""
-    work, ran = ran_by(once, "sqs", key="orderId")
-    deliver(work, from_topic({"orderId": 5}, "order-created"))
-    assert isinstance(refusal(work, from_topic({"orderId": 5}, "order-cancelled")), KeyReused)
-    assert len(ran) == 1
-
-
-@pytest.mark.parametrize("amount", [5, 7], ids=["equal bodies", "other bodies"])
-def test_a_deduplication_id_counts_within_its_own_fifo_queue(once: Once, amount: Any) -> None:
-    """
-    SQS developer guide, "Exactly-once processing".
-
-    A deduplication id means something in its own queue only, so two queues may use one id for two
-    messages.
-    """
-    work, ran = ran_by(once, "sqs")
-    for queue, body in (("charges", {"amount": 5}), ("refunds", {"amount": amount})):
-        event = sqs_event(body, queue=queue, fifo_groups="customer-7")
-        event["Records"][0]["attributes"]["MessageDeduplicationId"] = "42"
-        deliver(work, event, event)
-    assert len(ran) == 2
 
 
 @pytest.mark.parametrize(
@@ -244,104 +117,6 @@ def test_the_way_out_holds_for_what_was_done_before(part: Any, first: Any, secon
     assert isinstance(refusal(after, other), KeyReused)
 
 
-# ---------------------------------------------------------------- headers, types and properties of brokers
-
-
-def rabbit(kind: Any = None, message_id: Any = None, **headers: Any) -> Any:
-    """Return one message of RabbitMQ with this type, id and headers."""
-    event = rabbitmq_event({"orderId": 5}, message_ids=[message_id])
-    ((message,),) = event["rmqMessagesByQueue"].values()
-    coded = {name.replace("_", "-"): {"bytes": [*text.encode()]} for name, text in headers.items()}
-    message["basicProperties"].update(type=kind, headers=coded or None)
-    return event
-
-
-def active(kind: Any, **properties: Any) -> Any:
-    """Return one message of ActiveMQ with this type and properties."""
-    event = activemq_event({"orderId": 5})
-    event["messages"][0].update(type=kind, properties=properties)
-    return event
-
-
-def kafka(offset: Any, **headers: Any) -> Any:
-    """Return one record at *offset* with these headers."""
-    return kafka_event({"orderId": 5}, headers=headers, first_offset=offset)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (rabbit("order.created"), rabbit("order.cancelled")),
-        (rabbit(event_type="created"), rabbit(event_type="cancelled")),
-        (rabbit(event_type="created"), rabbit()),
-    ],
-    ids=["another type", "another header", "no header"],
-)
-def test_rabbitmq_messages_of_two_types_both_run(once: Once, first: Any, second: Any) -> None:
-    """
-    AMQP 0-9-1, basic properties.
-
-    ``type`` and ``headers`` are the sender's; a publisher that sends several kinds of message to one
-    queue tells them apart there. Most publishers set no message id, so the hash is the default key.
-    """
-    work, ran = ran_by(once, "mq")
-    deliver(work, first, first, second)  # the second is a redelivery
-    assert len(ran) == 2
-
-
-@pytest.mark.parametrize(
-    ("source", "first", "second"),
-    [
-        ("mq", rabbit("order.created", "m-1"), rabbit("order.cancelled", "m-2")),
-        ("mq", rabbit(None, "m-1", event_type="created"), rabbit(None, "m-2", event_type="cancelled")),
-        ("mq", active("order.created"), active("order.cancelled")),
-        ("mq", active(None, eventType="created"), active(None, eventType="cancelled")),
-        ("kafka", kafka(0, ce_type="order.created"), kafka(9, ce_type="order.cancelled")),
-    ],
-    ids=["RabbitMQ type", "RabbitMQ header", "ActiveMQ type", "ActiveMQ property", "Kafka header"],
-)
-def test_another_type_under_one_key_is_key_reused(once: Once, source: Any, first: Any, second: Any) -> None:
-    """
-    As SQS and SNS attributes.
-
-    JMS has JMSType and properties for it, and CloudEvents' Kafka binding in binary mode puts ce_type
-    into a header by specification. "cancelled" after "created" may not vanish.
-    """
-    work, ran = ran_by(once, source, key="orderId")
-    deliver(work, first)
-    error = refusal(work, second)
-    assert isinstance(error, KeyReused)
-    assert "@attributes" in str(error)
-    assert len(ran) == 1
-
-
-@pytest.mark.parametrize(
-    ("source", "first", "second"),
-    [
-        ("mq", rabbit(traceparent="00-1-1-01"), rabbit(traceparent="00-2-2-01")),
-        ("mq", rabbit(event_type="created"), rabbit(event_type="created", x_delivery_count="2")),
-        ("mq", active("t", traceparent="00-1-1-01"), active("t", traceparent="00-2-2-01")),
-        ("kafka", kafka(0, TraceParent="00-1-1-01"), kafka(9, traceparent="00-2-2-01")),
-    ],
-    ids=["RabbitMQ trace", "RabbitMQ delivery count", "ActiveMQ trace", "Kafka trace"],
-)
-def test_what_another_hand_stamps_anew_does_not_count(
-    once: Once, source: Any, first: Any, second: Any
-) -> None:
-    """
-    W3C Trace Context's header is new for each send, in any case of letters.
-
-    A quorum queue counts deliveries in ``x-delivery-count`` (RabbitMQ, "Quorum queues: poison message
-    handling"). Neither says what the work is.
-    """
-    work, ran = ran_by(once, source, key="orderId")
-    deliver(work, first, second)
-    assert len(ran) == 1
-
-
-# ---------------------------------------------------------------- SES
-
-
 def mail(*recipients: Any) -> Any:
     """Return what SES sends for one rule that matched *recipients*."""
     return {
@@ -365,38 +140,6 @@ def mail(*recipients: Any) -> Any:
             }
         ]
     }
-
-
-def test_two_rules_that_match_one_mail_are_two_pieces_of_work(once: Once) -> None:
-    """
-    SES developer guide, "Receipt rules".
-
-    All matching rules run, and receipt.recipients has those that the rule matched. Both invocations
-    have one messageId; Lambda's own retry has the same recipients.
-    """
-    forwarded = []
-
-    @once.event
-    def forward(event: Any) -> None:
-        forwarded.extend(event["Records"][0]["ses"]["receipt"]["recipients"])
-
-    deliver(forward, *map(mail, ("support@example.com", "support@example.com", "sales@example.com")))
-    assert forwarded == ["support@example.com", "sales@example.com"]
-
-
-def test_the_order_of_recipients_does_not_count(once: Once) -> None:
-    """They are a set: nothing in the guide promises an order."""
-    ran = []
-
-    @once.event
-    def forward(event: Any) -> None:
-        ran.append(1)
-
-    deliver(forward, mail("a@example.com", "b@example.com"), mail("b@example.com", "a@example.com"))
-    assert len(ran) == 1
-
-
-# ---------------------------------------------------------------- Kinesis, aggregated records
 
 
 def split(*bodies: Any, numbered: Any = True) -> Any:
@@ -470,13 +213,20 @@ def test_data_in_bytes_is_base64_in_a_plain_record(once: Once) -> None:
 @pytest.mark.parametrize("ignore", [("@attributes.sentAt",), ("@attributes.other",)])
 def test_a_header_of_kafka_is_ignored_by_its_name(once: Once, ignore: Any) -> None:
     """Headers are pairs in their order; another name leaves it counting."""
-    work, ran = ran_by(once, "kafka", key="orderId", ignore=ignore)
-    work(kafka(0, sentAt="1", type="created"), lambda_context())
+    ran = []
+
+    @once.kafka(name="work", key="orderId", ignore=ignore)
+    def work(record: Any) -> None:
+        ran.append(1)
+
+    first, sent_again, cancelled = (
+        kafka_event({"orderId": 5}, headers={"sentAt": at, "type": kind}, first_offset=offset)
+        for offset, at, kind in ((0, "1", "created"), (9, "2", "created"), (10, "1", "cancelled"))
+    )
+    deliver(work, first)
     if ignore == ("@attributes.sentAt",):
-        work(kafka(9, sentAt="2", type="created"), lambda_context())
+        deliver(work, sent_again)
     else:
-        with pytest.raises(KeyReused):
-            work(kafka(9, sentAt="2", type="created"), lambda_context())
-    with pytest.raises(KeyReused):
-        work(kafka(10, sentAt="1", type="cancelled"), lambda_context())
+        assert isinstance(refusal(work, sent_again), KeyReused)
+    assert isinstance(refusal(work, cancelled), KeyReused)
     assert ran == [1]
