@@ -366,40 +366,37 @@ def test_a_parsed_event_is_refused_like_a_raw_one(once: Once, model: Any, event:
     assert ran == []
 
 
-@pytest.mark.parametrize("envelope", [SqsEnvelope, SnsEnvelope])
-def test_models_without_their_envelope_need_a_key(once: Once, envelope: Any) -> None:
-    """A list of models doesn't show what it was made of: the next batch would run an order again."""
+LIST = r"a list of Order, .*once.sqs\(model=Order\) in place of the parser"
+ONE = "a Order, which does not show what it was made of"
+PUT = eventbridge_event({"id": 1}) | {"replay-name": "none"}
+
+
+@pytest.mark.parametrize(
+    ("envelope", "event", "words", "key"),
+    [
+        (SqsEnvelope, sqs_event({"id": 1}), LIST, "[].id"),
+        (SnsEnvelope, sns_event({"id": 1}), LIST, "[].id"),
+        (None, {"id": 1}, ONE, "id"),
+        (EventBridgeEnvelope, PUT, ONE, "id"),
+    ],
+)
+def test_models_without_their_envelope_need_a_key(
+    once: Once, envelope: Any, event: Event, words: str, key: str
+) -> None:
+    """What a model was made of doesn't show: the next batch, or event, would run an order again."""
     ran: list[Any] = []
 
-    def work(orders: Any, context: Any) -> None:
-        ran.append(orders)
+    def work(order: Any, context: Any) -> int:
+        ran.append(order)
+        return 1
 
-    event = sqs_event({"id": 1}) if envelope is SqsEnvelope else sns_event({"id": 1})
-    parsed: Any = event_parser(model=Order, envelope=envelope)(once.event(name="a")(work))
-    with pytest.raises(
-        Misconfigured, match=r"a list of Order, .*once.sqs\(model=Order\) in place of the parser"
-    ):
-        parsed(event, lambda_context())
+    parser: Any = event_parser(model=Order, envelope=envelope)
+    with pytest.raises(Misconfigured, match=words):
+        parser(once.event(name="a")(work))(event, lambda_context())
     assert ran == []
-    keyed: Any = event_parser(model=Order, envelope=envelope)(once.event(name="b", key="[].id")(work))
-    keyed(event, lambda_context())
-    keyed(event, lambda_context())
-    assert ran == [[Order(id=1)]]
-
-
-@pytest.mark.parametrize("envelope", [None, EventBridgeEnvelope])
-def test_a_model_of_one_s_own_needs_a_key(once: Once, envelope: Any) -> None:
-    """It may be a direct event, or what is left of one with an id."""
-    event: Any = {"id": 1} if envelope is None else eventbridge_event({"id": 1}) | {"replay-name": "none"}
-    parsed: Any = event_parser(model=Order, envelope=envelope)(
-        once.event(name="a")(lambda _order, _context: None)
-    )
-    with pytest.raises(Misconfigured, match="a Order, which does not show what it was made of"):
-        parsed(event, lambda_context())
-    keyed: Any = event_parser(model=Order, envelope=envelope)(
-        once.event(name="b", key="id")(lambda order, _context: order.id)
-    )
+    keyed = parser(once.event(name="b", key=key)(work))
     assert keyed(event, lambda_context()) == keyed(event, lambda_context()) == 1
+    assert ran == ([[Order(id=1)]] if words is LIST else [Order(id=1)])
 
 
 class OrderPlaced(EventBridgeModel):

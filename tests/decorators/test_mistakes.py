@@ -30,7 +30,6 @@ from tests.sources.samples import batch, sqs_record
 once = Once(store=MemoryStore(), service="shop")
 HANDLERS = (*RECORD_DECORATORS, "event", "api_gateway")
 DECORATORS = (*HANDLERS, "function")
-NOTHING: dict[str, Any] = {}
 
 
 def refused(words: str, mistake: Callable[[], object]) -> None:
@@ -364,13 +363,7 @@ def test_a_key_can_be_required() -> None:
         strict.api_gateway(without_key=way)(decorated)
         strict.route(without_key=way)
     strict.route(key="id")
-
-
-@in_memory
-def test_explicit_forms_have_a_key(rig: Rig) -> None:
-    """`begin` and `run` need no other."""
-    strict = rig.new(require_key=True)
-    with strict.begin("k", name="work") as attempt:
+    with strict.begin("k", name="work") as attempt:  # these have no other
         assert not attempt.replayed
     assert strict.run("of_order", "r", of_order, 5) == 5
 
@@ -404,8 +397,6 @@ def test_run_takes_a_protected_function(rig: Rig) -> None:
 
 
 # -- the second parameter of a handler
-
-CONTEXT = object()
 
 
 @in_memory
@@ -513,14 +504,6 @@ def test_callables_of_handlers(decorator: str, options: dict[str, Any], words: s
     refused(words, lambda: getattr(once, decorator)(**options)(decorated))
 
 
-@pytest.mark.parametrize("made", [once.route, lambda **options: once.api_gateway(**options)(decorated)])
-def test_callable_of_a_caller(made: Callable[..., object]) -> None:
-    """``caller=`` gets the event, and the context if it asks, and is not awaited."""
-    refused("must accept the event", lambda: made(caller=lambda event, context, more: 1))
-    refused("caller=asynchronous is async", lambda: made(caller=asynchronous))
-    made(caller=lambda event: event["tenant"])
-
-
 @pytest.mark.parametrize(("options", "words"), OF_CALLS)
 def test_callables_and_names_of_functions(options: dict[str, Any], words: str) -> None:
     """A callable that cannot take the arguments, and an expression that asks for another, are refused."""
@@ -546,11 +529,15 @@ def test_the_object_of_a_method_is_no_argument() -> None:
         ({"on_replay": lambda result: result}, "it must accept two arguments"),
         ({"on_replay": asynchronous}, "an async one would not be awaited"),
         ({"problem": lambda: None}, "it must accept one argument, the Problem"),
+        ({"caller": lambda event, context, more: 1}, "must accept the event"),
+        ({"caller": asynchronous}, "caller=asynchronous is async"),
     ],
 )
 def test_callables_of_answers(options: dict[str, Any], words: str) -> None:
-    """Those that dress what a duplicate gets are checked alike."""
-    refused(words, lambda: once.api_gateway(**options))
+    """Those that dress what a duplicate gets, and ``caller=`` with the event, are checked alike."""
+    for make in (once.route, lambda **options: once.api_gateway(**options)(decorated)):
+        refused(words, lambda: make(**options))  # noqa: B023  (called at once)
+        make(caller=lambda event: event["tenant"])
 
 
 def test_an_async_probe_is_taken() -> None:
