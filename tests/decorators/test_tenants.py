@@ -64,6 +64,21 @@ def tokens(rig: Rig) -> list[str]:
 # ------------------------------------------------------------------ the token
 
 
+@in_memory
+def test_the_tenant_counts_without_a_key(rig: Rig) -> None:
+    """The hash of two tenants' equal events may not be one token, and the tenant stays readable beside it."""
+
+    @rig.once.event(name="invoice")
+    def invoice(event: Any) -> None: ...
+
+    for tenant in ("blue", "green"):
+        with TENANCY.fresh():
+            invoice({"action": "invoice"}, of(tenant))
+    blue, green = tokens(rig)
+    assert blue.startswith("shop/invoice/blue/")
+    assert green == blue.replace("blue", "green")
+
+
 @pytest.mark.parametrize("headers", [{}, KEYED], ids=["hash", "Idempotency-Key"])
 @in_memory
 def test_the_tenant_stands_before_the_scope_of_a_request(rig: Rig, headers: dict[str, str]) -> None:

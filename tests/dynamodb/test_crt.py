@@ -390,7 +390,7 @@ def test_an_answer_that_drips(made: Made) -> None:
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, TimeoutError, RuntimeError, OSError])
 def test_what_a_signal_handler_raises_passes(kind: type[BaseException], made: Made) -> None:
-    """It is no error of the network: nothing is sent again, and a connection whose answer may come is closed."""
+    """It is no error of the network: nothing is sent again, and the connection is closed."""
 
     def interrupt(*_: object) -> None:
         raise kind("of the handler")
