@@ -27,7 +27,7 @@ from aws_lambda_powertools.utilities.parser.models import (
 )
 from pydantic import BaseModel, ConfigDict, Field, Json
 
-from lambda_once import GiveUp, KeyMissing, KeyReused, MemoryStore, Misconfigured, Once
+from lambda_once import KeyMissing, KeyReused, MemoryStore, Misconfigured, Once
 from lambda_once.testing import (
     alb_event,
     api_event,
@@ -40,6 +40,7 @@ from lambda_once.testing import (
     sns_event,
     sqs_event,
 )
+from tests.decorators.test_beside import deliver, refusal
 from tests.sources.services import KEYED
 
 Event = dict[str, Any]
@@ -196,12 +197,34 @@ def test_a_dead_letter_of_a_fifo_queue_is_no_call(once: Once) -> None:
     assert len(ran) == 2
 
 
-def test_a_parsed_change_of_an_item_with_a_number_as_key_is_a_call(once: Once) -> None:
-    """The parser makes a Decimal of it."""
+def changes_of_numbers() -> list[Any]:
+    """Two changes of items with a number as key, of which the parser makes a Decimal."""
     event = dynamodb_stream_event((None, {"id": 5}), (None, {"id": 6}))
+    return [*DynamoDBStreamModel.model_validate(event).Records]
+
+
+def of_one_group() -> list[Any]:
+    """Two messages of a FIFO queue with one body: under once.sqs, too, their deduplication ids differ."""
+    record = sqs_event({"id": 1}, fifo_groups="a")["Records"][0]
+    other = copy.deepcopy(record)
+    other["attributes"]["MessageDeduplicationId"] = "another"
+    return [SQSRecord(record), SQSRecord(other)]
+
+
+@pytest.mark.parametrize(
+    ("records", "options"),
+    [
+        (changes_of_numbers(), {}),
+        (of_one_group(), {}),
+        (kinesis_event({"id": 1}, {"id": 1})["Records"], {"ignore": ("@position",)}),  # is not ignored
+    ],
+    ids=["parsed changes", "FIFO messages", "records of equal data"],
+)
+def test_two_records_are_two_calls(once: Once, records: list[Any], options: Any) -> None:
+    """However much they have in common; each of them again is not."""
     ran: list[Any] = []
-    work = once.function(name="work")(ran.append)
-    for each in [*DynamoDBStreamModel.model_validate(event).Records] * 2:
+    work = once.function(name="work", **options)(ran.append)
+    for each in records * 2:
         work(each)
     assert len(ran) == 2
 
@@ -218,27 +241,6 @@ def test_a_record_of_kafka_names_no_source_and_is_known_all_the_same(once: Once,
     with pytest.raises(KeyReused, match=r"topic.*cancelled.*@origin"):
         work(form(other))
     assert len(ran) == 1
-
-
-def test_a_position_is_not_ignored(once: Once) -> None:
-    """Two records of equal data would be one."""
-    ran: list[Any] = []
-    work = once.function(name="work", ignore=("@position",))(ran.append)
-    for each in [*kinesis_event({"id": 1}, {"id": 1})["Records"]] * 2:
-        work(each)
-    assert len(ran) == 2
-
-
-def test_fifo_messages_of_equal_bodies_are_two_calls(once: Once) -> None:
-    """Under once.function, as under once.sqs, the deduplication id tells them apart."""
-    ran: list[int] = []
-    work = once.function(name="work")(lambda _record: ran.append(1))
-    record = sqs_event({"id": 1}, fifo_groups="a")["Records"][0]
-    other = copy.deepcopy(record)
-    other["attributes"]["MessageDeduplicationId"] = "another"
-    for each in (record, other, record):
-        work(SQSRecord(each))
-    assert ran == [1, 1]
 
 
 @pytest.mark.parametrize("form", [SQSRecord, dict])
@@ -270,23 +272,24 @@ BATCHES: dict[str, Event] = {
 
 
 @pytest.mark.parametrize("name", BATCHES)
-@pytest.mark.parametrize("options", [{}, {"key": lambda *_: 5}, {"fingerprint": False}])
-def test_a_function_refuses_a_batch_or_a_request(once: Once, name: str, options: Any) -> None:
+def test_a_function_refuses_a_batch_or_a_request(once: Once, name: str) -> None:
     """Each redelivery is grouped in another way: it needs key= and fingerprint=, or its own decorator."""
     ran: list[int] = []
-    handler = once.function(name="handler", **options)(lambda _event, _context: ran.append(1))
-    with pytest.raises(Misconfigured, match=r"once.function received an event of .*key= and fingerprint="):
-        handler(BATCHES[name], lambda_context())
+
+    def handler(_event: Any) -> None:
+        ran.append(1)
+
+    key: Any = {"key": lambda _: 5}
+    options: list[Any] = [{}, key, {"fingerprint": False}]
+    for n, each in enumerate(options):
+        with pytest.raises(
+            Misconfigured, match=r"once.function received an event of .*key= and fingerprint="
+        ):
+            once.function(name=f"{n}", **each)(handler)(BATCHES[name])
     assert ran == []
-
-
-@pytest.mark.parametrize("name", BATCHES)
-def test_a_function_takes_a_batch_with_key_and_fingerprint(once: Once, name: str) -> None:
-    """Then the developer has said what identifies it."""
-    ran: list[int] = []
-    handler = once.function(name="handler", key=lambda *_: 5, fingerprint=False)(lambda _event: ran.append(1))
-    handler(BATCHES[name])
-    handler(BATCHES[name])
+    said = once.function(name="said", fingerprint=False, **key)(handler)
+    said(BATCHES[name])
+    said(BATCHES[name])
     assert ran == [1]
 
 
@@ -363,40 +366,37 @@ def test_a_parsed_event_is_refused_like_a_raw_one(once: Once, model: Any, event:
     assert ran == []
 
 
-@pytest.mark.parametrize("envelope", [SqsEnvelope, SnsEnvelope])
-def test_models_without_their_envelope_need_a_key(once: Once, envelope: Any) -> None:
-    """A list of models doesn't show what it was made of: the next batch would run an order again."""
+LIST = r"a list of Order, .*once.sqs\(model=Order\) in place of the parser"
+ONE = "a Order, which does not show what it was made of"
+PUT = eventbridge_event({"id": 1}) | {"replay-name": "none"}
+
+
+@pytest.mark.parametrize(
+    ("envelope", "event", "words", "key"),
+    [
+        (SqsEnvelope, sqs_event({"id": 1}), LIST, "[].id"),
+        (SnsEnvelope, sns_event({"id": 1}), LIST, "[].id"),
+        (None, {"id": 1}, ONE, "id"),
+        (EventBridgeEnvelope, PUT, ONE, "id"),
+    ],
+)
+def test_models_without_their_envelope_need_a_key(
+    once: Once, envelope: Any, event: Event, words: str, key: str
+) -> None:
+    """What a model was made of doesn't show: the next batch, or event, would run an order again."""
     ran: list[Any] = []
 
-    def work(orders: Any, context: Any) -> None:
-        ran.append(orders)
+    def work(order: Any, context: Any) -> int:
+        ran.append(order)
+        return 1
 
-    event = sqs_event({"id": 1}) if envelope is SqsEnvelope else sns_event({"id": 1})
-    parsed: Any = event_parser(model=Order, envelope=envelope)(once.event(name="a")(work))
-    with pytest.raises(
-        Misconfigured, match=r"a list of Order, .*once.sqs\(model=Order\) in place of the parser"
-    ):
-        parsed(event, lambda_context())
+    parser: Any = event_parser(model=Order, envelope=envelope)
+    with pytest.raises(Misconfigured, match=words):
+        parser(once.event(name="a")(work))(event, lambda_context())
     assert ran == []
-    keyed: Any = event_parser(model=Order, envelope=envelope)(once.event(name="b", key="[].id")(work))
-    keyed(event, lambda_context())
-    keyed(event, lambda_context())
-    assert ran == [[Order(id=1)]]
-
-
-@pytest.mark.parametrize("envelope", [None, EventBridgeEnvelope])
-def test_a_model_of_one_s_own_needs_a_key(once: Once, envelope: Any) -> None:
-    """It may be a direct event, or what is left of one with an id."""
-    event: Any = {"id": 1} if envelope is None else eventbridge_event({"id": 1}) | {"replay-name": "none"}
-    parsed: Any = event_parser(model=Order, envelope=envelope)(
-        once.event(name="a")(lambda _order, _context: None)
-    )
-    with pytest.raises(Misconfigured, match="a Order, which does not show what it was made of"):
-        parsed(event, lambda_context())
-    keyed: Any = event_parser(model=Order, envelope=envelope)(
-        once.event(name="b", key="id")(lambda order, _context: order.id)
-    )
+    keyed = parser(once.event(name="b", key=key)(work))
     assert keyed(event, lambda_context()) == keyed(event, lambda_context()) == 1
+    assert ran == ([[Order(id=1)]] if words is LIST else [Order(id=1)])
 
 
 class OrderPlaced(EventBridgeModel):
@@ -469,52 +469,39 @@ def test_event_source_above_a_decorator_of_records(once: Once, data_class: Any) 
 # -- messages that differ in what the sender wrote
 
 
-@pytest.mark.parametrize("source", ["sqs", "sns"])
-@pytest.mark.parametrize("key", [None, "id"])
-def test_created_and_deleted_are_two_messages(once: Once, source: str, key: str | None) -> None:
+def of_a_topic(kind: str) -> Event:
+    """An event of SNS whose record has the attribute eventType."""
+    event = sns_event({"id": 1})
+    event["Records"][0]["Sns"]["MessageAttributes"] = {"eventType": {"Type": "String", "Value": kind}}
+    return event
+
+
+@pytest.mark.parametrize(
+    ("source", "of"),
+    [("sqs", lambda kind: with_attribute(sqs_event({"id": 1}), kind)), ("sns", of_a_topic)],
+    ids=["sqs", "sns"],
+)
+def test_created_and_deleted_are_two_messages(once: Once, source: str, of: Any) -> None:
     """Without key= both run; with it the second is refused, never deleted in silence."""
-    seen: list[str] = []
-    options: Any = {"raise_on_entire_batch_failure": False} if source == "sqs" else {}
-
-    def work(record: Any) -> None:
-        attributes = record.message_attributes if source == "sqs" else record.sns.message_attributes
-        kind = attributes["eventType"]
-        seen.append(kind.string_value if source == "sqs" else kind.value)
-
-    sync: Any = getattr(once, source)(name="sync", **options, **({"key": key} if key else {}))(work)
-
-    def send(kind: str) -> Any:
-        if source == "sqs":
-            return sync(with_attribute(sqs_event({"id": 1}), kind), lambda_context())
-        event = sns_event({"id": 1})
-        event["Records"][0]["Sns"]["MessageAttributes"] = {"eventType": {"Type": "String", "Value": kind}}
-        return sync(event, lambda_context())
-
-    send("created")
-    if key is None:
-        send("deleted")
-        assert seen == ["created", "deleted"]
-    elif source == "sqs":
-        assert send("deleted")["batchItemFailures"]
-        assert seen == ["created"]
-    else:
-        with pytest.raises(GiveUp, match=r"@attributes\.eventType"):
-            send("deleted")
+    ran: list[Any] = []
+    decorate = getattr(once, source)
+    deliver(decorate(name="a")(ran.append), of("created"), of("deleted"))
+    assert len(ran) == 2
+    keyed = decorate(name="b", key="id")(ran.append)
+    deliver(keyed, of("created"))
+    assert "@attributes.eventType" in str(refusal(keyed, of("deleted")))
+    assert len(ran) == 3
 
 
 def test_content_based_ids_are_of_the_body_alone(once: Once) -> None:
     """A FIFO message that is sent again after five minutes, with new attributes, is compared: KeyReused."""
-    ran: list[int] = []
-    event = sqs_event({"id": 1}, fifo_groups="g")
-    handler = once.sqs(name="a", raise_on_entire_batch_failure=False)(lambda _record: ran.append(1))
-    failed = [
-        len(handler(with_attribute(event, kind), lambda_context())["batchItemFailures"]) for kind in "ab"
-    ]
-    assert (failed, ran) == ([0, 1], [1])
-    loose = once.sqs(name="b", ignore=("@attributes",))(lambda _record: ran.append(1))
-    for kind in "ab":
-        assert loose(with_attribute(event, kind), lambda_context()) == {"batchItemFailures": []}
-    assert ran == [1, 1]
+    ran: list[Any] = []
+    first, second = (with_attribute(sqs_event({"id": 1}, fifo_groups="g"), kind) for kind in "ab")
+    handler = once.sqs(name="a")(ran.append)
+    deliver(handler, first)
+    assert isinstance(refusal(handler, second), KeyReused)
+    deliver(once.sqs(name="b", ignore=("@attributes",))(ran.append), first, second)
+    assert len(ran) == 2
 
 
 # -- S3 through EventBridge

@@ -18,7 +18,6 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.parser import event_parser
 from opentelemetry import trace
 from pydantic import BaseModel
 
@@ -31,7 +30,6 @@ from tests.sources.samples import batch, sqs_record
 once = Once(store=MemoryStore(), service="shop")
 HANDLERS = (*RECORD_DECORATORS, "event", "api_gateway")
 DECORATORS = (*HANDLERS, "function")
-NOTHING: dict[str, Any] = {}
 
 
 def refused(words: str, mistake: Callable[[], object]) -> None:
@@ -74,6 +72,13 @@ PARTS: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"hooks": [lambda: None]}, "must accept one argument, the Details"),
     (lambda: {"hooks": [asynchronous]}, "hook asynchronous is async"),
     (lambda: {"tabel": "tokens"}, "unknown option tabel (did you mean table?)"),
+    (
+        lambda: {"tabel": "tokens"},
+        (
+            "cache, client, history, hooks, keep, lease, listing, logger, metrics, on_error, on_in_progress, "
+            "on_lapse, require_key, seal, seal_required, service, store, table, tracer"
+        ),
+    ),
     (lambda: {"cache": True}, "cache=True: give a whole number"),
     (lambda: {"table": "my tokens"}, "table='my tokens' is not a table name: DynamoDB's have letters"),
     (lambda: {"table": "tokens;"}, "is not a table name"),
@@ -91,27 +96,13 @@ def test_parts_of_once(options: Callable[[], dict[str, Any]], words: str) -> Non
     refused(words, lambda: Once(**options()))
 
 
-def test_an_unknown_option_is_answered_with_all_there_are() -> None:
-    """The options of `Once` are its parts and its policies."""
-    wrong: dict[str, Any] = {"tabel": "tokens"}
-    refused(
-        "cache, client, history, hooks, keep, lease, listing, logger, metrics, on_error, on_in_progress, "
-        "on_lapse, require_key, seal, seal_required, service, store, table, tracer",
-        lambda: Once(**wrong),
-    )
-
-
-def test_the_table_is_given_by_name() -> None:
+def test_the_table_is_given_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """An argument by position is answered with the way to write it; ARNs are names of tables."""
     by_position: Any = Once
     refused("Once takes its arguments by name, such as Once(table='tokens')", lambda: by_position("tokens"))
     for name in ("tokens", "a.b_c-D9", "arn:aws:dynamodb:eu-central-1:123456789012:table/tokens"):
         Once(table=name)
-
-
-def test_the_table_of_the_environment_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it is used."""
-    monkeypatch.setenv("LAMBDA_ONCE_TABLE", "my tokens")
+    monkeypatch.setenv("LAMBDA_ONCE_TABLE", "my tokens")  # is checked when it is used
     handler: Any = Once(service="shop").event(key="id")(decorated)
     refused("LAMBDA_ONCE_TABLE='my tokens' is not a table name", lambda: handler({"id": 5}, None))
 
@@ -354,18 +345,6 @@ def test_an_event_is_an_event(decorator: str) -> None:
     refused("above this decorator put", lambda: getattr(once, decorator)(model=Order))
 
 
-@in_memory
-def test_the_way_out_for_a_model_of_an_event(rig: Rig) -> None:
-    """The parser above the decorator makes the model; the event is keyed by it."""
-
-    @event_parser(model=Order)
-    @rig.once.event(key="id")
-    def place(event: Order, context: Any) -> int:
-        return event.id
-
-    assert place({"id": 5}, rig.context()) == place({"id": 5}, rig.context()) == 5
-
-
 # -- without a key
 
 
@@ -384,13 +363,7 @@ def test_a_key_can_be_required() -> None:
         strict.api_gateway(without_key=way)(decorated)
         strict.route(without_key=way)
     strict.route(key="id")
-
-
-@in_memory
-def test_explicit_forms_have_a_key(rig: Rig) -> None:
-    """`begin` and `run` need no other."""
-    strict = rig.new(require_key=True)
-    with strict.begin("k", name="work") as attempt:
+    with strict.begin("k", name="work") as attempt:  # these have no other
         assert not attempt.replayed
     assert strict.run("of_order", "r", of_order, 5) == 5
 
@@ -405,18 +378,11 @@ def test_what_a_handler_takes(decorator: str, function: Any, words: str) -> None
 @pytest.mark.parametrize("outer", DECORATORS)
 @pytest.mark.parametrize("inner", DECORATORS)
 def test_decorated_twice(outer: str, inner: str) -> None:
-    """Two decorators of one function are refused, whichever they are."""
-    handler = getattr(once, inner)(decorated)
-    refused(
-        "decorated is already protected: remove one of its decorators", lambda: getattr(once, outer)(handler)
-    )
-
-
-def test_decorated_twice_with_powertools_between() -> None:
-    """A wrapper between the two hides nothing."""
-    logger = Logger(service="stacked")
-    handler = logger.inject_lambda_context(once.event(decorated))
-    refused("is already protected", lambda: once.sqs(handler))
+    """Two decorators of one function are refused, whichever they are; a wrapper between hides nothing."""
+    protect, handler = getattr(once, outer), getattr(once, inner)(decorated)
+    for each in (handler, Logger(service="stacked").inject_lambda_context(handler)):
+        refused("is already protected: remove one of its decorators", lambda: protect(each))  # noqa: B023  (at once)
+    refused("decorated is already protected", lambda: protect(handler))
 
 
 @in_memory
@@ -431,8 +397,6 @@ def test_run_takes_a_protected_function(rig: Rig) -> None:
 
 
 # -- the second parameter of a handler
-
-CONTEXT = object()
 
 
 @in_memory
@@ -540,14 +504,6 @@ def test_callables_of_handlers(decorator: str, options: dict[str, Any], words: s
     refused(words, lambda: getattr(once, decorator)(**options)(decorated))
 
 
-@pytest.mark.parametrize("made", [once.route, lambda **options: once.api_gateway(**options)(decorated)])
-def test_callable_of_a_caller(made: Callable[..., object]) -> None:
-    """``caller=`` gets the event, and the context if it asks, and is not awaited."""
-    refused("must accept the event", lambda: made(caller=lambda event, context, more: 1))
-    refused("caller=asynchronous is async", lambda: made(caller=asynchronous))
-    made(caller=lambda event: event["tenant"])
-
-
 @pytest.mark.parametrize(("options", "words"), OF_CALLS)
 def test_callables_and_names_of_functions(options: dict[str, Any], words: str) -> None:
     """A callable that cannot take the arguments, and an expression that asks for another, are refused."""
@@ -573,11 +529,15 @@ def test_the_object_of_a_method_is_no_argument() -> None:
         ({"on_replay": lambda result: result}, "it must accept two arguments"),
         ({"on_replay": asynchronous}, "an async one would not be awaited"),
         ({"problem": lambda: None}, "it must accept one argument, the Problem"),
+        ({"caller": lambda event, context, more: 1}, "must accept the event"),
+        ({"caller": asynchronous}, "caller=asynchronous is async"),
     ],
 )
 def test_callables_of_answers(options: dict[str, Any], words: str) -> None:
-    """Those that dress what a duplicate gets are checked alike."""
-    refused(words, lambda: once.api_gateway(**options))
+    """Those that dress what a duplicate gets, and ``caller=`` with the event, are checked alike."""
+    for make in (once.route, lambda **options: once.api_gateway(**options)(decorated)):
+        refused(words, lambda: make(**options))  # noqa: B023  (called at once)
+        make(caller=lambda event: event["tenant"])
 
 
 def test_an_async_probe_is_taken() -> None:
@@ -591,38 +551,12 @@ def test_an_async_probe_is_taken() -> None:
 # -- used in another way than it is meant
 
 
-@pytest.mark.parametrize("name", ["token", "result", "replayed", "complete", "downstream_key"])
-def test_begin_without_with(name: str) -> None:
+def test_begin_without_with() -> None:
     """What the attempt has, the context manager has not: it names the statement that is missing."""
-    refused("`with once.begin(...) as attempt:`", lambda: getattr(once.begin("k", name="work"), name))
-
-
-def test_begin_has_no_other_attribute() -> None:
-    """A missing attribute is an AttributeError, as everywhere."""
-    assert not hasattr(once.begin("k", name="work"), "tokn")
-
-
-class Payment(BaseModel):
-    paymentId: str  # noqa: N815
-
-
-@in_memory
-def test_event_parser_outside_with_a_key(rig: Rig) -> None:
-    """The model is the event then, and key= sees its fields."""
-    runs: list[Payment] = []
-
-    @event_parser(model=Payment)
-    @rig.once.event(key="paymentId")
-    def handler(payment: Payment, context: Any) -> str:
-        runs.append(payment)
-        return payment.paymentId
-
-    plain: Any = handler
-    assert (
-        plain({"paymentId": "p-1"}, rig.context()) == plain({"paymentId": "p-1"}, rig.context("r-2")) == "p-1"
-    )
-    assert runs == [Payment(paymentId="p-1")]
-    assert rig.row().token.endswith("/p-1")
+    begun = once.begin("k", name="work")
+    for name in ("token", "result", "replayed", "complete", "downstream_key"):
+        refused("`with once.begin(...) as attempt:`", lambda: getattr(begun, name))  # noqa: B023  (at once)
+    assert not hasattr(begun, "tokn")  # as everywhere
 
 
 # -- the environment

@@ -530,11 +530,11 @@ def _logged(caplog: pytest.LogCaptureFixture) -> list[Any]:
     return [line for line in caplog.records if line.message == Event.SHARED_NAME]
 
 
-def test_a_method_of_two_classes_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    """The second class gets the outcome of the first for an equal key."""
+def _two_classes(rig: Rig, **options: Any) -> tuple[Any, Any, Any]:
+    """A class with a protected method, and two that inherit it."""
 
     class Base:
-        @rig.once.function(key="order")
+        @rig.once.function(key="order", **options)
         def notify(self, order: str) -> str:
             return type(self).__name__
 
@@ -542,9 +542,15 @@ def test_a_method_of_two_classes_is_logged_once(rig: Rig, caplog: pytest.LogCapt
 
     class Text(Base): ...
 
-    assert [Mail().notify("o-1"), Mail().notify("o-2")] == ["Mail", "Mail"]
+    return Base, Mail, Text
+
+
+def test_a_method_of_two_classes_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """The second class gets the outcome of the first for an equal key."""
+    base, mail, text = _two_classes(rig)
+    assert [mail().notify("o-1"), mail().notify("o-2")] == ["Mail", "Mail"]
     assert _logged(caplog) == []
-    assert [Text().notify("o-1"), Base().notify("o-3")] == ["Mail", "Base"]
+    assert [text().notify("o-1"), base().notify("o-3")] == ["Mail", "Base"]
     (line,) = _logged(caplog)
     assert line.levelname == "ERROR"
     for words in ("Mail", "Text", "scope="):
@@ -558,18 +564,9 @@ def test_a_method_that_says_what_is_meant_is_not_logged(
     rig: Rig, caplog: pytest.LogCaptureFixture, options: dict[str, Any]
 ) -> None:
     """With name= the classes share it on purpose; a callable scope= sees the object."""
-
-    class Base:
-        @rig.once.function(key="order", **options)
-        def notify(self, order: str) -> str:
-            return type(self).__name__
-
-    class Mail(Base): ...
-
-    class Text(Base): ...
-
-    Mail().notify("o-1")
-    Text().notify("o-1")
+    _, mail, text = _two_classes(rig, **options)
+    mail().notify("o-1")
+    text().notify("o-1")
     assert _logged(caplog) == []
 
 

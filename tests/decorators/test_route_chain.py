@@ -158,23 +158,20 @@ both = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 
 
 @both
+@pytest.mark.parametrize(
+    ("work", "status", "second"),
+    [(wrong, 422, (409, UNAVAILABLE)), (good, 200, (200, good()))],
+    ids=["invalid", "valid"],
+)
 @pytest.mark.parametrize(("resolver", "event"), RESOLVERS)
-def test_response_validation_releases_nothing(rig: Rig, resolver: Any, event: Json, is_async: bool) -> None:
-    """The work is done when its response does not fit: the client gets 422, duplicates 409, one charge."""
-    shop = Shop(rig, wrong, resolver=resolver, event=event, is_async=is_async, validates=True)
-    status, _ = shop.ask()
-    assert status == 422
-    assert [shop.ask(), shop.ask()] == [(409, UNAVAILABLE)] * 2
+def test_response_validation_releases_nothing(
+    rig: Rig, resolver: Any, event: Json, is_async: bool, work: Any, status: int, second: Any
+) -> None:
+    """The work is done when its response does not fit; what fits is replayed as it was serialised."""
+    shop = Shop(rig, work, resolver=resolver, event=event, is_async=is_async, validates=True)
+    assert shop.ask()[0] == status
+    assert [shop.ask(), shop.ask()] == [second] * 2
     assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
-
-
-@both
-@pytest.mark.parametrize(("resolver", "event"), RESOLVERS)
-def test_a_valid_response_is_replayed(rig: Rig, resolver: Any, event: Json, is_async: bool) -> None:
-    """With validation on, what fits is stored and replayed as it was serialised."""
-    shop = Shop(rig, good, resolver=resolver, event=event, is_async=is_async, validates=True)
-    assert [shop.ask(), shop.ask()] == [(200, good())] * 2
-    assert shop.runs == 1
 
 
 def test_it_is_the_watch_that_keeps_the_token(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,63 +229,47 @@ def test_a_middleware_may_answer_in_place_of_the_function(rig: Rig) -> None:
     assert (shop.runs, rig.row().state) == (0, State.COMPLETE)
 
 
+def missing() -> Any:
+    """Work that is refused."""
+    raise NotFoundError("no such order")
+
+
+ANSWERED, INSTEAD = rescues(says(500)), rescues(Broken("instead"))
+
+
 @both
 @pytest.mark.parametrize(
-    ("policy", "state", "second"),
+    ("work", "behind", "policy", "first", "state"),
     [
-        ({}, State.RELEASED, (500, BY)),
-        ({ValueError: HOLD}, State.HELD, (409, "urn:lambda-once:held")),
-        ({ValueError: STORE}, State.COMPLETE, (500, BY)),
+        (raises, ANSWERED, {}, (500, BY), State.RELEASED),
+        (raises, ANSWERED, {ValueError: HOLD}, (500, BY), State.HELD),
+        (raises, ANSWERED, {ValueError: STORE}, (500, BY), State.COMPLETE),
+        (raises, INSTEAD, {Broken: STORE}, Broken, State.RELEASED),
+        (raises, INSTEAD, {Broken: STORE, ValueError: HOLD}, Broken, State.HELD),
+        (missing, rescues(says(200)), {}, (200, BY), State.RELEASED),
+        (lambda: (good(), 503), after(says(200)), {ErrorResponse: HOLD}, (200, BY), State.HELD),
+        (
+            lambda: Response(503, "application/json", good()),
+            after(says(200)),
+            {ErrorResponse: HOLD},
+            (200, BY),
+            State.HELD,
+        ),
     ],
 )
 def test_the_functions_own_error_decides(
-    rig: Rig,
-    policy: Any,
-    state: State,
-    second: Any,
-    is_async: bool,
+    rig: Rig, work: Any, behind: Any, policy: Any, first: Any, state: State, is_async: bool
 ) -> None:
-    """A middleware that makes a response of the error changes what the client gets, not what it does."""
-    shop = Shop(rig, raises, rescues(says(500)), is_async=is_async, on_error=policy)
-    assert shop.ask() == (500, BY)
+    """
+    What a middleware makes of it, or raises in its place, is what the client gets, not what it does.
+
+    A returned 5xx is an ErrorResponse to on_error.
+    """
+    shop = Shop(rig, work, behind, is_async=is_async, on_error=policy)
+    assert shop.ask() == first
     assert rig.row().state is state
-    assert shop.ask() == second
+    assert shop.ask() == ((409, "urn:lambda-once:held") if state is State.HELD else first)
     assert shop.runs == (2 if state is State.RELEASED else 1)
-
-
-@both
-@pytest.mark.parametrize(("policy", "state"), [({}, State.RELEASED), ({ValueError: HOLD}, State.HELD)])
-def test_another_error_in_its_place_does_not_decide(
-    rig: Rig,
-    policy: Any,
-    state: State,
-    is_async: bool,
-) -> None:
-    """The client gets the error that came out; the token goes by the function's own."""
-    shop = Shop(rig, raises, rescues(Broken("instead")), is_async=is_async, on_error={Broken: STORE} | policy)
-    assert shop.ask() is Broken
-    assert rig.row().state is state
-
-
-@both
-def test_a_4xx_of_the_function_releases(rig: Rig, is_async: bool) -> None:
-    """Although a middleware made a success of it: nothing was done under this key."""
-
-    def missing() -> Any:
-        raise NotFoundError("no such order")
-
-    shop = Shop(rig, missing, rescues(says(200)), is_async=is_async)
-    assert shop.ask() == (200, BY)
-    assert rig.row().state is State.RELEASED
-
-
-@both
-@pytest.mark.parametrize("answer", [(good(), 503), Response(503, "application/json", good())])
-def test_a_5xx_of_the_function_goes_by_on_error(rig: Rig, answer: Any, is_async: bool) -> None:
-    """A returned 5xx is an ErrorResponse to on_error, whatever a middleware answers in its place."""
-    shop = Shop(rig, lambda: answer, after(says(200)), is_async=is_async, on_error={ErrorResponse: HOLD})
-    assert shop.ask() == (200, BY)
-    assert rig.row().state is State.HELD
 
 
 def test_a_function_that_ran_twice(rig: Rig) -> None:
@@ -402,19 +383,47 @@ def test_a_probe_answers_with_a_response(rig: Rig, done: Any) -> None:
 # -- chains that are not what once.route is for
 
 
-def test_a_coroutine_function_under_resolve(rig: Rig) -> None:
-    """app.resolve awaits nothing: Misconfigured before anything runs, and nothing is stored."""
+def resolve(app: Any, context: Any) -> Any:
+    """Send the request to plain middlewares."""
+    return app.resolve(HTTP, context)
+
+
+def resolve_async(app: Any, context: Any) -> Any:
+    """Send the request to async ones."""
+    return asyncio.run(app.resolve_async(HTTP, context))
+
+
+BARE = r"middlewares=\[once.route\(\)\]"
+
+
+@pytest.mark.parametrize(
+    ("middleware", "ask", "words"),
+    [
+        (lambda once: once.route(), resolve, r"pay is a coroutine function.*resolve_async"),
+        (
+            lambda once: once.route(async_resolver=True),
+            resolve,
+            r"async_resolver=True\) is for app.resolve_async",
+        ),
+        (lambda once: once.route(), resolve_async, "async_resolver=True"),
+        (lambda once: once.route, resolve, BARE),
+    ],
+    ids=["a coroutine function", "an async route", "a plain route under resolve_async", "a bare route"],
+)
+def test_a_chain_that_it_is_not_for(rig: Rig, middleware: Any, ask: Any, words: str) -> None:
+    """Misconfigured by name before anything runs, nothing is stored, and no coroutine is left over."""
     app = APIGatewayHttpResolver()
 
-    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route()])
+    @app.post("/orders/<order_id>/pay", middlewares=[middleware(rig.once)])
     async def pay(order_id: str) -> Json:
         pytest.fail("it ran")
 
     for _ in range(2):
-        with pytest.raises(Misconfigured, match=r"pay is a coroutine function.*resolve_async"):
-            app.resolve(HTTP, rig.context())
+        with pytest.raises(Misconfigured, match=words):
+            ask(app, rig.context())
     assert rig.rows() == []
-    assert rig.events() == ["once.misconfigured"] * 2
+    if words is not BARE:  # which has no runtime yet
+        assert rig.events() == ["once.misconfigured"] * 2
 
 
 def test_a_function_that_returns_an_awaitable_under_resolve(rig: Rig) -> None:
@@ -426,33 +435,6 @@ def test_a_function_that_returns_an_awaitable_under_resolve(rig: Rig) -> None:
     shop = Shop(rig, later)
     assert shop.ask() is Misconfigured
     assert rig.row().state is State.RELEASED
-
-
-def test_an_async_route_under_resolve(rig: Rig) -> None:
-    """async_resolver=True is for resolve_async: Misconfigured by name, and no coroutine is left over."""
-    app = APIGatewayHttpResolver()
-
-    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route(async_resolver=True)])
-    async def pay(order_id: str) -> Json:
-        pytest.fail("it ran")
-
-    with pytest.raises(Misconfigured, match=r"async_resolver=True\) is for app.resolve_async"):
-        app.resolve(HTTP, rig.context())
-    assert rig.rows() == []
-    assert rig.events() == ["once.misconfigured"]
-
-
-def test_a_plain_route_under_resolve_async(rig: Rig) -> None:
-    """The chain of resolve_async is hidden from a plain middleware: refused, with what to write."""
-    app = APIGatewayHttpResolver()
-
-    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route()])
-    async def pay(order_id: str) -> Json:
-        pytest.fail("it ran")
-
-    with pytest.raises(Misconfigured, match="async_resolver=True"):
-        asyncio.run(app.resolve_async(HTTP, rig.context()))
-    assert rig.rows() == []
 
 
 def test_a_chain_of_unknown_frames(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,32 +487,26 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @both
-def test_an_unknown_chain_is_replayed(rig: Rig, other: None, is_async: bool) -> None:
-    """What runs behind once.route is the work, and its response is stored."""
-    shop = Shop(rig, good, rescues(None), is_async=is_async)
-    assert [shop.ask(), shop.ask()] == [(200, good())] * 2
-    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
-
-
-@both
 @pytest.mark.parametrize(
-    ("work", "behind"), [(good, [after(Broken("after"))]), (raises, [])], ids=["a middleware", "the function"]
+    ("work", "behind", "first", "second"),
+    [
+        (good, rescues(None), (200, good()), (200, good())),
+        (good, after(says(503)), (503, BY), (503, BY)),
+        (good, after(Broken("after")), Broken, (409, UNAVAILABLE)),
+        (raises, None, ValueError, (409, UNAVAILABLE)),
+    ],
+    ids=["an answer", "a status", "a middleware raises", "the function raises"],
 )
-def test_what_an_unknown_chain_raises_releases_nothing(
-    rig: Rig, other: None, work: Any, behind: Any, is_async: bool
+def test_what_an_unknown_chain_does_releases_nothing(
+    rig: Rig, other: None, work: Any, behind: Any, first: Any, second: Any, is_async: bool
 ) -> None:
-    """It may come from a middleware, after the work: duplicates learn that the work may be done."""
-    shop = Shop(rig, work, *behind, is_async=is_async)
-    assert shop.ask() is (Broken if behind else ValueError)
-    assert shop.ask() == (409, UNAVAILABLE)
-    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
+    """
+    What runs behind once.route is the work, and its response is stored, whatever its status.
 
-
-@both
-def test_an_error_response_of_an_unknown_chain_is_stored(rig: Rig, other: None, is_async: bool) -> None:
-    """Whatever its status: it may be a middleware's, after the work."""
-    shop = Shop(rig, good, after(says(503)), is_async=is_async)
-    assert [shop.ask(), shop.ask()] == [(503, BY)] * 2
+    What is raised may come from a middleware, after the work: duplicates learn that it may be done.
+    """
+    shop = Shop(rig, work, *filter(None, [behind]), is_async=is_async)
+    assert [shop.ask(), shop.ask()] == [first, second]
     assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
 
 
@@ -547,18 +523,6 @@ def test_a_middleware_used_as_a_decorator(rig: Rig, is_async: bool) -> None:
         rig.once.route(async_resolver=is_async)(pay)
     with pytest.raises(Misconfigured, match=r"middlewares=\[once.route\(\)\]"):
         rig.once.route(pay)  # type: ignore[arg-type]  # the mistake
-
-
-def test_a_bare_route(rig: Rig) -> None:
-    """middlewares=[once.route] is Misconfigured by name at its first request."""
-    app = APIGatewayHttpResolver()
-
-    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route])
-    def pay(order_id: str) -> Json:
-        pytest.fail("it ran")
-
-    with pytest.raises(Misconfigured, match=r"middlewares=\[once.route\(\)\]"):
-        app.resolve(HTTP, rig.context())
 
 
 @pytest.mark.parametrize("policy", [STORE, HOLD])

@@ -5,6 +5,8 @@ Lambda developer guide, "Tenant isolation": the tenant is Invoke's TenantId, rea
 and in no event; an execution environment serves one tenant, and is never given to another.
 """
 
+# ruff: noqa: ARG005  (signatures are what is tested here)
+
 from __future__ import annotations
 
 import asyncio
@@ -62,21 +64,6 @@ def tokens(rig: Rig) -> list[str]:
 # ------------------------------------------------------------------ the token
 
 
-@pytest.mark.parametrize("tenant", ["blue", "green"])
-def test_the_tenant_is_a_readable_part_of_the_token(tenant: str) -> None:
-    """Two tenants' orders 5 are two pieces of work; an operator has to find each by its tenant's name."""
-    once = Once(service="shop")
-
-    @once.event(name="invoice", key="orderId")
-    def invoice(event: Any, context: Any) -> Any:
-        return {"report of": context.tenant_id}
-
-    with using(once) as store:
-        for request in ("r-1", "r-2"):  # the second is a retry of the client
-            assert invoice(ORDER, of(tenant, request)) == {"report of": tenant}
-    assert store.acquisitions == {f"shop/invoice/{tenant}/5": 1}
-
-
 @in_memory
 def test_the_tenant_counts_without_a_key(rig: Rig) -> None:
     """The hash of two tenants' equal events may not be one token, and the tenant stays readable beside it."""
@@ -113,29 +100,6 @@ def test_the_tenant_stands_before_the_scope_of_a_request(rig: Rig, headers: dict
     (token,) = tokens(rig)
     assert token.startswith("shop/report/blue/POST:%2Freport")
     assert token.count("/") == 4
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-@in_memory
-def test_a_route_is_the_tenants(rig: Rig, is_async: bool) -> None:
-    """The Event Handler has the context."""
-    app = APIGatewayRestResolver()
-    middleware = rig.once.route(name="report", async_resolver=is_async)
-
-    def report() -> Any:
-        return {}
-
-    async def async_report() -> Any:
-        return {}
-
-    app.post("/report", middlewares=[middleware])(async_report if is_async else report)
-    event = rest_api_event("POST", "/report", {"month": 11}, KEYED)
-    for _ in range(2):
-        context = of("blue")
-        answer = asyncio.run(app.resolve_async(event, context)) if is_async else app.resolve(event, context)
-        assert answer["statusCode"] == 200
-    (token,) = tokens(rig)
-    assert token.startswith("shop/report/blue/POST:%2Freport")
 
 
 @pytest.mark.parametrize("row", SOURCES, ids=lambda row: row.name)
@@ -179,19 +143,6 @@ def test_the_tenants_part_is_encoded_like_any_other(rig: Rig, tenant: str, part:
     assert tokens(rig) == [f"shop/n/{part}/5/5"]
 
 
-@pytest.mark.parametrize("tenant", [None, "", 5, b"blue", True, SimpleNamespace(), Any], ids=repr)
-@in_memory
-def test_what_names_no_tenant_keeps_its_token(rig: Rig, tenant: Any) -> None:
-    """Without TenancyConfig ``tenant_id`` is None, or not there; a test's mock has something else."""
-    context = lambda_context(tenant_id=tenant)
-    invoice = handler_of(rig, "invoice")
-    invoice(ORDER, context)
-    invoice({"orderId": 6}, None)
-    invoice({"orderId": 7}, SimpleNamespace(aws_request_id="r-1"))
-    assert tokens(rig) == ["shop/invoice/5", "shop/invoice/6", "shop/invoice/7"]
-    assert TENANCY.tenant is None
-
-
 class Mock:
     """Has every attribute, as MagicMock has; each is another such object, and can be called."""
 
@@ -204,16 +155,17 @@ class Mock:
         return Mock()
 
 
+@pytest.mark.parametrize("tenant", [None, "", 5, b"blue", True, SimpleNamespace(), Any, Mock()], ids=repr)
 @in_memory
-def test_a_mock_names_no_tenant(rig: Rig) -> None:
-    """Neither as the context of a handler nor as an argument."""
-    handler_of(rig, "invoice")(ORDER, Mock())
-
-    @rig.once.function(name="charge", key="order_id")
-    def charge(order_id: int, context: Any) -> None: ...
-
-    charge(5, Mock())
-    assert tokens(rig) == ["shop/charge/5", "shop/invoice/5"]
+def test_what_names_no_tenant_keeps_its_token(rig: Rig, tenant: Any) -> None:
+    """Without TenancyConfig ``tenant_id`` is None, or not there; a test's mock has something else."""
+    context = lambda_context(tenant_id=tenant)
+    invoice = handler_of(rig, "invoice")
+    for order, each in enumerate([context, None, SimpleNamespace(aws_request_id="r-1"), Mock()]):
+        invoice({"orderId": order}, each)
+    rig.once.function(name="charge", key="order_id")(lambda order_id, context: None)(5, Mock())
+    assert tokens(rig) == ["shop/charge/5", *(f"shop/invoice/{order}" for order in range(4))]
+    assert TENANCY.tenant is None
 
 
 # ------------------------------------------------------------------ kept for the process
@@ -285,91 +237,44 @@ def test_plain_threads_are_the_tenants(rig: Rig) -> None:
     assert tokens(rig) == [*(f"shop/charge/blue/{order}" for order in (5, 6, 7, 8)), "shop/order/blue/5"]
 
 
-def _by_position(rig: Rig, context: Any) -> None:
-    @rig.once.function(name="work", key="order_id")
-    def work(order_id: int, aws: Any) -> None: ...
-
-    work(5, context)
+class Worker:
+    def work(self, order_id: int, context: Any) -> None: ...
 
 
-def _by_name(rig: Rig, context: Any) -> None:
-    @rig.once.function(name="work", key="order_id")
-    def work(order_id: int, context: Any = None) -> None: ...
-
-    work(5, context=context)
+async def _work(order_id: int, context: Any) -> None: ...
 
 
-def _by_powertools_name(rig: Rig, context: Any) -> None:
-    @rig.once.function(name="work", key="order_id")
-    def work(order_id: int, lambda_context: Any) -> None: ...
-
-    work(5, lambda_context=context)
+def _in_block(rig: Rig, context: Any) -> None:
+    with rig.once.invocation(context):
+        rig.once.run("work", 5, lambda: None)
 
 
-def _among_others(rig: Rig, context: Any) -> None:
-    @rig.once.function(name="work", key="order_id")
-    def work(order_id: int, **rest: Any) -> None: ...
-
-    work(5, aws=context)
+def _by(work: Callable[..., Any], call: Callable[[Any, Any], Any]) -> Callable[[Rig, Any], Any]:
+    return lambda rig, context: call(rig.once.function(name="work", key="order_id")(work), context)
 
 
-def _in_rest(rig: Rig, context: Any) -> None:
-    @rig.once.function(name="work", key="order_id")
-    def work(order_id: int, *rest: Any) -> None: ...
-
-    work(5, "eu", context)
-
-
-def _by_run(rig: Rig, context: Any) -> None:
-    def work(context: Any) -> None: ...
-
-    rig.once.run("work", 5, work, context)
-
-
-def _of_method(rig: Rig, context: Any) -> None:
-    class Worker:
-        @rig.once.function(name="work", key="order_id")
-        def work(self, order_id: int, context: Any) -> None: ...
-
-    Worker().work(5, context)
+PASSED: dict[str, Callable[[Rig, Any], Any]] = {
+    "by position": _by(lambda order_id, aws: None, lambda work, context: work(5, context)),
+    "by name": _by(lambda order_id, context=None: None, lambda work, context: work(5, context=context)),
+    "by Powertools' name": _by(
+        lambda order_id, lambda_context: None, lambda work, context: work(5, lambda_context=context)
+    ),
+    "among others": _by(lambda order_id, **rest: None, lambda work, context: work(5, aws=context)),
+    "in the rest": _by(lambda order_id, *rest: None, lambda work, context: work(5, "eu", context)),
+    "to run": lambda rig, context: rig.once.run("work", 5, lambda context: None, context),
+    "to a method": _by(Worker.work, lambda work, context: work(Worker(), 5, context)),
+    "to async": _by(_work, lambda work, context: asyncio.run(work(5, context))),
+    "to an invocation block": _in_block,
+}
 
 
-def _of_async(rig: Rig, context: Any) -> None:
-    @rig.once.function(name="work", key="order_id")
-    async def work(order_id: int, context: Any) -> None: ...
-
-    asyncio.run(work(5, context))
-
-
-@pytest.mark.parametrize(
-    "call",
-    [_by_position, _by_name, _by_powertools_name, _among_others, _in_rest, _by_run, _of_method, _of_async],
-    ids=lambda call: call.__name__,
-)
+@pytest.mark.parametrize("call", PASSED.values(), ids=PASSED)
 @in_memory
 def test_a_context_among_the_arguments_names_the_tenant(rig: Rig, call: Callable[[Rig, Any], None]) -> None:
     """A plain handler hands its context on: whoever gets it is the tenant's, and so is all that follows."""
     call(rig, of("blue"))
     charge_of(rig)(5)
     assert tokens(rig) == ["shop/charge/blue/5", "shop/work/blue/5"]
-
-
-@in_memory
-def test_an_invocation_block_names_the_tenant(rig: Rig) -> None:
-    """As it sets the remaining time."""
-    with rig.once.invocation(of("blue")):
-        charge_of(rig)(5)
-    rig.once.run("mail", 5, lambda: None)
-    assert tokens(rig) == ["shop/charge/blue/5", "shop/mail/blue/5"]
-
-
-@in_memory
-def test_before_any_context_there_is_no_tenant(rig: Rig) -> None:
-    """A plain handler that passes it nowhere: Lambda tells nobody else."""
-    charge = charge_of(rig)
-    charge(5)
-    handler_of(rig, "order", lambda _event: charge(5))(ORDER, of("blue"))
-    assert tokens(rig) == ["shop/charge/5", "shop/charge/blue/5", "shop/order/blue/5"]
 
 
 @in_memory
@@ -440,6 +345,19 @@ def _route(rig: Rig, ran: list[str]) -> Callable[[Any], Any]:
     return lambda context: app.resolve(rest_api_event("POST", "/pay", {"n": len(ran)}), context)
 
 
+def _async_route(rig: Rig, ran: list[str]) -> Callable[[Any], Any]:
+    app = APIGatewayRestResolver()
+
+    @app.post("/pay", middlewares=[rig.once.route(async_resolver=True)])
+    async def pay() -> Any:
+        ran.append("ran")
+        return {}
+
+    return lambda context: asyncio.run(
+        app.resolve_async(rest_api_event("POST", "/pay", {"n": len(ran)}), context)
+    )
+
+
 def _function(rig: Rig, ran: list[str]) -> Callable[[Any], Any]:
     @rig.once.function(name="work", key="n")
     def function(n: int, context: Any) -> None:
@@ -464,7 +382,10 @@ def _block(rig: Rig, ran: list[str]) -> Callable[[Any], Any]:
     return enter
 
 
-DOORS = (_event, _async_event, _sqs, _kinesis, _api, _route, _function, _async_function, _block)
+DOORS = (
+    *(_event, _async_event, _sqs, _kinesis, _api, _route, _async_route),
+    *(_function, _async_function, _block),
+)
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda each: each.__name__)
@@ -482,6 +403,7 @@ def test_a_second_tenant_in_one_process_is_misconfigured(
     call = door(rig, ran)
     call(of("blue"))
     before = tokens(rig)
+    assert [token.split("/")[2] for token in before] == ["blue"]  # before any scope, as that of a request
     with pytest.raises(Misconfigured, match=SECOND) as raised:
         call(of("green"))
     assert (ran, tokens(rig)) == (["ran"], before)
@@ -617,19 +539,12 @@ print(before, once.outcome(5, name="charge").token, *once._runtime.engine.store.
 """
 
 
-@pytest.mark.parametrize(
-    ("tenants", "printed"),
-    [
-        ([], "shop/charge/5 shop/charge/5"),
-        (["blue", "blue"], "shop/charge/5 shop/charge/blue/5 shop/charge/blue/5"),
-        (["blue", "green"], "refused shop/charge/5 shop/charge/blue/5 shop/charge/blue/5"),
-    ],
-)
-def test_a_process_begins_without_a_tenant(tenants: list[str], printed: str) -> None:
-    """A real one, for each list of invocations."""
-    command = [sys.executable, "-c", ENVIRONMENT, *tenants]
+def test_a_process_begins_without_a_tenant() -> None:
+    """A real one."""
+    command = [sys.executable, "-c", ENVIRONMENT, "blue", "green"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == printed
+    printed = ran.stdout.splitlines()[-1]
+    assert printed == "refused shop/charge/5 shop/charge/blue/5 shop/charge/blue/5"
 
 
 # ------------------------------------------------------------------ history=

@@ -241,15 +241,6 @@ def test_a_value_that_json_cannot_write(made: Made) -> None:
 # ---------------------------------------------------------------- connections
 
 
-def test_connections_are_kept(made: Made) -> None:
-    """Two requests, one connection."""
-    with served([answer({}), answer({})]) as server:
-        client = made(server)
-        get(client)
-        get(client)
-    assert (server.connections, len(server.requests)) == (1, 2)
-
-
 def test_a_connection_that_ends_while_it_is_kept_is_not_used(made: Made) -> None:
     """As where the environment was frozen: the next request is sent on a new one without an error."""
     with serving(echoing) as host:
@@ -292,9 +283,12 @@ def test_no_more_connections_are_kept_than_asked_for(made: Made) -> None:
         assert get(client) == KEY
 
 
-def test_a_connection_that_is_said_to_end_is_not_kept(made: Made) -> None:
-    """Though it is still open, and would answer."""
-    with served([answer({}, Connection="close"), answer({})], [answer({"Item": KEY})]) as server:
+@pytest.mark.parametrize(
+    "last", [answer({}, Connection="close"), answer({}) + b"x"], ids=["said to end", "bytes behind it"]
+)
+def test_a_connection_that_is_said_to_end_is_not_kept(last: bytes, made: Made) -> None:
+    """Though it is still open, and would answer; nor one with bytes that the next request would see."""
+    with served([last, answer({})], [answer({"Item": KEY})]) as server:
         client = made(server)
         get(client)
         assert get(client) == KEY
@@ -394,28 +388,9 @@ def test_an_answer_that_drips(made: Made) -> None:
         thread.join()
 
 
-def test_an_interrupted_request_leaves_no_connection(made: Made) -> None:
-    """A signal handler raised in the middle: its answer would be the next request's."""
-    before = signal.signal(signal.SIGALRM, _interrupt)
-    try:
-        with silent() as listener:
-            client = made(port_of(listener))
-            client._kept.append(crt._Kept(client._connected()))
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
-            with pytest.raises(KeyboardInterrupt):
-                get(client)
-            assert not client._kept
-    finally:
-        signal.signal(signal.SIGALRM, before)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("kind", [TimeoutError, RuntimeError, OSError])
-def test_what_a_signal_handler_raises_passes(kind: type[Exception], made: Made) -> None:
-    """It is no error of the network: nothing is sent again."""
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, TimeoutError, RuntimeError, OSError])
+def test_what_a_signal_handler_raises_passes(kind: type[BaseException], made: Made) -> None:
+    """It is no error of the network: nothing is sent again, and the connection is closed."""
 
     def interrupt(*_: object) -> None:
         raise kind("of the handler")
@@ -617,15 +592,6 @@ def test_somebody_elses_page_is_refused(name: str, made: Made) -> None:
         assert not is_transient(failure(made(server)))
 
 
-def test_bytes_behind_an_answer_end_the_connection(made: Made) -> None:
-    """They came with it: the next request does not see them."""
-    with served([answer({}) + b"x", answer({})], [answer({"Item": KEY})]) as server:
-        client = made(server)
-        get(client)
-        assert get(client) == KEY
-    assert server.connections == 2
-
-
 @pytest.mark.parametrize("status", [100, 102, 103])
 def test_an_interim_answer_is_skipped(status: int, made: Made) -> None:
     """The answer comes behind it."""
@@ -785,28 +751,22 @@ def test_credentials_of_a_container(
     assert {request.headers["x-amz-security-token"] for request in host.requests} == {"token-1"}
 
 
-def test_a_source_of_credentials_that_is_gone_is_transient(
-    made: Made, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("listens", "limit", "kind"),
+    [(False, 5.0, EndpointConnectionError), (True, 0.05, ConnectTimeoutError)],
+    ids=["gone", "silent"],
+)
+def test_a_source_of_credentials_that_does_not_answer_is_transient(
+    listens: bool, limit: float, kind: type[BotoCoreError], made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The runtime tries several times by itself."""
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    with silent() as listener:
-        port = port_of(listener)
-    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{port}/")
-    error = failure(made(1))
-    assert isinstance(error, EndpointConnectionError)
-    assert is_transient(error)
-
-
-def test_a_source_of_credentials_that_is_silent_is_transient(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The runtime goes on asking; nothing was sent."""
+    """The runtime tries several times by itself, and goes on asking; nothing was sent."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with silent() as listener:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{port_of(listener)}/")
-        error = failure(made(1, answer=0.05))
-    assert isinstance(error, ConnectTimeoutError)
+        if not listens:
+            listener.close()
+        error = failure(made(1, answer=limit))
+    assert isinstance(error, kind)
     assert is_transient(error)
 
 
