@@ -155,7 +155,7 @@ class Mock:
         return Mock()
 
 
-@pytest.mark.parametrize("tenant", [None, "", 5, b"blue", True, SimpleNamespace(), Any, Mock()], ids=repr)
+@pytest.mark.parametrize("tenant", [None, "", 5, b"blue", True, SimpleNamespace(), Any, Mock()], ids=type)
 @in_memory
 def test_what_names_no_tenant_keeps_its_token(rig: Rig, tenant: Any) -> None:
     """Without TenancyConfig ``tenant_id`` is None, or not there; a test's mock has something else."""
