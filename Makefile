@@ -99,15 +99,12 @@ test: lint typecheck ## Lint, type-check, and run the tests of the runtime and o
 	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" $(ON_ALL_CORES) $(FIRST) $(FIRST_SNIPPETS)
 	@echo "make test-rest runs what measures time, the examples' tests, and" $(notdir $(BESIDES))
 
-.PHONY: test-all
-test-all: test test-rest ## Run every test that needs no engine
-	@echo "Engines, sam local, the site and other Pythons have targets of their own: make lists them."
-
 .PHONY: test-rest
 test-rest: $(VENV)/.dev ## Run what make test leaves out and needs no engine; last, in one process, what measures time
 	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and not timed" $(ON_ALL_CORES) \
 		$(FIRST:%=--ignore=%) $(FIRST_SNIPPETS:%=--deselect=%)
 	@$(BIN)/python -m pytest -q -m "$(WITHOUT_ENGINE) and timed"
+	@echo "Engines, sam local, the site and other Pythons have targets of their own: make lists them."
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Lint and check the formatting

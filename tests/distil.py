@@ -119,7 +119,8 @@ def mutants(path: str) -> Iterator[Mutant]:
                 if not isinstance(node, ast.stmt | ast.expr) or (new := changed(node)) is None:
                     continue
                 holder[key] = new
-                for code in nested(compile(ast.fix_missing_locations(tree), path, "exec")):
+                _, *functions = nested(compile(ast.fix_missing_locations(tree), path, "exec"))
+                for code in functions:
                     if code != before.get(name_of(code), code):
                         yield Mutant(name_of(code), node.lineno, code)
                 holder[key] = node

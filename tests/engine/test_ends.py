@@ -73,6 +73,28 @@ def test_what_an_exception_leaves(options: Any, error: BaseException, state: Sta
         assert getattr(again.value, "token", None) == rig.row().token
 
 
+def test_work_can_be_called_without_its_decorator() -> None:
+    """The recipe of error-policies.md for work that must not be late: each call runs, and stores nothing."""
+    rig = Rig()
+    rig.store.out = True
+
+    @rig.once.function(key="order")
+    def remind(order: int, channel: str) -> str:
+        return f"{order} by {channel}"
+
+    def handler(order: int) -> str:
+        try:
+            return remind(order, "mail")
+        except StoreUnavailable:
+            plain: Any = remind
+            return str(plain.__wrapped__(order, "mail"))
+
+    assert [handler(5), handler(5)] == ["5 by mail"] * 2
+    rig.store.out = False
+    assert handler(5) == "5 by mail"
+    assert rig.states() == [State.COMPLETE]
+
+
 class Silent(FrailStore):
     """Its transactions are written, and the response is lost."""
 

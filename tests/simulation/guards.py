@@ -127,13 +127,13 @@ def returning_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def own(self: Finisher, attempt: Ownership, successor: Record, ending: Any = None) -> Any:
         return ending.value if successor.attempt_id == attempt.attempt_id else right(self, attempt, successor)
 
-    settle = Finisher.settle
+    conclude = Finisher.conclude
 
     def concluded(self: Finisher, ending: Any, answer: Any) -> Any:
         monkeypatch.setattr(Finisher, "_outcome_of", partialmethod(own, ending=ending))
-        return settle(self, ending, answer)
+        return conclude(self, ending, answer)
 
-    monkeypatch.setattr(Finisher, "settle", concluded)
+    monkeypatch.setattr(Finisher, "conclude", concluded)
 
 
 def never(*_: Any, **__: Any) -> bool:

@@ -316,11 +316,10 @@ def standings(
         if name in present:
             value = parts.in_token.get(name, parts.compared.get(name, values.get(name, NOTHING)))
             becomes = standing(name, parts.key_from, ignore)
-            is_left_out = becomes is _COMPARED and name != CREDENTIAL and not compares
-            is_left_out = is_left_out or (
-                name == BYTES and BYTES not in parts.compared
-            )  # ``fingerprint=`` narrows it
-            listed.append(Part(name, value, _LEFT_OUT if is_left_out else becomes))
+            is_narrowed = name == BYTES and BYTES not in parts.compared  # by ``fingerprint=``
+            if is_narrowed or (becomes is _COMPARED and name != CREDENTIAL and not compares):
+                becomes = _LEFT_OUT
+            listed.append(Part(name, value, becomes))
     return listed
 
 

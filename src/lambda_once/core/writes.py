@@ -52,7 +52,7 @@ class Acquire(NamedTuple):
     fingerprint: str | None = None
     delivery: str | None = None
     known: bool = False
-    """A row was seen, or is likely: the store may skip the try that requires no row. Not a condition."""
+    """The store may skip the try that requires no row, which a row would refuse. Not a condition."""
     likely: bool = False
     """A row probably exists: the store may read it during the try. Not a condition."""
     caller: str | None = None

@@ -257,16 +257,12 @@ class Identifier(NamedTuple):
         Lambda's, for a callable key or scope.
         Raises no Exception: it is in the result, with what was found before it.
         """
-        identity, settings = unit.what, self.settings
+        identity, content, settings = unit.what, unit.what.content, self.settings
         arguments = (unit.record.argument if bound is None else bound, context)
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
-        payload = (
-            without(identity.content.payload, settings.ignore)
-            if settings.ignore
-            else identity.content.payload
-        )
+        payload = without(content.payload, settings.ignore) if settings.ignore else content.payload
         presented = None if identity.who is NOTHING else identity.who.presented
         parts = parts_of(
             identity,
@@ -280,26 +276,21 @@ class Identifier(NamedTuple):
         lock_token = ""
         uncompared: tuple[tuple[str, str], ...] = ()
         try:
-            key = (
-                self._key(identity.content, parts, payload, arguments) if parts.key is NOTHING else parts.key
-            )
+            key = self._key(content, parts, payload, arguments) if parts.key is NOTHING else parts.key
             selector, added = settings.scope, parts.scope
             scope = added or None if selector is None else self._scope(selector, unit, added, arguments)
             if settings.history is not None and not self.runtime.disabled:
                 check_history_of_tenant(settings.history, tenant)
             noted: Noted = []
             lock_token = token(service, name, scope, key, tenant, noted)
-            hashed = (
-                None
-                if parts.key_from is KeyFrom.HASH
-                else self._text_to_hash(identity.content, parts, payload)
-            )
+            is_hash = parts.key_from is KeyFrom.HASH
+            hashed = None if is_hash else self._text_to_hash(content, parts, payload)
             if hashed is not None:
                 fingerprint, uncompared = hashed.fingerprint, hashed.not_compared
-            elif parts.key_from is KeyFrom.HASH and noted:
+            elif is_hash and noted:
                 uncompared = not_compared(noted, PAYLOAD)
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
-            flaw = identity.content.flaw
+            flaw = content.flaw
             if isinstance(flaw, Flaw) and flaw.unread is not None and isinstance(error, KeyMissing):
                 error = KeyMissing(f"{flaw.unread} {error}")
             return Identification(parts, payload, key, scope, lock_token, presented=presented, error=error)

@@ -111,7 +111,7 @@ class Attempt:
             finisher.await_transaction(ownership)
         if ownership.completed is None:
             ownership.completed = (
-                (yield from finisher.finish(finisher.prepare_return(ownership, result, is_given=True))),
+                (yield from finisher.finish(finisher.prepare_return(ownership, result, by_work=True))),
             )
             ownership.call.invocation.tally.raise_interruption()
         return ownership.completed[0]

@@ -186,7 +186,7 @@ class Engine:
                 acquisitions[call.token] = error
         asked = [call for call in calls if call.token not in acquisitions]
         if asked:
-            # The rows of several redeliveries are read in one request, so their try costs no round trip.
+            # The store reads the rows of several redeliveries at once, beside the try that requires none.
             is_only_one = sum(call.source.redelivered for call in asked) == 1
             now = self.clock.now()
             acquires = [

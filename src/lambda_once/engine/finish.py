@@ -7,7 +7,7 @@ lapsed token and does not fail the caller, as the work is done. For the same rea
 written.
 
 That a row has our attempt id and is complete doesn't prove that this finish wrote it: a transaction may have,
-or a decision. `Finisher.settle` compares write ids (guarantee 3 in docs/guarantees.md).
+or a decision. `Finisher.conclude` compares write ids (guarantee 3 in docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class PreparedFinish(NamedTuple):
     error: BaseException | None = None
     result: FinishedWork | None = None
     """What is stored of what was returned."""
-    is_given: bool = False
+    by_work: bool = False
     """Whether the work itself completed the token, by `Attempt.complete` or `Attempt.transact`."""
     sent: int = 0
     parts: int = 0
@@ -194,7 +194,7 @@ class PreparedFinish(NamedTuple):
     @property
     def level(self) -> int | None:
         """The level of its line; None: the event's. ``once.returned`` has told of plain work."""
-        return DEBUG if self.event is Event.COMPLETED and not self.is_given else None
+        return DEBUG if self.event is Event.COMPLETED and not self.by_work else None
 
     def write_at(self, now: datetime) -> Write:
         """Return the write for a try at *now*; its ttl counts from then."""
@@ -262,11 +262,11 @@ class Finisher:
             await sending.wait_async(self._patience(ownership))
         return await through_async(finishing, self.clock)
 
-    def prepare_return(self, ownership: Ownership, value: Any, *, is_given: bool = False) -> PreparedFinish:
+    def prepare_return(self, ownership: Ownership, value: Any, *, by_work: bool = False) -> PreparedFinish:
         """
         Prepare the completion with *value*; for an error response, the policy decides.
 
-        *is_given*: `Attempt.complete` gave it, and gets what every duplicate gets.
+        *by_work*: the work itself gave it, to `Attempt.complete`, and gets what every duplicate gets.
         """
         response = ownership.call.output.error_in(value)
         if response is not None and self._policy(ownership, response) is not STORE:
@@ -275,7 +275,7 @@ class Finisher:
         for_guard = value
         try:
             result = self._serialised(ownership, value)
-            value = result.loaded if is_given else result.value
+            value = result.loaded if by_work else result.value
             for_guard = result.loaded if ownership.call.output.receiver is Receiver.LAMBDA else value
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             ownership.call.invocation.tally.interrupt(interruption)
@@ -288,9 +288,7 @@ class Finisher:
             ownership.call.guard.succeeded(ownership.call, for_guard, ownership)
             now = self.clock.now()
         change = Complete(Unavailable.UNAVAILABLE if result is None else result.stored)
-        return PreparedFinish(
-            ownership, ownership.write(change, now), value, result=result, is_given=is_given
-        )
+        return PreparedFinish(ownership, ownership.write(change, now), value, result=result, by_work=by_work)
 
     def prepare_error(self, ownership: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
         """Prepare the finish according to the policy for *error*, which the work raised or returned."""
@@ -311,9 +309,9 @@ class Finisher:
         return PreparedFinish(ownership, ownership.write(change, now), value, error)
 
     def finish(self, finish: PreparedFinish) -> Waits[Any]:
-        """Write *finish*, with retries, and return what the caller gets; see `settle`."""
+        """Write *finish*, with retries, and return what the caller gets; see `conclude`."""
         answer = yield from self.send(finish)
-        return self.settle(finish, answer)
+        return self.conclude(finish, answer)
 
     def send(self, finish: PreparedFinish) -> Waits[WriteAnswer]:
         """Write *finish*, with retries, and return the table's last answer."""
@@ -340,7 +338,7 @@ class Finisher:
                 return answer
             yield pause.total_seconds()
 
-    def settle(self, finish: PreparedFinish, answer: WriteAnswer) -> Any:
+    def conclude(self, finish: PreparedFinish, answer: WriteAnswer) -> Any:
         """
         Return what the caller gets, given the table's *answer* to *finish*.
 
@@ -427,8 +425,8 @@ class Finisher:
                     return value
                 seconds = (self.clock.now() - ownership.created).total_seconds()
                 ownership.call.report(Event.RETURNED, ownership, seconds=seconds)
-                finish = PreparedFinish(ownership, write, value, result=finished, is_given=True)
-                return self.settle(finish, Written.WRITTEN)
+                finish = PreparedFinish(ownership, write, value, result=finished, by_work=True)
+                return self.conclude(finish, Written.WRITTEN)
             case Refused(record):
                 raise self._lost(ownership, record)
             case Unanswered(reason):

@@ -74,7 +74,7 @@ class Pipeline:
     """
     Writes finishes in the background, in order; at most *expected* of them.
 
-    The callback of a finish gets None, or the exception that its caller would get (`Finisher.settle`). When
+    The callback of a finish gets None, or the exception that its caller would get (`Finisher.conclude`). When
     `close` returns, everything is written or given up, even if a hook raises SystemExit, the store raises, or
     no thread can be started.
     """
@@ -321,7 +321,7 @@ class Pipeline:
     def _done(self, queued: Queued, answer: WriteAnswer) -> None:
         error: BaseException | None = None
         try:
-            self._finisher.settle(queued.finish, answer)
+            self._finisher.conclude(queued.finish, answer)
         except Exception as found:  # noqa: BLE001  (what its caller gets: the others go on)
             error = found
         except BaseException as interruption:  # noqa: BLE001  (as above)

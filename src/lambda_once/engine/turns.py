@@ -244,9 +244,7 @@ class Turns:
         call.invocation.tally.raise_interruption()
         try:
             if (ownership := job.ownership) is not None:
-                if (
-                    call.consults
-                ):  # if interrupted, its guard may have recorded a decision, which a release undoes
+                if call.consults:  # an interrupted guard may have decided, which a release would undo
                     job.acquisition = None
                 job.acquisition = yield from self._engine.make_ready(ownership, may_wait=may_wait)
         except OnceError as error:

@@ -337,7 +337,7 @@ def _completed(engine: Engine, ownership: Ownership, result: Any) -> Answer | No
     prepared = engine.finisher.prepare_return(ownership, result)
     answer = _sent(engine, prepared)
     try:
-        value = engine.finisher.settle(prepared, answer)
+        value = engine.finisher.conclude(prepared, answer)
     except ResultUnavailable as error:
         return None if ownership.finished is not None else answer_of_error(error)  # our own has *result* here
     except OnceError as error:
@@ -355,7 +355,7 @@ def _failed(engine: Engine, attempt: Ownership, error: Exception) -> None:
     on_error = _policies(error, settings.on_error)
     attempt.call = attempt.call._replace(settings=replace(settings, on_error=on_error, on_lapse=on_lapse))
     prepared = engine.finisher.prepare_error(attempt, error)
-    engine.finisher.settle(prepared, _sent(engine, prepared))
+    engine.finisher.conclude(prepared, _sent(engine, prepared))
 
 
 def _sent(engine: Engine, finish: PreparedFinish) -> WriteAnswer:

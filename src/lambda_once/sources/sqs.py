@@ -42,7 +42,7 @@ def _locate(raw: Raw) -> Delivered:
 
 
 def _read_content(record: Delivered, raw: Raw) -> Unit:
-    """Return *record* with its body, opened. The default key is the event's in it, or FIFO's."""
+    """Return *record* with its body opened. Its default key: that of an event in it, or the FIFO queue's."""
     if record.delivery is None:
         raise BadData("has no messageId")
     attributes = counted(raw.get("messageAttributes"))
@@ -51,9 +51,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
     if group is not None:  # a fair queue's message has one, too: its tenant
         attributes["MessageGroupId"] = group
     origin = named_in(moved_from or raw.get("eventSourceARN"))
-    if is_dead_letter(
-        raw.get("messageAttributes")
-    ):  # the queue isn't where the work was published; the body says that
+    if is_dead_letter(raw.get("messageAttributes")):  # the body says where the work was published
         origin = NOTHING
     identity = opened(raw, raw.get("body"), "body", origin, attributes)
     if record.group is None or identity.position is not NOTHING:  # no FIFO queue, or the event has an id

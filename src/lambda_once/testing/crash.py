@@ -174,8 +174,8 @@ class MortalFinisher(Finisher):
         super().__init__(*parts)
         self._killed = killed
 
-    def prepare_return(self, ownership: Ownership, value: Any, *, is_given: bool = False) -> PreparedFinish:
-        return self._or_die(super().prepare_return(ownership, value, is_given=is_given))
+    def prepare_return(self, ownership: Ownership, value: Any, *, by_work: bool = False) -> PreparedFinish:
+        return self._or_die(super().prepare_return(ownership, value, by_work=by_work))
 
     def prepare_error(self, attempt: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
         return self._or_die(super().prepare_error(attempt, error, value))
