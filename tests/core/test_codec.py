@@ -115,6 +115,17 @@ def test_nan_and_infinity_are_written_as_json_does(text: str, number: float) -> 
     assert repr(codec_for(Any).round_trip(Decimal(text))) == repr(Decimal(text))
 
 
+class Amount(Decimal):
+    def __str__(self) -> str:
+        return f"{super().__str__()} EUR"
+
+
+def test_a_decimal_that_prints_more_than_its_digits_keeps_them() -> None:
+    """What it prints is no number, and would not be read back."""
+    found = codec_for(Any).round_trip([Amount("1.50")])
+    assert repr(found) == "[Decimal('1.50')]"
+
+
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [

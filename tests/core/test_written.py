@@ -76,6 +76,11 @@ class Rated(float):
         return "rated"
 
 
+class Percent(float):
+    def __float__(self) -> float:
+        return 100 * super().__float__()
+
+
 class Counted(int):
     def __repr__(self) -> str:
         return "counted"
@@ -93,6 +98,11 @@ class Named(str):
 class Money(Decimal):
     def __str__(self) -> str:
         return "7.00"
+
+
+class Short(Decimal):
+    def __str__(self) -> str:
+        return f"{self:.1e}"
 
 
 @dataclass
@@ -132,10 +142,29 @@ WRITTEN: dict[str, Any] = {
     "other Decimals": [Decimal(each) for each in ("NaN", "-NaN", "sNaN", "Infinity", "-Infinity")],
     "a long Decimal": Decimal("9" * 5_000),
     "a Decimal": Decimal("19.90"),
-    "subclasses": [Money(5), Rated(1.5), Counted(3), Named("q"), Level.LOW, Size.LARGE, Own.fromkeys("a", 1)],
+    "subclasses": [
+        Money(5),
+        Rated(1.5),
+        Percent(0.5),
+        Counted(3),
+        Named("q"),
+        Level.LOW,
+        Size.LARGE,
+        Own.fromkeys("a", 1),
+    ],
     "floats": [0.1, -0.0, 1e300, 1e16, 1e22, 5e-324, math.inf, -math.inf, math.nan],
     "integers": [2**70, -(10**4_000), 0],
-    "names": {3: 1, 1.5: 2, True: 3, None: 4, b"b": 5, Level.LOW + 1: 6, Size.LARGE: 7, Rated(2.5): 8},
+    "names": {
+        3: 1,
+        1.5: 2,
+        True: 3,
+        None: 4,
+        b"b": 5,
+        Level.LOW + 1: 6,
+        Size.LARGE: 7,
+        Rated(2.5): 8,
+        Percent(0.5): 9,
+    },
     "other names": {math.nan: 1, math.inf: 2, -math.inf: 3, Counted(3): 4, Named("q"): 5, "": 6},
     "dicts": [OrderedDict(b=1, a=2), Counter("aab")],
     "what looks like our tags": [
@@ -269,6 +298,24 @@ def test_names_that_are_written_alike_are_not_stored(value: Any) -> None:
     assert marshalled(value)
     with pytest.raises(NotSerialisable, match="two names"):
         CODEC.answer(value)
+
+
+def test_a_decimal_that_prints_another_number_is_not_stored() -> None:
+    """The runtime writes what it prints, such as an e for the E; its digits would be read back."""
+    assert marshalled([Short(100)])[0] == "[1.0e+2]"
+    with pytest.raises(NotSerialisable, match="Short"):
+        CODEC.answer([Short(100)])
+
+
+@modes
+@pytest.mark.usefixtures("runtime")
+def test_two_surrogates_are_one_character_for_everyone(mode: str) -> None:
+    """They are read back as one, and alone they are no UTF-8, which the runtime posts."""
+    value = {"name": "\ud83d\ude00"}
+    answer = CODEC.answer(value)
+    assert not answer.is_written
+    assert answer.loaded == CODEC.load(answer.text) == {"name": "\U0001f600"}
+    assert mode == PLAIN or marshalled(answer.loaded) == marshalled(value)
 
 
 @pytest.mark.parametrize("value", [b'{"a": 1}', b"", b"\x89PNG", bytes(300)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -267,10 +268,14 @@ def test_decimals_that_a_block_has_completed(shop: Shop) -> None:
     assert shop.rig.once.outcome(5, name="pay").result == MONEY
 
 
+class Rate(Decimal, Enum):
+    LOW = "0.1"
+
+
 @pytest.mark.parametrize("depth", [0, 900])
 def test_what_is_done_is_never_refused(shop: Shop, depth: int) -> None:
-    """Neither for its size nor for its depth: the execution gets what it can return, and is complete."""
-    result: Any = {"rate": Decimal("0.1"), "large": "x" * (10 if depth else 11_000_000)}
+    """Neither for its size nor its depth nor what it prints: the execution gets what it can return."""
+    result: Any = {"rate": Rate.LOW, "large": "x" * (10 if depth else 11_000_000)}
     for _ in range(depth):
         result = [result]
     kept: list[Any] = []

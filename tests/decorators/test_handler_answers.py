@@ -7,12 +7,13 @@ Lambda's runtime is the authority (`tests.kit.runtime`): it writes the same JSON
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypedDict
@@ -285,10 +286,29 @@ class Whole:
     body: bytes
 
 
+class Proxied(dict[str, Any]):
+    """The runtime writes what ``_asdict`` returns, and nothing else."""
+
+    def _asdict(self) -> dict[str, Any]:
+        return {"statusCode": 201, "headers": {}, "body": self["body"]}
+
+
+class Name(StrEnum):
+    STATUS = "statusCode"
+    HEADERS = "headers"
+
+
+class Status(Enum):
+    CREATED = 201
+
+
 JSON_HEADERS = {"content-type": "application/json"}
 RESPONSES: dict[str, Any] = {
     "bytes as body": {"statusCode": 200, "headers": JSON_HEADERS, "body": b'{"ok":true}'},
     "bytes of Base64": {"statusCode": 200, "headers": {}, "body": b"aGVsbG8=", "isBase64Encoded": True},
+    "bytes as status": {"statusCode": b"201", "headers": {}, "body": ""},
+    "members of an Enum as names": {Name.STATUS: 201, Name.HEADERS: {}},
+    "an _asdict": Proxied(statusCode=500, body="{}"),
     "a Decimal as status": {"statusCode": Decimal(201), "headers": {}, "body": ""},
     "a named tuple": Full(201, {"x-a": "é"}, "{}"),
     "whole bytes": b'{"statusCode": 201, "headers": {"x-a": "1"}, "body": "{}"}',
@@ -310,10 +330,17 @@ def test_a_response_is_the_same_but_for_the_mark(rig: Rig, name: str, event: Any
     assert rig.row().state is State.COMPLETE
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        Whole(HTTPStatus.CREATED, {"x-on": "1"}, b"{}"),
+        {"statusCode": Status.CREATED, "headers": {"x-on": "1"}, "body": "{}"},
+    ],
+)
 @in_memory
-def test_a_response_that_the_runtime_refuses(rig: Rig) -> None:
-    """A dataclass is an object for the gateway: it is no error, and both answers are equal."""
-    call = api(rig, Whole(HTTPStatus.CREATED, {"x-on": "1"}, b"{}"))
+def test_a_response_that_the_runtime_refuses(rig: Rig, response: Any) -> None:
+    """The gateway gets its form: it is no error, and both answers are equal."""
+    call = api(rig, response)
     first, again = call(), call()
     assert first == {"statusCode": 201, "headers": {"x-on": "1"}, "body": "{}"}
     assert seen(again) == seen(first)
@@ -510,12 +537,22 @@ def test_a_body_that_the_resolver_refuses_has_its_form(rig: Rig) -> None:
     assert first["body"] == again["body"] == '{"on":"2026-11-20"}'
 
 
+@pytest.mark.parametrize("body", [{"total": Decimal("4.50")}, {"colour": Colour.RED}, [Price(1, "EUR")]])
 @in_memory
-def test_a_serialiser_that_returns_bytes(rig: Rig) -> None:
-    """As orjson's does: the client gets the same, decoded."""
-    call = routed(rig, {"total": Decimal("4.50")}, serializer=lambda body: with_str(body).encode())
+def test_a_serialiser_that_returns_bytes(rig: Rig, body: Any) -> None:
+    """As orjson's does: the client gets the same bytes, also where the form would be written otherwise."""
+    call = routed(rig, body, serializer=lambda body: with_str(body).encode())
     first, again = call(), call()
     assert first["isBase64Encoded"]
+    assert unmarked(again) == first
+
+
+@in_memory
+def test_a_json_body_of_bytes(rig: Rig) -> None:
+    """The resolver would write it as JSON, and can't: it is the body as it is, for everyone."""
+    call = routed(rig, lambda: Response(200, "application/json", b'{"ok":true}'))
+    first, again = call(), call()
+    assert b64decode(first["body"]) == b'{"ok":true}'
     assert unmarked(again) == first
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from awslambdaric.lambda_runtime_exception import FaultException
 from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller
 
 from lambda_once.core.written import Answer
+
+SURROGATES: Final = re.compile(r"\\ud[89ab]..\\ud[c-f]..")
+"""Two that JSON reads as one character, in a repr: the runtime writes them, and can't post them as UTF-8."""
 
 
 def marshalled(value: Any) -> tuple[Any, str]:
@@ -24,5 +28,5 @@ def disagreement(value: Any, answer: Answer) -> str | None:
     except FaultException:
         return f"the runtime refuses {value!r}" if answer.is_written else None
     if not answer.is_written:
-        return f"the runtime writes {value!r}"
+        return None if SURROGATES.search(repr(value)) else f"the runtime writes {value!r}"
     return None if again == wanted else f"the runtime writes {wanted} of {value!r}, and then {again}"

@@ -340,7 +340,9 @@ def _tagged(value: object, *kinds: type) -> str:
         if not isinstance(part, kinds):
             return _plain_form(part, *kinds)
         tags += 1
-        return {_BYTES: b64encode(part).decode()} if isinstance(part, bytes) else {_DECIMAL: str(part)}
+        if isinstance(part, bytes):
+            return {_BYTES: b64encode(part).decode()}
+        return {_DECIMAL: Decimal.__str__(part)}
 
     try:
         text = _json(value, default)

@@ -71,7 +71,9 @@ class HandlerCodec(Codec):
                 return Answer(text, loaded, is_written=True)
         form, is_written = form_of(value)
         text = JSON.dump(form)
-        return Answer(text, JSON.load(text), is_written)
+        loaded = JSON.load(text)
+        # Two surrogates are read back as one character; the runtime can't post them, as they are no UTF-8.
+        return Answer(text, loaded, is_written and JSON.dump(loaded) == text)
 
 
 def form_of(value: object) -> tuple[Any, bool]:
@@ -118,7 +120,7 @@ class _Walk:
         if isinstance(value, int):
             return int(value)
         if isinstance(value, float):
-            return float.__float__(value)
+            return float(value)
         fields = _as_dict(value)
         if fields is not None:
             return self._mapping(fields)
@@ -127,7 +129,7 @@ class _Walk:
         if isinstance(value, dict):
             return self._mapping(value)
         if isinstance(value, Decimal):
-            return math.nan if value.is_nan() else Decimal(str(value))
+            return math.nan if value.is_nan() else _number(value)
         self.is_written = False
         return self._refused(value)
 
@@ -178,6 +180,14 @@ class _Walk:
         named: Any = plain({key: None})
         (name,) = named
         return self._name(name)
+
+
+def _number(value: Decimal) -> Decimal:
+    """Return the number that *value* prints, as a class of its own may; the runtime writes that."""
+    number = Decimal(str(value))
+    if str(number) != str(value):
+        raise NotSerialisable(f"{kind_of(value)} in the result prints no number as Decimal does")
+    return number
 
 
 def _as_dict(value: Any) -> dict[Any, Any] | None:

@@ -365,10 +365,10 @@ def _body_of(response: Any, serialise: Callable[[Any], str | bytes] | None) -> t
     Return what is stored of the body of *response*, and whether the resolver can write the body itself.
 
     The resolver writes a body by *serialise*, and text as it is. So where the stored body would become
-    another text, that text is stored.
+    another text, that text is stored; bytes stay bytes (`revived`).
     """
     body = response.body
-    if serialise is None or body is None or isinstance(body, str | bytes) or not response.is_json():
+    if serialise is None or body is None or isinstance(body, str) or not response.is_json():
         return body, True
     try:
         loaded = HandlerCodec().answer(body).loaded
@@ -379,9 +379,9 @@ def _body_of(response: Any, serialise: Callable[[Any], str | bytes] | None) -> t
     except Exception:  # noqa: BLE001  (the resolver would raise it, with the work done)
         return loaded, False
     with suppress(Exception):  # a serialiser of the user's may raise anything
-        if serialise(loaded) == text:
+        if not isinstance(loaded, bytes) and serialise(loaded) == text:
             return loaded, True
-    return text.decode() if isinstance(text, bytes) else text, True
+    return text, True
 
 
 def _shown(value: Any) -> object:
@@ -405,12 +405,16 @@ def revived(form: Any) -> Any:
     from aws_lambda_powertools.event_handler import Response
 
     body = form.get("body")
-    is_base64 = form.get("base64") or form.get("isBase64Encoded")
-    return Response(
+    if isinstance(body, str) and (form.get("base64") or form.get("isBase64Encoded")):
+        body = b64decode(body)
+    response: Response[Any] = Response(
         form["statusCode"] if "statusCode" in form else form["status"],
         None,
-        b64decode(body) if is_base64 and isinstance(body, str) else body,
+        body,
         headers={**(form.get("headers") or {}), **(form.get("multiValueHeaders") or {})},
         cookies=form.get("cookies"),
         compress=form.get("compress"),
     )
+    if isinstance(body, bytes):
+        response.is_json = bool  # type: ignore[method-assign]  # they are written: no serialiser takes them
+    return response

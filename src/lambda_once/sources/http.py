@@ -456,9 +456,10 @@ def as_sent(response: object) -> object:
     """
     Return *response*, what a handler returned, as the gateway gets it from Lambda's runtime: as JSON types.
 
-    Bytes are read as JSON, and a named tuple is an object. A value without a form is returned unchanged.
+    Bytes are read as JSON, and a named tuple is an object. A value without a form is returned unchanged, and
+    so is a dict with names that are texts, whatever its parts are.
     """
-    if isinstance(response, Mapping) or type(response) in _NO_OBJECTS:
+    if type(response) in _NO_OBJECTS or (type(response) is dict and {*map(type, response)} <= {str}):
         return response
     try:
         return json.loads(response) if isinstance(response, bytes) else form_of(response)[0]
@@ -477,7 +478,7 @@ def response_status(response: object, kind: Kind) -> int:
     sent = as_sent(response)
     if not isinstance(sent, Mapping) or "statusCode" not in sent:
         return HTTPStatus.OK.value if kind.shorthand else HTTPStatus.BAD_GATEWAY.value
-    status = sent["statusCode"]
+    status = as_sent(sent["statusCode"])
     status = str(status) if isinstance(status, Decimal) else status
     status = int(status) if isinstance(status, str) and status.isascii() and status.isdigit() else status
     if isinstance(status, int) and not isinstance(status, bool) and _LOWEST <= status <= _HIGHEST:
