@@ -537,6 +537,9 @@ def _parts(hint: Any) -> Iterable[Any]:
             return (getattr(hint, name),)
     if isinstance(hint, TypeVar):
         return hint.__constraints__ or (hint.__bound__,)
+    if isinstance(hint, type) and hasattr(hint, "__pydantic_generic_metadata__"):  # a class of its own
+        arguments: Iterable[Any] = hint.__pydantic_generic_metadata__["args"]
+        return arguments
     if isinstance(hint, type) and (hasattr(hint, "__total__") or hasattr(hint, "_fields")):
         return _hints(hint).values()
     return get_args(hint)
