@@ -181,7 +181,8 @@ def _of_service(sent: object, decorator: str) -> Identity:
     if service.identity is None or not isinstance(sent, Mapping):
         return whole(Content(sent, service.content, parsed, flaw=service.flaw), operation)
     key = service.identity(sent)
-    return whole(Content(sent, lambda _: key, parsed), operation, key)
+    counted = service.content if service.reads is not None else lambda _: key
+    return whole(Content(sent, counted, parsed), operation, key)
 
 
 def _operation(service: Service, sent: object) -> tuple[str, ...]:
