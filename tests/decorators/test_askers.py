@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.data_classes import AppSyncResolverEvent
+from pydantic import BaseModel, ConfigDict, Field
 
 from lambda_once import CallerMissing, KeyReused, MemoryStore, Misconfigured, Once, OtherCaller, role_of
 from lambda_once.testing import eventbridge_event, lambda_context, s3_event, sqs_event
@@ -143,6 +146,27 @@ def test_sessions_of_one_role_share_by_role_of() -> None:
     assert [work.ask(appsync({"userArn": f"{ROLE}{n}"}))["n"] for n in (1, 2)] == [1, 1]
     with pytest.raises(CallerMissing):
         work.ask(appsync())
+
+
+class Called(BaseModel):
+    """A request that a parser made."""
+
+    model_config = ConfigDict(extra="allow")
+    arguments: Json
+    info: Json
+    identity: Json = Field(exclude=True)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [lambda event: [event], Called.model_validate, AppSyncResolverEvent],
+    ids=["a batch", "a parser's model", "a data class"],
+)
+def test_role_of_reads_a_request_in_each_of_its_forms(form: Callable[[Json], Any]) -> None:
+    """A batch has one caller, who names its first request; whatever holds it, it's who IAM has verified."""
+    work = Work(key=lambda _: "o-1", caller=role_of)
+    callers = (f"{ROLE}1", f"{ROLE}2", f"{ROLE.replace('shop', 'bank')}1")
+    assert [work.ask(form(appsync({"userArn": arn})))["n"] for arn in callers] == [1, 1, 2]
 
 
 def test_caller_replaces_what_the_source_says() -> None:
