@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import Once
+from lambda_once.testing import kinesis_event
 from tests.decorators.http_doors import handled, handled_async, routed, routed_async
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import batch, http, sqs_record
@@ -102,6 +104,22 @@ def test_no_request_is_refused(rig: Rig, face: Face, options: Any, headers: dict
     for _ in range(2):
         assert ask(http(headers=headers))["statusCode"] == 200
     assert ran == [1, 1]
+
+
+@in_memory
+def test_records_that_nothing_tells_apart_run(rig: Rig) -> None:
+    """Two of one eventID, of which protection would have to take one for the other."""
+    seen: list[str] = []
+
+    @rig.once.kinesis
+    def handler(record: KinesisStreamRecord) -> None:
+        seen.append(record.kinesis.partition_key)
+
+    event = kinesis_event({"page": "/"}, {"page": "/help"})
+    for name in ("eventID", "eventSourceARN"):
+        event["Records"][1][name] = event["Records"][0][name]
+    handler(event, rig.context())
+    assert len(seen) == 2
 
 
 @in_memory
