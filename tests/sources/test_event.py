@@ -326,3 +326,14 @@ def test_an_empty_model_is_an_empty_detail() -> None:
         for name in ("1", "1", "2")
     ]
     assert _runs("event", *ticks) == [Exception]
+
+
+def test_a_field_that_is_neither_printed_nor_canonical_does_not_count() -> None:
+    """As in any other model, be it the event itself."""
+
+    class Looked(BaseModel):
+        info: str
+        client: Any = Field(exclude=True)
+
+    assert _runs("event", Looked(info="a", client=object()), Looked(info="a", client=object())) == [Exception]
+    assert _runs("event", Looked(info="a", client=1), Looked(info="a", client=2)) == []
