@@ -315,6 +315,17 @@ def test_a_field_that_is_not_printed_names_the_caller() -> None:
     assert _runs("event", alice, bob, key="arguments.orderId") == []
 
 
+def test_of_two_fields_that_share_a_name_the_first_has_it() -> None:
+    """As in Powertools' models, which read one time as two fields: the other names stay the source's."""
+
+    class Happened(EventBridgeModel):
+        text: str = Field("", alias="note")
+        again: str = Field("", alias="note")
+
+    sent = eventbridge_event({"orderId": 5}) | {"note": "a"}
+    assert _runs("event", sent, Happened.model_validate(sent)) == [Exception]
+
+
 def test_an_empty_model_is_an_empty_detail() -> None:
     """A schedule's detail is: the next tick is other work."""
 

@@ -465,11 +465,17 @@ def _serialised_by_functions(kind: Any) -> tuple[set[str], bool]:
 
 
 def _labels(kind: Any, aliases: Mapping[str, str | None], *, always: bool = False) -> dict[str, str]:
-    """Return the labels of the fields: *aliases* if all differ, and *kind* prints them or *always*."""
+    """
+    Return the labels of the fields: *aliases*, if *kind* prints them and all differ.
+
+    *always*: also if it doesn't print them; of two that share an alias, the first one has it.
+    """
     labels = {name: alias or name for name, alias in aliases.items()}
-    is_by_alias = always or kind.model_config.get("serialize_by_alias")
-    has_aliases = is_by_alias and len({*labels.values()}) == len(labels)
-    return labels if has_aliases else {name: name for name in aliases}
+    if always:
+        owners = {label: name for name, label in reversed(labels.items())}
+        return {name: label if owners[label] == name else name for name, label in labels.items()}
+    prints_aliases = kind.model_config.get("serialize_by_alias") and len({*labels.values()}) == len(labels)
+    return labels if prints_aliases else {name: name for name in aliases}
 
 
 def _field(name: str, hint: object, info: Any) -> Field:
