@@ -13,7 +13,7 @@ from lambda_once.core.checks import checked_flag
 from lambda_once.core.identity import NOTHING
 from lambda_once.core.signatures import frame_that_called, title
 from lambda_once.core.variables import sound_listing
-from lambda_once.decorators.names import check_shared
+from lambda_once.decorators.names import check_shared, token_name
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (
     check_concurrency,
@@ -282,6 +282,7 @@ class Once:
         if self._require_key:
             check_key("once.route", "a route", settings, Where.API)
         load()
+        self._declare(settings, Where.API)
         return middleware_of(Route(self._runtime, settings), async_resolver=async_resolver)
 
     @property
@@ -510,6 +511,13 @@ class Once:
         check_shared(settings.name, self._runtime)
         return settings
 
+    def _declare(self, settings: Settings, where: Where) -> None:
+        """Note what `outcome` has to know: whether the tokens of a decorator's name always have a scope."""
+        if settings.name is not None:
+            name = settings.name if isinstance(settings.name, str) else token_name(settings.name)
+            has_scope = where is Where.API or settings.scope is not None
+            self._runtime.declare(name, has_scope=has_scope)
+
     def _decorator(
         self, name: str, make: Callable[..., Any], where: Where, *others: str
     ) -> Callable[..., Any]:
@@ -527,6 +535,7 @@ class Once:
                 load()
                 decorated = maker(self._runtime, function, settings)
                 self._runtime.names.add(decorated, settings.name)
+                self._declare(settings, where)
                 return decorated
 
             return decorate if f is None else decorate(f)

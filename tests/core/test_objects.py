@@ -578,6 +578,7 @@ class Wrappers:
     twice: Twice[Created | Deleted] | None = None
     apart: Wrapped[Created] | Wrapped[Deleted] | None = None
     base: OfEvents | None = None
+    model: Box[Created | Deleted] | None = None
 
 
 @pytest.mark.parametrize(
@@ -607,6 +608,7 @@ class Wrappers:
         (lambda each: Wrappers(twice=Twice(Wrapped([each]))), Created(order=5), Deleted(order=5)),
         (lambda each: Wrappers(apart=Wrapped([each])), Created(order=5), Deleted(order=5)),
         (lambda each: Wrappers(base=OfEvents([each])), Created(order=5), Deleted(order=5)),
+        (lambda each: Wrappers(model=Box(item=each)), Created(order=5), Deleted(order=5)),
     ],
 )
 def test_the_class_counts_in_a_union(hold: Callable[[object], object], one: Any, other: Any) -> None:

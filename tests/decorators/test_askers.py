@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.utilities.data_classes import AppSyncResolverEvent
+from pydantic import BaseModel, ConfigDict, Field
 
 from lambda_once import CallerMissing, KeyReused, MemoryStore, Misconfigured, Once, OtherCaller, role_of
 from lambda_once.testing import eventbridge_event, lambda_context, s3_event, sqs_event
@@ -145,6 +149,27 @@ def test_sessions_of_one_role_share_by_role_of() -> None:
         work.ask(appsync())
 
 
+class Called(BaseModel):
+    """A request that a parser made."""
+
+    model_config = ConfigDict(extra="allow")
+    arguments: Json
+    info: Json
+    identity: Json = Field(exclude=True)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [lambda event: [event], Called.model_validate, AppSyncResolverEvent],
+    ids=["a batch", "a parser's model", "a data class"],
+)
+def test_role_of_reads_a_request_in_each_of_its_forms(form: Callable[[Json], Any]) -> None:
+    """A batch has one caller, who names its first request; whatever holds it, it's who IAM has verified."""
+    work = Work(key=lambda _: "o-1", caller=role_of)
+    callers = (f"{ROLE}1", f"{ROLE}2", f"{ROLE.replace('shop', 'bank')}1")
+    assert [work.ask(form(appsync({"userArn": arn})))["n"] for arn in callers] == [1, 1, 2]
+
+
 def test_caller_replaces_what_the_source_says() -> None:
     """An expression sees the event; False ignores callers."""
     by_user = Work(key=lambda _: "o-1", caller="identity.resolverContext.u")
@@ -228,6 +253,45 @@ def test_an_outcome_is_asked_for_with_the_operation() -> None:
     assert once.outcome("o-1", name="pay", scope=[event["source"], event["detail-type"]]).result == "paid"
     with pytest.raises(Misconfigured, match="scope="):
         once.outcome("o-1", name="pay")
+
+
+def _handler(once: Once) -> None:
+    once.api_gateway(name="pay")(lambda _: {"statusCode": 200})
+
+
+def _route(once: Once) -> None:
+    APIGatewayRestResolver().post("/pay", middlewares=[once.route(name="pay")])(dict)
+
+
+def _scoped(once: Once) -> None:
+    once.sqs(name="pay", key="id", scope="eventSourceARN")(lambda _: None)
+
+
+@pytest.mark.parametrize("decorate", [_handler, _route, _scoped])
+def test_an_outcome_of_work_whose_tokens_have_a_scope_needs_it(decorate: Callable[[Once], object]) -> None:
+    """Method and path of a request, or the work's own scope: known before there was any work."""
+    once = Once(store=MemoryStore(), service="shop")
+    decorate(once)
+    with pytest.raises(Misconfigured, match="scope="):
+        once.outcome("o-1", name="pay")
+    assert once.outcome("o-1", name="pay", scope="other").state == "unknown"
+
+
+def test_an_outcome_of_a_function_with_a_scope_needs_it() -> None:
+    """The token is not without it; a block of the name that has none is asked for without one."""
+    once = Once(store=MemoryStore(), service="shop")
+
+    @once.function(name="pay", key="order", scope="shop")
+    def pay(order: str, shop: str) -> str:
+        return f"paid {order} at {shop}"
+
+    pay("o-1", "a")
+    assert once.outcome("o-1", name="pay", scope="a").result == "paid o-1 at a"
+    with pytest.raises(Misconfigured, match="what the work's scope= selects"):
+        once.outcome("o-1", name="pay")
+    with once.begin("o-1", name="pay") as attempt:
+        attempt.complete("by hand")
+    assert once.outcome("o-1", name="pay").result == "by hand"
 
 
 def test_who_is_missing_is_reported_and_runs_where_nothing_is_protected(

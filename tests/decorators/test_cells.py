@@ -237,7 +237,7 @@ CELLS: tuple[Cell, ...] = (
         MAIL_OF_TWO,
         ("Records.0.ses.receipt.recipients", ["b@example.com", "a@example.com"]),
     ),
-    cell("SES", "position and content", "event", MAIL, ("Records.0.ses.mail.messageId", "another")),
+    cell("SES", POSITION, "event", MAIL, ("Records.0.ses.mail.messageId", "another")),
     cell(
         "SES", "position and content", "event", MAIL, ("Records.0.ses.receipt.recipients", ["b@example.com"])
     ),
@@ -338,4 +338,4 @@ def test_each_source_of_the_page_has_its_cells() -> None:
         assert OPERATION in parts if operation else True, source
         assert WHO in parts if caller else True, source
         assert parts & {FRESH, ORIGIN, ATTRIBUTES} if compared else True, source
-    assert "SES (messageId and recipients)" in PAGE
+    assert "SES (messageId and recipients; with `key=` recipients" in PAGE

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import Once
+from lambda_once.testing import kinesis_event
+from tests.decorators.http_doors import handled, handled_async, routed, routed_async
 from tests.decorators.rig import Rig, in_memory
-from tests.sources.samples import batch, sqs_record
+from tests.sources.samples import batch, http, sqs_record
+
+Face = Callable[..., Callable[[Any], Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +82,44 @@ def test_work_without_a_key_has_a_key_of_its_own(rig: Rig) -> None:
     handler({"order": 5}, rig.context())
     handler({"order": 6}, rig.context())
     assert keys[0] != keys[1]
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("options", "headers"),
+    [
+        ({"caller": "cookies.session"}, {}),
+        ({"unscoped": "refuse"}, {}),
+        ({"without_key": "reject"}, {}),
+        ({}, {"idempotency-key": "5" * 256}),
+        ({}, {"authorization": "Bearer a, Bearer b"}),
+    ],
+    ids=["no caller", "nobody", "no key", "a bad key", "two credentials"],
+)
+@pytest.mark.parametrize("face", [handled, handled_async, routed, routed_async])
+def test_no_request_is_refused(rig: Rig, face: Face, options: Any, headers: dict[str, str]) -> None:
+    """Whatever its protection would have asked for, its handler runs."""
+    ran: list[int] = []
+    ask = face(rig, options, ran)
+    for _ in range(2):
+        assert ask(http(headers=headers))["statusCode"] == 200
+    assert ran == [1, 1]
+
+
+@in_memory
+def test_records_that_nothing_tells_apart_run(rig: Rig) -> None:
+    """Two of one eventID, of which protection would have to take one for the other."""
+    seen: list[str] = []
+
+    @rig.once.kinesis
+    def handler(record: KinesisStreamRecord) -> None:
+        seen.append(record.kinesis.partition_key)
+
+    event = kinesis_event({"page": "/"}, {"page": "/help"})
+    for name in ("eventID", "eventSourceARN"):
+        event["Records"][1][name] = event["Records"][0][name]
+    handler(event, rig.context())
+    assert len(seen) == 2
 
 
 @in_memory

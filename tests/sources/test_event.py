@@ -1,11 +1,20 @@
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
 
+import pytest
+from aws_lambda_powertools.utilities.parser.models import EventBridgeModel, SqsRecordModel
+from pydantic import BaseModel, ConfigDict, Field, RootModel, field_serializer
+from pydantic.alias_generators import to_camel
+
+from lambda_once import KeyReused, MemoryStore, Once, OnceError
 from lambda_once.core.identity import NOTHING
 from lambda_once.core.unit import Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.event import is_asynchronous, read
+from lambda_once.testing import eventbridge_event, lambda_context, sqs_event
 from tests.sources import samples
 
 
@@ -180,3 +189,162 @@ def test_synchronous_sources_are_not_asynchronous() -> None:
     """SQS and API Gateway wait for the answer."""
     assert not is_asynchronous(samples.batch(samples.sqs_record({})))
     assert not is_asynchronous(samples.rest())
+
+
+# ------------------------------------------------------------------ made by a parser
+
+
+class Order(BaseModel):
+    """A detail that prints less than it holds."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
+    order_id: int = 5
+    note: str = Field(default="", exclude=True)
+    cents: float = 1
+    parsed: str = Field(default_factory=lambda: str(uuid4()), exclude=True)
+
+    @field_serializer("cents")
+    def _whole(self, cents: float) -> int:
+        return round(cents)
+
+
+class Amended(Order):
+    reason: str = ""
+
+
+class Cancelled(Order):
+    pass
+
+
+class Placed(EventBridgeModel):
+    detail: Order
+
+
+class Changed(EventBridgeModel):
+    detail: Order | Cancelled
+
+
+class Charged(SqsRecordModel):
+    body: Order
+
+
+def _placed(order: Order, kind: type[EventBridgeModel] = Placed) -> EventBridgeModel:
+    event = kind.model_validate(eventbridge_event(order.model_dump(by_alias=True)))
+    return event.model_copy(update={"detail": order})
+
+
+def _charged(order: Order) -> Charged:
+    (record,) = sqs_event({})["Records"]
+    return Charged.model_validate(record | {"body": order.model_dump(by_alias=True)}).model_copy(
+        update={"body": order}
+    )
+
+
+HOLDERS: dict[str, tuple[str, Callable[[Order], Any]]] = {
+    "an event": ("event", _placed),
+    "an event as an argument": ("function", _placed),
+    "a record as an argument": ("function", _charged),
+}
+
+
+def _runs(decorator: str, *events: object, key: Any = None) -> list[type[Exception]]:
+    """Deliver *events*; return the errors, and Exception for each that was a duplicate."""
+    once, ran = Once(store=MemoryStore(), service="shop"), 0
+    outcomes: list[type[Exception]] = []
+
+    def work(event: Any) -> None:
+        nonlocal ran
+        ran += 1
+
+    handler = getattr(once, decorator)(name="work", key=key)(work)
+    for event in events:
+        before = ran
+        try:
+            handler(event, *([lambda_context()] if decorator == "event" else []))
+        except OnceError as error:
+            outcomes.append(type(error))
+        else:
+            outcomes += [Exception] * (ran == before)
+    return outcomes
+
+
+@pytest.mark.parametrize("key", [None, lambda _: 5], ids=["hash", "key="])
+@pytest.mark.parametrize(
+    "other",
+    [Order(note="other"), Order(cents=1.2), Amended(reason="other"), Order(parsed="given")],
+    ids=["an excluded field", "a field that a serialiser rounds", "a subclass", "a field that was given"],
+)
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_parsed_event_counts_by_what_it_holds(holder: str, other: Order, key: Any) -> None:
+    """As any other model does, and not as it prints: the second order isn't the first."""
+    decorator, hold = HOLDERS[holder]
+    first = hold(Order())
+    assert _runs(decorator, first, hold(Order()), key=key) == [Exception]
+    assert _runs(decorator, first, hold(other), key=key) == ([] if key is None else [KeyReused])
+
+
+def test_the_class_counts_in_a_union_of_details() -> None:
+    """Where only the class says what happened."""
+    first, again, other = (
+        _placed(order, Changed) for order in (Order(note="a"), Order(note="a"), Cancelled(note="a"))
+    )
+    assert _runs("event", first, again) == [Exception]
+    assert _runs("event", first, other) == []
+
+
+def test_a_parsed_event_is_the_event_that_it_was_made_of() -> None:
+    """Under the names of the source: a parser that is added renames no token."""
+    sent = eventbridge_event({"orderId": 5, "note": "a", "cents": 1.2})
+    assert _runs("event", sent, Placed.model_validate(sent)) == [Exception]
+
+
+def test_a_field_that_is_not_printed_names_the_caller() -> None:
+    """An identity with ``exclude=True`` is an identity: another user's call is other work."""
+
+    class Call(BaseModel):
+        info: dict[str, str]
+        arguments: dict[str, int]
+        identity: dict[str, str] = Field(exclude=True)
+
+    info = {"fieldName": "pay", "parentTypeName": "Mutation"}
+    alice, bob = (
+        Call(info=info, arguments={"orderId": 5}, identity={"sub": name, "issuer": "i"})
+        for name in ("a", "b")
+    )
+    assert _runs("event", alice, alice, key="arguments.orderId") == [Exception]
+    assert _runs("event", alice, bob, key="arguments.orderId") == []
+
+
+def test_of_two_fields_that_share_a_name_the_first_has_it() -> None:
+    """As in Powertools' models, which read one time as two fields: the other names stay the source's."""
+
+    class Happened(EventBridgeModel):
+        text: str = Field("", alias="note")
+        again: str = Field("", alias="note")
+
+    sent = eventbridge_event({"orderId": 5}) | {"note": "a"}
+    assert _runs("event", sent, Happened.model_validate(sent)) == [Exception]
+
+
+def test_an_empty_model_is_an_empty_detail() -> None:
+    """A schedule's detail is: the next tick is other work."""
+
+    class Tick(EventBridgeModel):
+        detail: RootModel[dict[str, int]]
+
+    ticks = [
+        Tick.model_validate(eventbridge_event({}, "Scheduled Event", event_id=name))
+        for name in ("1", "1", "2")
+    ]
+    assert _runs("event", *ticks) == [Exception]
+
+
+def test_a_field_that_is_neither_printed_nor_canonical_does_not_count() -> None:
+    """As in any other model, be it the event itself."""
+
+    class Looked(BaseModel):
+        info: str
+        client: Any = Field(exclude=True)
+
+    assert _runs("event", Looked(info="a", client=object()), Looked(info="a", client=object())) == [Exception]
+    assert _runs("event", Looked(info="a", client=1), Looked(info="a", client=2)) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once import MemoryStore, Once
+from lambda_once import KeyReused, MemoryStore, Once
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.event import is_asynchronous, read
 from lambda_once.sources.services import SERVICES, service_of
@@ -67,6 +67,36 @@ def test_another_identity_is_other_work(name: str, way: tuple[str, ...]) -> None
     handler, _ = protected()
     assert handler(KEYED[name]) == 1
     assert handler(changed(KEYED[name], way)) == 2
+
+
+def mail(
+    subject: str, id_: str = "1", recipients: tuple[str, ...] = ("a@example.com", "b@example.com")
+) -> Any:
+    """Give the event of a mail that one rule has matched for *recipients*."""
+    event = copy.deepcopy(KEYED["ses"])
+    ses = event["Records"][0]["ses"]
+    headers = {"from": ["ann@example.com"], "subject": subject, "date": id_, "messageId": f"<{id_}>"}
+    ses["mail"] |= {"messageId": id_, "commonHeaders": headers}
+    ses["receipt"]["recipients"] = [*recipients]
+    return event
+
+
+def test_a_mail_that_is_sent_again_under_one_key_is_the_same() -> None:
+    """Its ids and date are its place, as an offset is; recipients and subject say what it is."""
+    sender = "Records[0].ses.mail.commonHeaders.from"
+    handler, seen = protected(key=sender)
+    again = mail("order 5", "2", ("b@example.com", "a@example.com"))
+    assert [handler(each) for each in (mail("order 5"), mail("order 5"), again)] == [1, 1, 1]
+    for other in (mail("order 5", recipients=("c@example.com",)), mail("order 6")):
+        with pytest.raises(KeyReused):
+            handler(other)
+    assert len(seen) == 1
+
+
+def test_a_header_of_a_mail_may_be_ignored() -> None:
+    """As any field of the event."""
+    handler, _ = protected(key=lambda _: 5, ignore=("Records.ses.mail.commonHeaders.subject",))
+    assert [handler(mail(subject)) for subject in ("order 5", "Fwd: order 5")] == [1, 1]
 
 
 def test_two_mails_in_one_event_are_one_piece_of_work() -> None:

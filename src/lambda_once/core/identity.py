@@ -27,7 +27,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured
+    from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 # ------------------------------------------------------------------ the parts
 
@@ -108,7 +108,7 @@ class Among(NamedTuple):
 class Refused(NamedTuple):
     """Work that can't be identified, not by ``key=`` either: a record that can't be processed, for one."""
 
-    error: CallerMissing | KeyMissing | Misconfigured
+    error: OnceError
 
 
 class Flaw(NamedTuple):

@@ -19,7 +19,7 @@ pydantic isn't imported: its models bring what is read here, by names that its r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping
 from dataclasses import fields
 from enum import Enum
 from functools import lru_cache, partial
@@ -129,10 +129,14 @@ class Fields:
     Excluded fields are in it, too; their values may have no form.
     """
 
-    __slots__ = ("_whole", "held", "left_out", "owner", "schema")
+    __slots__ = ("_whole", "classes", "held", "left_out", "owner", "schema")
 
-    def __init__(self, owner: Any, schema: Schema, held: dict[str, Any]) -> None:
+    def __init__(
+        self, owner: Any, schema: Schema, held: dict[str, Any], classes: tuple[type, ...] = ()
+    ) -> None:
         self.owner, self.schema, self.held = owner, schema, held
+        self.classes = classes
+        """Those of a union that the object was taken out of (`by_alias`)."""
         self._whole = held
         self.left_out: frozenset[str] = frozenset()
         """Labels of what ``ignore=`` leaves out."""
@@ -146,6 +150,18 @@ class Fields:
     def __len__(self) -> int:
         return len(self.held)
 
+    def get(self, label: str, default: object = None) -> Any:
+        """Return the value of *label*, or *default*."""
+        return self.held.get(label, default)
+
+    def keys(self) -> KeysView[str]:
+        """Return the labels."""
+        return self.held.keys()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return the labels and values."""
+        return self.held.items()
+
     def declared(self, label: str) -> Field:
         """Return what is declared of a field."""
         return self.schema.fields.get(label, UNDECLARED)
@@ -157,7 +173,7 @@ class Fields:
 
     def holding(self, held: dict[str, Any], left_out: Iterable[str]) -> Fields:
         """Return these fields with the values *held*, where those of the labels *left_out* are missing."""
-        copy = Fields(self.owner, self.schema, held)
+        copy = Fields(self.owner, self.schema, held, self.classes)
         copy._whole, copy.left_out = self._whole, self.left_out.union(left_out)
         return copy
 
@@ -205,6 +221,27 @@ def fields_of(owner: Any, schema: Schema) -> Fields:
         return Fields(owner, schema, {label: getattr(owner, label) for label in schema.fields})
     except Exception:  # noqa: BLE001  (a property of the user's may raise anything)
         return Fields(owner, schema, {label: value_of(owner, label) for label in schema.fields})
+
+
+def by_alias(value: object, classes: tuple[type, ...] = ()) -> object:
+    """
+    Return *value* with each model and dataclass in it as its `Fields`, under the names that they came by.
+
+    A parser has made it of a record or event, in which these names are the source's. A root model is its
+    root, unless its class counts. *classes*: those of the closest union around it. Raises RecursionError if
+    it contains itself.
+    """
+    if isinstance(value, dict):
+        return {name: by_alias(each, classes) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [by_alias(each, classes) for each in value]
+    schema = None if isinstance(value, str | int) else schema_of(type(value), by_alias=True)  # type: ignore[arg-type]  # a type is hashable
+    if schema is None:
+        return value
+    fields = fields_of(value, schema)
+    held = {label: by_alias(each, fields.declared(label).classes) for label, each in fields.items()}
+    is_bare = schema.is_root and not isinstance(value, classes)
+    return held.get(ROOT) if is_bare else Fields(value, schema, held, classes)
 
 
 def parameter_of(name: str, hint: object) -> Field:
@@ -311,7 +348,8 @@ class Walk(ABC):
         if id(fields.owner) in self._owners:
             raise ContainsItself
         self._owners.add(id(fields.owner))
-        classes = self._classes
+        outer = self._classes
+        classes = (*outer, *fields.classes) if fields.classes else outer
         form: dict[str, object] = {}
         try:
             for label, value in fields.held.items():
@@ -320,7 +358,7 @@ class Walk(ABC):
                     form[label] = part
         finally:
             self._owners.discard(id(fields.owner))
-            self._classes = classes
+            self._classes = outer
         class_name = fields.class_among(classes) if classes else None
         if class_name is not None:
             label = CLASS
@@ -374,8 +412,12 @@ class Walk(ABC):
 
 
 @lru_cache(maxsize=1_024)
-def schema_of(kind: Any) -> Schema | None:
-    """Return what the class *kind* declares; None if it is neither a dataclass nor a model of pydantic."""
+def schema_of(kind: Any, *, by_alias: bool = False) -> Schema | None:
+    """
+    Return what the class *kind* declares; None if it is neither a dataclass nor a model of pydantic.
+
+    *by_alias*: its labels are the aliases, whether or not it prints these.
+    """
     infos, is_model = getattr(kind, "__pydantic_fields__", None), not hasattr(kind, "__dataclass_fields__")
     if is_model and infos is None:
         return None
@@ -391,7 +433,7 @@ def schema_of(kind: Any) -> Schema | None:
         declared[name] = field._replace(has_serialiser=field.has_serialiser or by_function)
     if not is_model:
         return Schema(declared, has_serialiser=has_serialiser)
-    labels = _labels(kind, {name: info.serialization_alias for name, info in infos.items()})
+    labels = _labels(kind, {name: info.serialization_alias for name, info in infos.items()}, always=by_alias)
     is_root, computed = kind.__pydantic_root_model__, kind.__pydantic_computed_fields__
     aliases = {} if is_root else {name: info.alias for name, info in computed.items()}
     return Schema(
@@ -422,9 +464,16 @@ def _serialised_by_functions(kind: Any) -> tuple[set[str], bool]:
     return names, bool(decorators.model_serializers)
 
 
-def _labels(kind: Any, aliases: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the labels of the fields with *aliases*: these, if *kind* prints them and all differ."""
+def _labels(kind: Any, aliases: Mapping[str, str | None], *, always: bool = False) -> dict[str, str]:
+    """
+    Return the labels of the fields: *aliases*, if *kind* prints them and all differ.
+
+    *always*: also if it doesn't print them; of two that share an alias, the first one has it.
+    """
     labels = {name: alias or name for name, alias in aliases.items()}
+    if always:
+        owners = {label: name for name, label in reversed(labels.items())}
+        return {name: label if owners[label] == name else name for name, label in labels.items()}
     prints_aliases = kind.model_config.get("serialize_by_alias") and len({*labels.values()}) == len(labels)
     return labels if prints_aliases else {name: name for name in aliases}
 
@@ -494,6 +543,9 @@ def _parts(hint: Any) -> Iterable[Any]:
             return (getattr(hint, name),)
     if isinstance(hint, TypeVar):
         return hint.__constraints__ or (hint.__bound__,)
+    if isinstance(hint, type) and hasattr(hint, "__pydantic_generic_metadata__"):  # a class of its own
+        arguments: Iterable[Any] = hint.__pydantic_generic_metadata__["args"]
+        return arguments
     if isinstance(hint, type) and (hasattr(hint, "__total__") or hasattr(hint, "_fields")):
         return _hints(hint).values()
     return get_args(hint)

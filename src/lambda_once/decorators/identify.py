@@ -158,9 +158,10 @@ class Identifier(NamedTuple):
         if environment.disabled:
             invocation.tally.count("disabled")
         name = self._named(environment.function)
-        record, scoped = unit.record, self.runtime.scoped
+        record = unit.record
         identified = self.identify(unit, bound, environment.service, name, None, invocation.context)
-        scoped[name] = bool(identified.parts.scope) and scoped.get(name, True)
+        has_scope = bool(identified.parts.scope) or self.settings.scope is not None
+        self.runtime.worked(name, has_scope=has_scope)
         if isinstance(identified.error, OnceError) and environment.disabled:
             # Everything runs, each with a token of its own, as downstream keys are derived from it.
             identified = Identification(token=f"disabled/{new_attempt_id()}")

@@ -103,8 +103,22 @@ class Runtime:
         self._environment: tuple[Invocation, Environment] | None = None
         """The environment as it was read last, and in which invocation."""
         self.names = Names()
-        self.scoped: dict[str, bool] = {}
-        """By each name that had work in this process: whether its source added to each unit's scope."""
+        self._scoped: dict[str, bool] = {}
+        """By each name that had work in this process: whether each unit of it had a scope."""
+        self._always_scoped: dict[str, bool] = {}
+        """By each name that was given to a decorator: whether all units of these have a scope."""
+
+    def declare(self, name: str, *, has_scope: bool) -> None:
+        """Note that a function of *name* was decorated, and whether each unit of it will have a scope."""
+        self._always_scoped[name] = has_scope and self._always_scoped.get(name, True)
+
+    def worked(self, name: str, *, has_scope: bool) -> None:
+        """Note that *name* had a unit of work, and whether that has a scope."""
+        self._scoped[name] = has_scope and self._scoped.get(name, True)
+
+    def is_scoped(self, name: str) -> bool:
+        """Whether each token of *name* has a scope, as far as this process knows."""
+        return self._scoped.get(name, self._always_scoped.get(name, False))
 
     def prepare(self) -> None:
         """

@@ -37,6 +37,7 @@ from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.fields import LONGEST_NAME, printable
 from lambda_once.core.identity import Presented, Who
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from
+from lambda_once.core.objects import by_alias
 from lambda_once.core.unit import BadRequest, MalformedRequest
 from lambda_once.errors import CallerMissing, KeyMissing, Misconfigured
 from lambda_once.sources.envelopes import at_each
@@ -364,15 +365,17 @@ def role_in(arn: object) -> str | None:
     return None if match is None else match[1]
 
 
-def role_of(event: Mapping[str, object]) -> str | None:
+def role_of(event: object) -> str | None:
     """
     Return the IAM role or user that has signed *event*, a request of HTTP, AppSync or a WebSocket API.
 
-    For ``caller=``: all sessions of a role are one caller, and its users share responses. None, which is
-    `CallerMissing`, if IAM has verified nobody.
+    Of AppSync's batch it's the first one's. For ``caller=``: all sessions of a role are one caller, and its
+    users share responses. None, which is `CallerMissing`, if IAM has verified nobody.
     """
     paths = (("requestContext", "authorizer", "iam", "userArn"), ("requestContext", "identity", "userArn"))
-    for arn in at_each(event, (*paths, ("identity", "userArn"))):
+    first = event[0] if isinstance(event, list) and event else event
+    sent = first if isinstance(first, Mapping) else by_alias(first)  # a parser may have made it
+    for arn in at_each(sent, (*paths, ("identity", "userArn"))):
         if isinstance(arn, str) and arn:
             return role_in(arn) or arn
     return None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 
-from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.identity import NOTHING, Content, Identity, itself
 from lambda_once.core.unit import Delivered, Unit
 from lambda_once.sources.envelopes import BadData, Parsed, at, decoded, named_in, parse, text_at
 from lambda_once.sources.records import Raw, RecordSource
@@ -37,7 +37,8 @@ def _locate(raw: Raw) -> Delivered:
     number, keys = text_at(raw, "dynamodb", "SequenceNumber"), at(raw, "dynamodb", "Keys")
     item = None
     with suppress(RecursionError):  # keys of no table: the record alone is refused
-        item = json.dumps(keys, sort_keys=True, default=str) if isinstance(keys, Mapping) and keys else None
+        if isinstance(keys, Mapping) and keys:
+            item = json.dumps({**keys}, sort_keys=True, default=str)
     return Delivered(DynamoDBRecord(raw), raw, number, id=number, group=item)
 
 
@@ -46,7 +47,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
     if raw.get("eventName") not in _CHANGES or record.group is None:
         raise BadData(f"has no Keys, or its eventName is none of {', '.join(_CHANGES)}")
     change = raw["dynamodb"]
-    read = dict if isinstance(raw, Parsed) else _plain_item
+    read = itself if isinstance(raw, Parsed) else _plain_item
     try:
         items = {name: read(change[name]) for name in _ITEMS if change.get(name) is not None}
     except RecursionError:

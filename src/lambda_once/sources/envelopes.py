@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn, TypeGuard
 
 from lambda_once.core.canonical import is_shortest
 from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.objects import Fields
 from lambda_once.sources.attributes import counted
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
@@ -106,7 +107,12 @@ MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstra
 
 
 class Parsed(dict[str, Any]):
-    """A record or event that a parser made, by its model: its body may be parsed already."""
+    """A record or event that a parser made: its body may be parsed already."""
+
+    def __init__(self, fields: Fields) -> None:
+        super().__init__(fields)
+        self.fields = fields
+        """Those of its model, which know what of them counts."""
 
 
 def named_in(arn: object) -> object:

@@ -102,9 +102,9 @@ def identity_of(sent: object, decorator: str = "once.event") -> Identity:
     """Return the identity of *sent*, an event. Raises as `read`, in the name of *decorator*."""
     match source_of(sent):
         case Source.EVENTBRIDGE if is_eventbridge(sent):
-            return of_eventbridge(sent, Content(sent, eventbridge_content))
+            return of_eventbridge(sent, Content(_payload(sent), eventbridge_content))
         case Source.S3 if isinstance(sent, Mapping):
-            return whole(Content(sent, s3_content))
+            return whole(Content(_payload(sent), s3_content))
         case source if source in _OF_ONE_EVENT:
             return _of_service(sent, decorator)
         case other:
@@ -174,14 +174,19 @@ def _of_service(sent: object, decorator: str) -> Identity:
     service, parsed = service_of(sent), _is_json(sent)
     if service is None:
         flaw = None if parsed else Flaw(Misconfigured(_unknown(sent)))
-        return whole(Content(sent, parsed=parsed, flaw=flaw))
+        return whole(Content(_payload(sent), parsed=parsed, flaw=flaw))
     if service.refused is not None:
         raise service.misplaced(decorator)
     operation = _operation(service, sent)
     if service.identity is None or not isinstance(sent, Mapping):
-        return whole(Content(sent, service.content, parsed, flaw=service.flaw), operation)
+        return whole(Content(_payload(sent), service.content, parsed, flaw=service.flaw), operation)
     key = service.identity(sent)
-    return whole(Content(sent, lambda _: key, parsed), operation, key)
+    counted = service.content if service.reads is not None else lambda _: key
+    return whole(Content(_payload(sent), counted, parsed), operation, key)
+
+
+def _payload(sent: object) -> object:
+    return sent.fields if isinstance(sent, Parsed) else sent
 
 
 def _operation(service: Service, sent: object) -> tuple[str, ...]:

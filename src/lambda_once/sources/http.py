@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from lambda_once.core.fields import printable
-from lambda_once.core.identity import NOTHING, Content, Given, Identity, scope_of
+from lambda_once.core.identity import NOTHING, Content, Given, Identity, Refused, scope_of
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
 from lambda_once.core.unit import Delivered, MalformedRequest, Unit
@@ -222,6 +222,13 @@ class KeyedRequest(NamedTuple):
         return FOR_HASHED_API if self.hashed else FOR_API
 
 
+def unread(event: Mapping[str, Any], error: OnceError) -> KeyedRequest:
+    """Return *event*, refused with *error*, as a request that runs if everything does, unprotected."""
+    content = Content(None, flaw=Refused(error))
+    identity = Identity(NO_CALLER.who, NOTHING, NOTHING, NOTHING, NOTHING, content)
+    return KeyedRequest(Unit(identity, Delivered(event, event)), hashed=False, caller=NO_CALLER)
+
+
 class HttpIdentifier:
     """
     Identifies HTTP requests of a handler or route: which are protected, and by which call.
@@ -281,8 +288,10 @@ class HttpIdentifier:
         try:
             request = self.read(event, kind, method, invocation.request_id, invocation.context)
         except OnceError as error:
-            self.of_kind(kind).refused(error, invocation, invocation.request_id)
-            raise
+            if not self.runtime.disabled:
+                self.of_kind(kind).refused(error, invocation, invocation.request_id)
+                raise
+            request = unread(event, error)
         if request is None:
             return None
         warning = request.caller.warning

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 
-from lambda_once.core.identity import NOTHING, Content, Flaw, Identity
-from lambda_once.core.unit import Delivered, Unit
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity, Refused
+from lambda_once.core.unit import BadRecord, Delivered, Unit
 from lambda_once.sources.envelopes import BadData, at, named_in, read_data, text_at
 from lambda_once.sources.records import Raw, RecordSource, records_of
 from lambda_once.sources.source import Source
@@ -73,15 +73,17 @@ def _locate(raw: Raw) -> Delivered:
 
 def _read_content(record: Delivered, raw: Raw) -> Unit:
     event_id, arn = in_stream(record, raw)
-    if isinstance(raw, _Twin):  # one of the two would be lost
-        raise BadData(
-            f"has an eventID, {event_id}, that another record of its event has, and no subSequenceNumber; "
-            "number the records that a deaggregator makes"
-        )
     payload = read_data(raw["kinesis"].get("data"), raw=raw)
     part = raw["kinesis"].get("subSequenceNumber")  # of a record that was aggregated
-    flaw = None
-    if isinstance(payload, bytes) and payload.startswith(_KPL_MAGIC):  # which is no UTF-8
+    flaw: Refused | Flaw | None = None
+    if isinstance(raw, _Twin):  # one of the two would be lost
+        flaw = Refused(
+            BadRecord(
+                f"Record {record.delivery} has an eventID, {event_id}, that another record of its event has, "
+                "and no subSequenceNumber; not processed. Number the records that a deaggregator makes."
+            )
+        )
+    elif isinstance(payload, bytes) and payload.startswith(_KPL_MAGIC):  # which is no UTF-8
         message, digest = payload[len(_KPL_MAGIC) : -_KPL_DIGEST], payload[-_KPL_DIGEST:]
         if hashlib.md5(message, usedforsecurity=False).digest() == digest:
             raise BadData(

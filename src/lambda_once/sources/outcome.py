@@ -35,9 +35,10 @@ NO_NAME = (
 )
 
 NO_SCOPE = (
-    "the tokens of {name} have a scope that its source adds, so this key without scope= is not theirs. Pass "
-    'its parts: of EventBridge scope=[source, detail-type], of AppSync "Type.field", of a WebSocket API the '
-    "route key, of AgentCore the tool; where a caller joins, too, protect the effect with once.function"
+    "the tokens of {name} have a scope, so this key without scope= is not theirs. Pass its parts: what the "
+    "work's scope= selects, and what its source adds, of EventBridge [source, detail-type], of AppSync "
+    '"Type.field", of a WebSocket API the route key, of AgentCore the tool; where a caller joins, too, as in '
+    "HTTP requests, protect the effect with once.function"
 )
 
 
@@ -62,7 +63,7 @@ class Question:
         if not isinstance(tenant, str | None):
             raise Misconfigured(f"tenant= takes text, as context.tenant_id is, not a {type(tenant).__name__}")
         tenant = TENANCY.tenant if tenant is None else tenant
-        if scope is None and runtime.scoped.get(settings.name, False):
+        if scope is None and runtime.is_scoped(settings.name):
             raise Misconfigured(NO_SCOPE.format(name=settings.name))
         self._runtime = runtime
         self._history = None if runtime.environment().disabled else settings.history

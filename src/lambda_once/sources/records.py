@@ -322,7 +322,7 @@ class Records:
         never their content.
         """
         model, content = self._settings.model, unit.what.content
-        if isinstance(content.flaw, Refused):
+        if isinstance(content.flaw, Refused) and (content.payload is NOTHING or not self.runtime.disabled):
             raise content.flaw.error
         if model is None:
             return unit

@@ -30,7 +30,9 @@ class Service(NamedTuple):
     """Each of its events has one of these fields: an event with none of any row is recognised quickly."""
     recognises: Callable[[Event], bool]
     identity: Callable[[Event], object] | None = None
-    """The fields that all deliveries of one event share: the key, and the whole fingerprint."""
+    """The fields that all deliveries of one event share: the key, and unless it *reads* the fingerprint."""
+    reads: Callable[[Event], object] | None = None
+    """What counts of the content if *identity* is only the event's place, which ``key=`` replaces."""
     refused: str | None = None
     """Why an event is refused even with a key."""
     counts: tuple[str, ...] = ()
@@ -52,6 +54,8 @@ class Service(NamedTuple):
         """
         if isinstance(payload, list):  # AppSync's batch
             return [self.content(each) for each in payload]
+        if self.reads is not None and isinstance(payload, Mapping):
+            return self.reads(payload)
         if not isinstance(payload, Mapping) or not self.counts:
             return payload
         operation = None if self.operation is None else self.operation(payload)
@@ -283,6 +287,24 @@ def _job(event: Event) -> object:
     return event["CodePipeline.job"]["id"]
 
 
+_SENT: Final = ("from", "sender", "replyTo", "to", "cc", "bcc", "subject")
+"""
+Headers that a mail which is sent again has again (SES developer guide, "Contents of notifications"): not its
+date and ids, nor the address that bounces go to, which may be new for each mail.
+"""
+
+
+def _mails(event: Event) -> object:
+    records = event.get("Records")
+    return [
+        {
+            "recipients": _recipients(record),
+            **{name: at(record, "ses", "mail", "commonHeaders", name) for name in _SENT},
+        }
+        for record in (records if isinstance(records, list) else [])
+    ]
+
+
 def _mail(event: Event) -> object:
     # SES developer guide, "Receipt rules": every rule that matches runs, each for the recipients it matched.
     ids = [[at(record, "ses", "mail", "messageId"), _recipients(record)] for record in event["Records"]]
@@ -313,7 +335,7 @@ SERVICES: Final[tuple[Service, ...]] = (
         identity=_job,
         asynchronous=True,
     ),
-    Service("Amazon SES", ("Records",), _is_ses, identity=_mail, asynchronous=True),
+    Service("Amazon SES", ("Records",), _is_ses, identity=_mail, reads=_mails, asynchronous=True),
     Service(
         "the rotation of Secrets Manager at its step testSecret",
         ("SecretId",),

@@ -16,6 +16,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
 
+from lambda_once.core.objects import by_alias
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import MAPPINGS, Parsed, at, is_eventbridge
 from lambda_once.sources.services import NAMES, service_of
@@ -111,9 +112,9 @@ def as_sent(value: object) -> dict[str, Any] | None:
         raw = getattr(value, "raw_event", None)
         if isinstance(raw, dict):
             return raw
-        dump: Any = getattr(value, "model_dump", None)
-        return Parsed(dump(by_alias=True)) if _is_model_of_aws(type(value)) else None  # type: ignore[arg-type]  # a type is hashable
-    except Exception:  # noqa: BLE001  (a property or serialiser of the user's: it counts as far as it can be read)
+        fields: Any = by_alias(value) if _is_model_of_aws(type(value)) else None  # type: ignore[arg-type]  # a type is hashable
+        return None if fields is None else Parsed(fields)
+    except Exception:  # noqa: BLE001  (a property of the user's, or it contains itself: it counts as far as it can be read)
         return None
 
 
