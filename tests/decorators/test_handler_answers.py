@@ -310,6 +310,7 @@ RESPONSES: dict[str, Any] = {
     "members of an Enum as names": {Name.STATUS: 201, Name.HEADERS: {}},
     "an _asdict": Proxied(statusCode=500, body="{}"),
     "a Decimal as status": {"statusCode": Decimal(201), "headers": {}, "body": ""},
+    "a float as status": {"statusCode": 201.0, "headers": {}, "body": ""},
     "a named tuple": Full(201, {"x-a": "é"}, "{}"),
     "whole bytes": b'{"statusCode": 201, "headers": {"x-a": "1"}, "body": "{}"}',
 }

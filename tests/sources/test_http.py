@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import math
 import re
 from copy import deepcopy
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -251,10 +253,11 @@ SHORTHAND = {Kind.HTTP, Kind.FUNCTION_URL}
 
 @pytest.mark.parametrize("kind", Kind)
 def test_the_status_is_read(kind: Kind) -> None:
-    """As a number or as digits; what the gateway cannot read it answers with 502."""
-    for code, status in ((201, 201), ("402", 402), (599, 599)):
+    """As a whole number or as digits; what the gateway cannot read it answers with 502."""
+    for code, status in ((201, 201), ("402", 402), (599, 599), (201.0, 201), (Decimal("201.0"), 201)):
         assert response_status({"statusCode": code, "body": ""}, kind) == status
-    for malformed in (None, "abc", "", "²", True, 99, 600, 200.5, [200]):
+    numbers = (True, 99, 600, 200.5, math.nan, Decimal("sNaN"))
+    for malformed in (None, "abc", "", "²", "2" * 5_000, [200], *numbers):
         assert response_status({"statusCode": malformed}, kind) == 502
     for response in ({"orderId": 5}, {}, None, "text", 0, [1]):  # of payload 2.0 the body of a 200
         assert response_status(response, kind) == (200 if kind in SHORTHAND else 502)
