@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import jmespath
@@ -31,7 +30,6 @@ from tests.sources import samples
 from tests.sources.samples import Json, request_unit
 from tests.sources.services import ASKING
 
-ROOT = Path(__file__).parents[2]
 URL = "abc123.lambda-url.eu-central-1.on.aws"
 
 EVENTS: dict[Kind, Json] = {
