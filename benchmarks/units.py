@@ -19,12 +19,17 @@ from lambda_once.stores.index import partitions
 Item = Mapping[str, Mapping[str, Any]]
 """An item as the low-level client takes and gives it."""
 
-WRITE_BYTES = 1024
+WRITE_BYTES, READ_BYTES = 1024, 4096
 
 
 def write_units(size: int) -> int:
     """Return the units of writing an item of *size* bytes: one for each KB begun."""
     return max(1, math.ceil(size / WRITE_BYTES))
+
+
+def read_units(size: int) -> int:
+    """Return the units of reading an item of *size* bytes consistently: one for every 4 KB begun."""
+    return max(1, math.ceil(size / READ_BYTES))
 
 
 def refused_units(stored: Item | None) -> int:

@@ -17,6 +17,7 @@ from benchmarks.units import (
     Item,
     Prices,
     dollars,
+    read_units,
     refused_units,
     size_of,
     write_units,
@@ -33,10 +34,13 @@ NOTHING = Charged(0, 0, 0, 0)
 PAGE = costs.PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("size", "units"), [(0, 1), (1024, 1), (1025, 2), (4097, 5), (100_000, 98)])
-def test_sizes_are_rounded_up(size: int, units: int) -> None:
-    """A write unit for each KB begun; at least one."""
-    assert write_units(size) == units
+@pytest.mark.parametrize(
+    ("size", "write", "read"),
+    [(0, 1, 1), (1024, 1, 1), (1025, 2, 1), (4096, 4, 1), (4097, 5, 2), (100_000, 98, 25)],
+)
+def test_sizes_are_rounded_up(size: int, write: int, read: int) -> None:
+    """A write unit for each KB begun, a read unit for every 4 KB begun; at least one of either."""
+    assert (write_units(size), read_units(size)) == (write, read)
 
 
 def test_an_item_has_the_bytes_of_its_names_and_values() -> None:
