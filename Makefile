@@ -172,6 +172,7 @@ docs: $(VENV)/.dev $(DYNAMODB) ## Measure again, and write every table and pictu
 	@$(BIN)/python -m benchmarks --docs
 	@$(BIN)/python -m benchmarks.counts --docs
 	@$(BIN)/python -m benchmarks.costs --docs
+	@$(BIN)/python -m benchmarks.mix --docs
 	@$(BIN)/python -m tests.cli.pictures
 	@$(BIN)/python -m tests.demo.pictures
 	@$(BIN)/python -m tests.stack.rings --docs

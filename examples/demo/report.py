@@ -23,8 +23,8 @@ lambda-once: what goes wrong on AWS Lambda, without the package and with it
           charge(record)                   key = once.current().downstream_key()
                                            charge(record, key)
 
-SQS delivers each message twice. once.replayed and the like are log events.
-Only in scenes 2 and 3 does the payment provider know idempotency keys.
+once.… is a log event of the package, which keeps a DynamoDB row per order.
+In scenes 2 and 3 the payment provider charges no idempotency key twice.
 """
 TIMES = {0: "never", 1: "once", 2: "twice"}
 NEXT = "Next: docs/tutorial.md."

@@ -147,7 +147,7 @@ SCENES = (
         _crash,
         (
             Step(FIRST, "charged o-2, killed", "charged o-2, killed"),
-            Step(SECOND, "charged o-2", "once.taken_over, known key: no charge"),
+            Step(SECOND, "charged o-2", "once.taken_over, key known: no charge"),
         ),
         "completed by the 2nd delivery",
         "It ran again, with the same key.",
@@ -159,7 +159,7 @@ SCENES = (
         (
             Step(FIRST, "hangs", "hangs"),
             Step(SECOND, "charged o-3", "once.taken_over, charged o-3"),
-            Step(LATE, "charged o-3", "known key: no charge, once.fenced, once.replayed"),
+            Step(LATE, "charged o-3", "key known: no charge, once.fenced, once.replayed"),
         ),
         "completed by the 2nd delivery",
         "The 1st can't overwrite it.",
@@ -177,7 +177,7 @@ SCENES = (
             Step(SECOND, "charged o-4, charged o-5", "charged o-5"),
         ),
         "completed by the 2nd delivery",
-        "Each message has its own.",
+        "Each message has a row of its own.",
     ),
     Scene(
         "Held: the call times out. Did it charge? With on_error={TimeoutError: HOLD}.",
@@ -192,7 +192,7 @@ SCENES = (
             Step(SECOND, "charged o-6", "once.refused, back in queue"),
         ),
         "held by the 1st delivery",
-        "A person decides: lambda-once resolve",
+        "A person decides: `lambda-once resolve`.",
         {TimeoutError: HOLD},
     ),
 )

@@ -38,7 +38,7 @@ class Provider:
         """Charge the order."""
         self.before.pop(order_id, bool)()
         if key in self._keys:
-            self._happened.append("known key: no charge")
+            self._happened.append("key known: no charge")
         else:
             self.charges[order_id] += 1
             self._happened.append(f"charged {order_id}")

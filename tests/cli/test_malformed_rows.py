@@ -29,8 +29,8 @@ def some_of_all(shop: Shop) -> Shop:
     return shop
 
 
-def _legacy(shop: Shop, token: str, status: str, lease: str = "2026-11-19T00:00:00.000Z") -> None:
-    partition = listed(State(status), token)
+def _legacy(shop: Shop, token: str, status: str) -> None:
+    partition, lease = listed(State(status), token), "2026-11-19T00:00:00.000Z"
     texts = {"lockToken": token, "status": status, "listed": partition, "expectedCompletion": lease}
     shop.put({name: {"S": text} for name, text in texts.items()})
 

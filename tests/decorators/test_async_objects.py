@@ -35,9 +35,6 @@ class Meeting(Ship):
         return await super().__call__(record)
 
 
-def _plain(_record: object) -> None: ...
-
-
 EVENTS: dict[str, Any] = {
     "sqs": sqs_event("a", "b"),
     "kinesis": kinesis_event("a", "b", partition_keys=["a", "b"]),

@@ -13,9 +13,6 @@ from lambda_once.testing import activemq_event, rabbitmq_event
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.worker import worker
 
-Message = ActiveMQMessage | RabbitMessage
-BUILDERS = pytest.mark.parametrize("build", [activemq_event, rabbitmq_event])
-
 
 def messages_of(event: dict[str, Any]) -> list[dict[str, Any]]:
     """All messages of a batch."""

@@ -101,7 +101,12 @@ def wrong(request: pytest.FixtureRequest) -> Wrong:
     return found
 
 
-@pytest.mark.parametrize(("create", "words"), WRITTEN_TO.values(), ids=WRITTEN_TO.keys())
+OWN_NAME = table({"lockToken": "S", "created": "S"})
+"""Its sort key is an attribute that the row has anyway."""
+ALONE = {**WRITTEN_TO, "a sort key of a name of ours": (OWN_NAME, KEY)}
+
+
+@pytest.mark.parametrize(("create", "words"), ALONE.values(), ids=ALONE)
 def test_a_table_that_cannot_take_tokens(
     wrong: Wrong, create: Callable[[Any, str], None], words: str
 ) -> None:
@@ -136,22 +141,6 @@ def test_a_batch_on_a_table_that_cannot_take_tokens(
     assert len(messages) == 2
     for each in messages:
         assert pytest.raises(AssertionError, match=words).matches(AssertionError(each))
-
-
-OWN_NAME = table({"lockToken": "S", "created": "S"})
-
-
-def test_a_sort_key_of_a_name_of_ours(wrong: Wrong) -> None:
-    """A key that the row has anyway is refused all the same, where a token is acquired by itself."""
-    with tables.fresh(wrong.client, OWN_NAME) as name:
-
-        @wrong.once(name).function
-        def work(order: int) -> None:
-            pytest.fail("it ran unprotected")
-
-        with pytest.raises(Misconfigured, match=KEY):
-            work(5)
-        assert wrong.client.scan(TableName=name)["Items"] == []
 
 
 @pytest.mark.engine

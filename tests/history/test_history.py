@@ -34,7 +34,6 @@ from lambda_once.testing import lambda_context
 from tests.kit.kills import Killed, Machine
 from tests.kit.powertools import Shop
 
-DAY = timedelta(days=1)
 EVENT = {"id": "o-1", "total": 4990}
 
 

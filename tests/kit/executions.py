@@ -63,9 +63,9 @@ class Executions:
 
         client.checkpoint = counted
 
-    def suspend(self, context: DurableContext, name: str = "approve") -> Any:
+    def suspend(self, context: DurableContext) -> Any:
         """Suspend the execution of *context* until `resume`; return at once when it runs again."""
-        callback = context.create_callback(name=name)
+        callback = context.create_callback(name="approve")
         try:
             return callback.result()
         except SuspendExecution:

@@ -147,16 +147,16 @@ class PlayedStreams:
             self._add(made, None, range(HASHES * part // shards, HASHES * (part + 1) // shards))
         return made
 
-    def switch_off(self, table: str = "tokens") -> None:
+    def switch_off(self) -> None:
         """Switch the stream off. It can be read for a day still: all its shards are closed."""
-        stream = self.latest[table]
+        stream = self.latest["tokens"]
         for shard in stream.open:
             self._close(shard)
         stream.off_at = self._clock.now()
 
-    def forget_stream(self, table: str = "tokens") -> None:
+    def forget_stream(self) -> None:
         """Let DescribeTable know no stream, as of a restored table."""
-        del self.latest[table]
+        del self.latest["tokens"]
 
     def shard_of(self, token: str, table: str = "tokens") -> Shard:
         """Return the open shard that takes the records of *token*."""

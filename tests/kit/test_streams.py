@@ -15,8 +15,6 @@ from tests.kit.streams import PlayedStreams, Shard
 from tests.kit.strict.engine import StrictEngine
 from tests.kit.strict.schemas import token_table
 
-HOUR = timedelta(hours=1)
-
 
 class World:
     """A token table, its stream, and a reader that asks as simply as can be."""

@@ -129,7 +129,6 @@ attributes = st.one_of(
         [{"L": [{"S": "x"}, {"N": "1"}]}, {"M": {"x": {"BOOL": True}}}, {"NULL": True}, {"B": b"xyz"}]
     ),
 )
-NAMES = ("one", "two")
 conditions = st.sampled_from(
     [
         "contains(one, :v)",

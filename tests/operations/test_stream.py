@@ -432,11 +432,11 @@ def test_ten_empty_pages_are_the_tip() -> None:
     assert reading.lag_seconds == 0
 
 
-def runs_until(world: Streamed, name: str, minutes: float, seconds: float = 30) -> int:
-    """Return how many runs it takes until *name* is listed."""
+def runs_until_it_is_listed(world: Streamed, minutes: float) -> int:
+    """Return how many runs it takes until the token "lost" is listed."""
     for number in range(1, 60):
-        world.read(minutes=minutes, seconds=seconds)
-        if name in world.listed:
+        world.read(minutes=minutes)
+        if "lost" in world.listed:
             return number
     return 60
 
@@ -445,7 +445,7 @@ def test_a_stretch_of_empty_pages_is_passed_run_by_run(world: Streamed) -> None:
     """Each goes on with the iterator of the one before."""
     world.streams.stretch(300)
     world.acquire("lost")
-    assert runs_until(world, "lost", 5) == 31
+    assert runs_until_it_is_listed(world, 5) == 31
     assert world.gaps == []
 
 
@@ -455,7 +455,7 @@ def test_twin_an_iterator_that_is_not_kept(world: Streamed, monkeypatch: pytest.
     monkeypatch.setattr(rules.Position, "lost_iterator", lambda _self, _now: False)
     world.streams.stretch(300)
     world.acquire("lost")
-    assert runs_until(world, "lost", 5) == 60
+    assert runs_until_it_is_listed(world, 5) == 60
 
 
 def test_a_tip_that_was_none_is_doubted(world: Streamed) -> None:
@@ -506,8 +506,8 @@ def test_a_lost_iterator_costs_one_run_more(world: Streamed) -> None:
     world.streams.before = lambda _operation, _request: world.clock.advance(0.05)
     world.streams.stretch(300)
     world.acquire("lost")
-    assert runs_until(world, "lost", 20) == 2
-    assert runs_until(Streamed(), "lost", 20) == 60  # nothing was lost there
+    assert runs_until_it_is_listed(world, 20) == 2
+    assert runs_until_it_is_listed(Streamed(), 20) == 60  # nothing was lost there
 
 
 # ------------------------------------------------------------------ gaps

@@ -253,8 +253,8 @@ def test_a_put_without_an_answer_may_be_repeated(ground: Ground) -> None:
     )
 
 
-def _contended(ground: Ground, client: Any, table: str, threads: int = 20) -> Counter[type]:
-    """Let *threads* put ten receipts each, with contents of their own, and count the answers."""
+def _contended(ground: Ground, client: Any, table: str) -> Counter[type]:
+    """Let twenty threads put ten receipts each, with contents of their own, and count the answers."""
 
     def writer(number: int) -> list[type]:
         unique = receipts(ground, client, table=table)
@@ -262,8 +262,8 @@ def _contended(ground: Ground, client: Any, table: str, threads: int = 20) -> Co
         random.Random(number).shuffle(items)
         return [type(each) for each in unique.put_all(items)]
 
-    with ThreadPoolExecutor(threads) as pool:
-        return Counter(kind for kinds in pool.map(writer, range(threads)) for kind in kinds)
+    with ThreadPoolExecutor(20) as pool:
+        return Counter(kind for kinds in pool.map(writer, range(20)) for kind in kinds)
 
 
 def test_of_many_writers_one_stores(ground: Ground) -> None:

@@ -58,11 +58,11 @@ def batch(*records: object) -> Json:
     return {"Records": list(records)}
 
 
-def notification(message: str, *, id_: str = "95df01b4-ee98-5cb9-9903-4c221d41eb5e") -> Json:
+def notification(message: str) -> Json:
     """What SNS puts around a message on its way to a queue."""
     return {
         "Type": "Notification",
-        "MessageId": id_,
+        "MessageId": "95df01b4-ee98-5cb9-9903-4c221d41eb5e",
         "TopicArn": TOPIC,
         "Message": message,
         "Timestamp": "2026-11-20T10:12:00.000Z",

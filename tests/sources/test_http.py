@@ -4,7 +4,6 @@ import math
 import re
 from copy import deepcopy
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import jmespath
@@ -33,7 +32,6 @@ from tests.sources import samples
 from tests.sources.samples import Json, request_unit
 from tests.sources.services import ASKING
 
-ROOT = Path(__file__).parents[2]
 URL = "abc123.lambda-url.eu-central-1.on.aws"
 
 EVENTS: dict[Kind, Json] = {

@@ -15,7 +15,6 @@ from tests.sources import samples
 from tests.sources.services import ARN, ASKING, ASYNCHRONOUS, KEYED, REFUSED, VOLATILE
 
 ALL: dict[str, Any] = {**KEYED, **ASKING, **REFUSED}
-Faces = list[tuple[str, Callable[[Any, Any], object]]]
 
 
 def changed(event: Any, way: tuple[str, ...]) -> Any:

@@ -134,14 +134,13 @@ class Day:
         seconds: tuple[float, float],
         dying: float = 0.0,
         size: int = 1,
-        since: float = TROUBLE,
     ) -> None:
-        """Work at *rate* a second in groups of *size*; of those begun from *since*, the part *dying* dies."""
+        """Work at *rate* a second in groups of *size*; of those in trouble, the part *dying* dies."""
         second = 0.0
         while (second := second + self.random.expovariate(rate / size)) < self.minutes * 60:
             for _ in range(size):
                 lasting = self.random.uniform(*seconds)
-                if second >= since * 60 and self.random.random() < dying:
+                if second >= TROUBLE * 60 and self.random.random() < dying:
                     self.die(second, lasting)
                 else:
                     self.work(second, lasting)

@@ -1,4 +1,4 @@
-"""Contracts: written and read through the sample's function, cleaned by the function on their stream."""
+"""Contracts: what the sample's functions may do, and how those on their stream are set up."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import boto3
 import pytest
 
 from examples.orders import announcements, contracts
-from examples.orders.effects import EFFECTS
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.documents import stream as document_stream
-from lambda_once.patterns.results import Conflict
-from lambda_once.testing import FakeClock, lambda_context, using
+from lambda_once.testing import FakeClock, lambda_context
 from tests.kit.recorded import load
 
 from .conftest import Deployed, Template, deploy
@@ -30,9 +28,7 @@ class Office:
 
     def __init__(self, deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client = deployed.client("dynamodb")
-        self.table = deployed.outputs["ContractsTableName"]
-        self.clock = FakeClock()
-        self.documents = Documents(self.table, self.client, clock=self.clock)
+        self.documents = Documents(deployed.outputs["ContractsTableName"], self.client, clock=FakeClock())
         monkeypatch.setattr(contracts, "CONTRACTS", self.documents)
         self.calls = noted(self.client)
 
@@ -58,23 +54,6 @@ def amended(version: str) -> dict[str, Any]:
     event: dict[str, Any] = load("direct-contract")
     event["contract"]["clauses"] = CLAUSES
     return event | {"expectedVersion": version}
-
-
-def test_a_contract_is_written_amended_read_and_deleted(office: Office) -> None:
-    """A contract of any size is what was last written; who amends a version that is gone is refused."""
-    written = office.ask(load("direct-contract"))
-    with pytest.raises(Conflict):
-        office.ask(load("direct-contract"))
-    office.ask(amended(written["version"]))
-    with pytest.raises(Conflict):
-        office.ask(amended(written["version"]))
-    found = office.ask(load("direct-contract-read"))
-    assert found["contract"]["clauses"] == CLAUSES
-    assert found["contract"]["customer"] == "customer_42"
-    office.ask({"action": "delete", "contractId": "contract_7"})
-    assert office.ask(load("direct-contract-read"))["version"] is None
-    with pytest.raises(ValueError, match="write, read or delete"):
-        office.ask({"action": "sign", "contractId": "contract_7"})
 
 
 def test_functions_may_do_what_they_do(office: Office, translated: Template) -> None:
@@ -112,19 +91,6 @@ def test_the_template_sets_the_cleaner_up(translated: Template) -> None:
     grace = int(cleaner["Environment"]["Variables"]["LAMBDA_ONCE_DOCUMENTS_GRACE"])
     assert cleaner["Timeout"] > grace + document_stream.CLEANING_SECONDS
     assert mapping["MaximumBatchingWindowInSeconds"] > grace
-
-
-def test_a_change_is_announced_once(office: Office) -> None:
-    """However often its record is delivered, alone or with a later one."""
-    EFFECTS.clear()
-    event = load("stream-contracts")
-    (record,) = event["Records"]
-    later = copy.deepcopy(record) | {"eventID": "0" * 32}
-    later["dynamodb"]["SequenceNumber"] += "1"
-    with using(announcements.once):
-        for delivery in (event, event, {"Records": [record, later]}, {"Records": [record, later]}):
-            assert announcements.announce(delivery, lambda_context()) == {"batchItemFailures": []}
-    assert EFFECTS.count("announced", "contract_7") == 2
 
 
 def test_the_template_sets_the_announcer_up(translated: Template) -> None:

@@ -24,7 +24,6 @@ __all__ = ["open_shop"]
 
 SECRET = "DE02100100109307118603"
 TOKENS = ("orders/charge/paid", "orders/charge/large", "orders/charge/failed", "orders/charge/held")
-STRIPPED = ("result", "data", "message")
 
 
 @pytest.fixture

@@ -88,23 +88,6 @@ def test_a_payment_in_doubt_waits_for_a_person(name: str, payment: str, error: t
     assert effects() == [("charged", payment)]
 
 
-def test_an_amended_payment_is_no_duplicate() -> None:
-    """It is refused, and neither charged nor acknowledged."""
-    send(payments.charge, "sqs-payment")
-    with pytest.raises(BatchProcessingError):
-        send(payments.charge, "sqs-payment-amended", "r2")
-    assert effects() == [("charged", "pay_12345")]
-
-
-def test_a_busy_warehouse_is_asked_again() -> None:
-    """An order that the warehouse did not take fails, and is shipped by its next delivery."""
-    with pytest.raises(BatchProcessingError):
-        send(fulfilment.ship, "sqs-order-flaky")
-    assert effects() == []
-    assert send(fulfilment.ship, "sqs-order-flaky-redelivery", "r2") == DONE
-    assert effects() == [("shipped", "order_12349")]
-
-
 @pytest.mark.parametrize(
     ("name", "failed", "shipped"),
     [
@@ -142,24 +125,4 @@ def test_a_retried_request_gets_the_first_answer(
     assert second["body"] == first["body"]
     assert "Idempotent-Replayed" not in first["headers"]
     assert second["headers"]["Idempotent-Replayed"] == "true"
-    assert effects() == happened
-
-
-@pytest.mark.parametrize(
-    ("statuses", "happened"),
-    [
-        ({"http-api-order": 201, "http-api-order-same-key-other-body": 422}, [ORDER]),
-        ({"http-api-order-invalid": 422, "http-api-order": 201}, [ORDER]),
-        ({"http-api-pay-5": 200, "http-api-pay-6": 200}, [("charged", "5"), ("charged", "6")]),
-        ({"http-api-pay-timeout": 504, "http-api-pay-timeout-retry": 409}, [("charged", "8")]),
-        ({"http-api-pay-without-key": 400}, []),
-        ({"http-api-order": 201, "http-api-get-order": 200}, [ORDER]),
-    ],
-    ids=lambda of: next(reversed(of), "") if isinstance(of, dict) else "",
-)
-def test_other_requests(statuses: dict[str, int], happened: list[tuple[str, str]]) -> None:
-    """A key of another body, a corrected order, another path, an outcome in doubt, no key, and no write."""
-    answers = [send(api.handler, name, name) for name in statuses]
-    assert [answer["statusCode"] for answer in answers] == [*statuses.values()]
-    assert not any("Idempotent-Replayed" in answer["headers"] for answer in answers)
     assert effects() == happened

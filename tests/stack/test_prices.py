@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from examples.orders import prices
-from lambda_once import StoredError
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context
@@ -59,9 +58,9 @@ class Shop:
             TopicArn=self.topic, Protocol="sqs", Endpoint=arn, Attributes={"RawMessageDelivery": "true"}
         )
 
-    def put(self, product: str, **more: Any) -> None:
+    def put(self, product: str) -> None:
         """Put a product of the shop "north" into the catalogue."""
-        item = {"shop": "north", "productId": product, "price": 24_900, **more}
+        item = {"shop": "north", "productId": product, "price": 24_900}
         self._changes += 1
         self.catalogue.put(item, CHANGED_AT + self._changes)
 
@@ -81,12 +80,6 @@ class Shop:
         """Return the tokens of the table."""
         rows = self._dynamodb.scan(TableName=self._tokens)["Items"]
         return [row["lockToken"]["S"] for row in rows]
-
-    def ids(self) -> list[str]:
-        """Return the deduplication ids of all that was sent since."""
-        entries = [each for request in self.requests for each in request["PublishBatchRequestEntries"]]
-        self.requests.clear()
-        return sorted(each["MessageDeduplicationId"] for each in entries)
 
     def _note(self, params: dict[str, Any], **_: Any) -> None:
         self.requests.append(params)
@@ -120,37 +113,6 @@ def test_a_run_is_published_once(shop: Shop) -> None:
     shop.requests.clear()
     assert run("-again") == {"published": 3}
     assert shop.requests == []
-
-
-def test_the_next_day_publishes_anew(shop: Shop) -> None:
-    """The same prices under other ids: neither topic nor token takes them for those of the day before."""
-    run()
-    before = shop.ids()
-    assert run("-next") == {"published": 3}
-    assert shop.delivered() == [
-        (day, product) for day in ("2026-11-20", "2026-11-21") for product in PRODUCTS
-    ]
-    assert not set(before) & set(shop.ids())
-
-
-def test_a_bad_product_fails_alone_and_is_reported(
-    shop: Shop, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The others are published; the run fails, and a retry fails alike and publishes nothing."""
-    shop.put("desk-oak", name="Desk \ufffe")
-    with pytest.raises(prices.PricesRefused, match=r"1 of 3 prices cannot be published: \['desk-oak'\]"):
-        run()
-    assert shop.delivered() == [("2026-11-20", "chair-ash"), ("2026-11-20", "lamp-brass")]
-    (logged,) = [vars(record) for record in caplog.records if record.msg == "price.refused"]
-    assert (logged["product"], logged["code"]) == ("desk-oak", "Misconfigured")
-    assert '"unsent":[1.0]' in capsys.readouterr().out, "which the alarm MessagesUnsent counts"
-    shop.requests.clear()
-    with pytest.raises(StoredError, match="desk-oak"):
-        run("-again")
-    assert shop.requests == []
-    with pytest.raises(prices.PricesRefused):
-        run("-next")
-    assert len(shop.delivered()) == 2
 
 
 # -- the template

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import boto3
 import pytest
 
 from tests.docs.pages import anchors
@@ -12,7 +11,7 @@ from tests.kit.recorded import ROOT
 
 from . import nested
 from .cloudwatch import Alarm, alarms_of
-from .conftest import Deployed, Template, deploy, translate
+from .conftest import Template
 from .named import ALARM, of_type, resolved
 
 PATH = ROOT / "template.yaml"
@@ -26,11 +25,6 @@ ALARMS = {
 def sample() -> Template:
     """The template, its short tags spelled out."""
     return nested.parsed(PATH)
-
-
-def deployed_with(session: boto3.Session, sample: Template, **parameters: str) -> Deployed:
-    """Have moto create it with *parameters*."""
-    return deploy(session, translate(sample), parameters)
 
 
 def watching(alarms: dict[str, Alarm]) -> dict[str, object]:

@@ -17,8 +17,6 @@ from . import nested
 from .conftest import REGION, ROOT, Template, translate
 from .named import of_type
 
-"""Services that invoke functions asynchronously (Lambda developer guide, invoking with other services)."""
-
 
 def queue_mappings(translated: Template) -> list[dict[str, Any]]:
     """Return the mappings whose source is a queue of the stack."""

@@ -34,7 +34,6 @@ class Shop:
     """A function on a table of dynoxide, and what its requests are charged for."""
 
     client: Any
-    unmetered: Any
     table: str
     listing: Listing
     clock: FakeClock = field(default_factory=FakeClock)
@@ -78,7 +77,7 @@ def shop(request: pytest.FixtureRequest, engine_endpoint: str, partiql: None) ->
     client = tables.client(engine_endpoint)
     with tables.fresh(client) as name:
         used = tables.client(engine_endpoint)
-        shop = Shop(used, client, name, request.param)
+        shop = Shop(used, name, request.param)
         with using(shop.once, DynamoDBStore(name, used, request.param), shop.clock):
             yield shop
         used.close()

@@ -77,11 +77,6 @@ def write(by: Holder | Resolver, change: Change, ttl: int | None, *decisions: De
     return Write("t", by, change, NOW, ttl, "w1" if new_write_id(change) else None, decisions)
 
 
-DECIDED: tuple[tuple[Change, int | None], ...] = (
-    *((Release(), 9), (Release(), None), (Hold(FAILURE), None), (Complete(Inline("1")), 9)),
-)
-
-
 def _built() -> Iterator[tuple[str, Any]]:
     """Return each request under its name."""
     for name, acquisition in ACQUISITIONS.items():

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from lambda_once.errors import RetryLater, StoreUnavailable
+from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger import layout as ledger_layout
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.ledger.layout import NAMES, SKEW, layout_for
-from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused, VersionAhead
+from lambda_once.patterns.results import Applied, Conflict, Duplicate, Refused
 from lambda_once.testing import FakeClock
 from tests.kit import tables
 from tests.kit.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
@@ -465,10 +465,3 @@ def test_changes_without_their_condition_lose_one(ground: Ground, monkeypatch: p
 
     numbers.change("c", count)
     assert numbers.get("c") == {"n": 1}
-
-
-def test_transient_errors_are_distinguished() -> None:
-    """A conflict and a full item may be tried again; what is too far ahead of a clock may not."""
-    assert issubclass(Conflict, RetryLater)
-    assert issubclass(Full, RetryLater)
-    assert not issubclass(VersionAhead, RetryLater)

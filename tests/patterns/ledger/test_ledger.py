@@ -680,9 +680,9 @@ def test_an_id_is_looked_up(ground: Ground) -> None:
 # -- expiry
 
 
-def expiry(ground: Ground, table: str, key: str = "c") -> int:
+def expiry(ground: Ground, table: str) -> int:
     """Return the TTL attribute of the item."""
-    found: int = item(ground, table, key)["ttl"]
+    found: int = item(ground, table, "c")["ttl"]
     return found
 
 

@@ -88,7 +88,7 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     tables = [_table(each) for each in everything if each.kind in _TABLES]
     functions = [each for each in everything if each.kind == "AWS::Lambda::Function"]
     variables = {each.name: _environment(each, tables) for each in functions}
-    named = {_variable(each, "LAMBDA_ONCE_TABLE") for each in variables.values()}
+    named = {_table_of(each) for each in variables.values()}
     tokens = [each for each in tables if each.name in named or _has_tokens(each)]
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
@@ -134,7 +134,7 @@ def _elsewhere(
     """Yield what functions use and the templates do not have."""
     tables = {each.name for each in tokens}
     for function in users:
-        named = _variable(function.environment, "LAMBDA_ONCE_TABLE")
+        named = _table_of(function.environment)
         if named is not None and named not in tables:
             shown = "" if isinstance(named, Unknown) else f" {named}"
             yield NotChecked(function.resource, f"its token table{shown}, which is not in this template")
@@ -159,7 +159,7 @@ def _users(
     users: list[Function] = []
     shared: list[Function] = []
     for function, resource in zip(made, given, strict=True):
-        named = _variable(function.environment, "LAMBDA_ONCE_TABLE")
+        named = _table_of(function.environment)
         own = any(not _is_from_globals(resource, each) for each in _variables(function))
         if function.handler == faults.WATCHDOG or own or (named is None and _names_table(function, tokens)):
             users.append(function)
@@ -220,9 +220,9 @@ def _names_table(function: Function, tokens: Iterable[Table]) -> bool:
     return any(answer is not False for answer in answers)
 
 
-def _variable(environment: Mapping[str, str | Unknown] | Unknown, name: str) -> str | Unknown | None:
-    """Return a variable; None if it is not there, or empty."""
-    return None if isinstance(environment, Unknown) else environment.get(name) or None
+def _table_of(environment: Mapping[str, str | Unknown] | Unknown) -> str | Unknown | None:
+    """Return the table that the variable names; None if it is not there, or empty."""
+    return None if isinstance(environment, Unknown) else environment.get("LAMBDA_ONCE_TABLE") or None
 
 
 # -- tables

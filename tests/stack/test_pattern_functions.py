@@ -1,4 +1,4 @@
-"""The functions without tokens: each writes the metrics that alarms and dashboard name."""
+"""The functions without tokens: each may do what it does, and writes the metrics that alarms name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.patterns.fifo.queues import Fate, Fifo
 
 from .conftest import Template
 from .emitted import Emitted, as_function, read
-from .named import by_alarms
+from .named import by_alarms, of_type
+from .test_permissions import allowed, noted
 
 TRANSPORTS = {
     "LoyaltyTable": loyalty.POINTS._sender._transport,
@@ -30,8 +31,10 @@ TRANSPORTS = {
 
 
 @pytest.fixture
-def client(translated: Template, session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The tables of the template, and the functions on them."""
+def calls(
+    translated: Template, session: boto3.Session, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[set[str]]:
+    """The tables of the template, the functions on them, and the IAM actions of what these do."""
     with mounted():
         client: Any = session.client("dynamodb")
         for name, transport in TRANSPORTS.items():
@@ -41,8 +44,15 @@ def client(translated: Template, session: boto3.Session, monkeypatch: pytest.Mon
             monkeypatch.setattr(transport, "_client", client)
         monkeypatch.setenv("RECEIPTS_TOPIC", "arn:aws:sns:eu-central-1:123456789012:orders-receipts.fifo")
         publishing.receipts.cache_clear()
-        yield client
+        yield noted(client)
         publishing.receipts.cache_clear()
+
+
+@pytest.fixture
+def client(session: boto3.Session, calls: set[str]) -> Any:
+    """A client of the tests' own."""
+    assert calls == set()
+    return session.client("dynamodb")
 
 
 def count(client: Any) -> None:
@@ -57,12 +67,12 @@ def count(client: Any) -> None:
 
 
 def change(client: Any) -> None:
-    """Change a product, then to what is older, then by a clock that is far ahead."""
+    """Change a product, then to what is older, remove it, and change it by a clock that is far ahead."""
     del client
-    for year in ("2020", "2019", "2200"):
-        changed = load("eventbridge-product-changed")
-        changed["detail"]["changedAt"] = f"{year}-01-01T00:00:00+00:00"
-        catalogue.change(changed, lambda_context())
+    for name, year in (("changed", "2020"), ("changed", "2019"), ("removed", "2021"), ("changed", "2200")):
+        event = load(f"eventbridge-product-{name}")
+        event["detail"]["changedAt"] = f"{year}-01-01T00:00:00+00:00"
+        catalogue.change(event, lambda_context())
 
 
 def file(client: Any) -> None:
@@ -136,3 +146,40 @@ def test_every_metric_of_the_patterns_is_written(emitted: set[Emitted]) -> None:
     """The sample meets each outcome that there is."""
     metrics = {each.metric for each in EVENTS.values()} | {"keyReused", "fellBack", "unsent"}
     assert {each.metric for each in emitted} == metrics
+
+
+@pytest.mark.parametrize("name", ["LoyaltyFunction", "CatalogueFunction", "ReceiptsFunction"])
+def test_a_function_may_do_what_it_does(
+    translated: Template, calls: set[str], client: Any, name: str
+) -> None:
+    """Its policy allows what it asks of DynamoDB, and no more."""
+    with suppress(OnceError):
+        RUNS[name][0](client)
+    of_dynamodb = {each for each in allowed(translated, f"{name}Role") if each.startswith("dynamodb:")}
+    assert calls == of_dynamodb
+
+
+@pytest.mark.parametrize(("name", "expires"), [("CatalogueTable", True), ("LoyaltyTable", False)])
+def test_tombstones_expire_and_balances_stay(translated: Template, name: str, *, expires: bool) -> None:
+    """The ratchet's TTL is the table's; a ledger has none."""
+    properties = of_type(translated, "AWS::DynamoDB::Table")[name]
+    ttl = {"AttributeName": "ttl", "Enabled": True}
+    assert properties.get("TimeToLiveSpecification") == (ttl if expires else None)
+
+
+def test_points_that_were_never_earned_make_no_dead_letter(translated: Template, client: Any) -> None:
+    """The function refuses them for good at the delivery that is the queue's last."""
+    redrive = of_type(translated, "AWS::SQS::Queue")["LoyaltyQueue"]["RedrivePolicy"]
+    assert redrive["maxReceiveCount"] == loyalty.LAST_DELIVERY
+    spent = sqs_event({"orderId": "order_6", "customer": "cust_6", "kind": "spent", "points": -10})
+    spent["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(loyalty.LAST_DELIVERY)
+    assert loyalty.count(spent, lambda_context()) == {"batchItemFailures": []}
+    assert client.scan(TableName="loyalty")["Items"] == []
+
+
+def test_the_catalogue_gets_the_events_that_it_knows(translated: Template) -> None:
+    """The rule names what the files of events/ are."""
+    rule = of_type(translated, "AWS::Events::Rule")["CatalogueFunctionProductChanged"]
+    events = [load(f"eventbridge-product-{name}") for name in ("changed", "changed-late", "removed")]
+    for part in ("source", "detail-type"):
+        assert {event[part] for event in events} == set(rule["EventPattern"][part])
