@@ -186,6 +186,14 @@ def test_explain_a_record(rig: Rig) -> None:
     assert (explained.service, explained.name) == ("shop", "ship")
 
 
+@pytest.mark.parametrize("record", [sqs_record, fifo_record])
+def test_explain_the_key_of_an_event_in_a_message(rig: Rig, record: Callable[[object], Any]) -> None:
+    """The event's id, of which a FIFO queue changes nothing."""
+    (explained,) = _explain(rig.once.sqs(_answer), batch(record(tick("1"))))
+    assert str(explained.key_from).startswith("the id of the EventBridge event")
+    assert explained.key == "123456789012/1"
+
+
 @pytest.mark.parametrize(
     ("body", "payload"),
     [

@@ -54,7 +54,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
     if is_dead_letter(raw.get("messageAttributes")):  # the body says where the work was published
         origin = NOTHING
     identity = opened(raw, raw.get("body"), "body", origin, attributes)
-    if record.group is None or identity.position is not NOTHING:  # no FIFO queue, or the event has an id
+    if record.group is None or identity.attributes is NOTHING:  # no FIFO queue, or an event
         return Unit(identity, record)
     if moved_from is not None:
         flaw = Flaw(BadRecord(f"Record {record.delivery} {_NO_ID_OF_ITS_OWN}"))

@@ -303,7 +303,7 @@ def _record(records: Records, unit: Unit, context: object) -> Explanation:
     if kind in (Source.SQS, Source.SNS):
         text = envelopes.at(envelope, "body") or envelopes.at(envelope, "Sns", "Message")
         content = _layers(str(text))
-        default = _EVENT_ID if unit.record.group is None else default
+        default = _EVENT_ID if unit.what.attributes is NOTHING else default
     payload = f"{records.source.payload}, {content}"
     try:
         unit = records.validated(unit)
