@@ -150,6 +150,24 @@ def test_an_attribute_of_a_function_s_record_under_a_key(once: Once, form: str) 
         loose(second)
 
 
+@pytest.mark.parametrize("ignore", [("@attributes.eventType",), ("@attributes",)])
+def test_an_attribute_of_two_records_is_ignored_by_its_name(once: Once, ignore: Any) -> None:
+    """It is left out of both."""
+    ran: list[str] = []
+
+    def note(one: Any, other: Any, *, name: str) -> None:
+        ran.append(name)
+
+    event = sqs_event({"id": 1})
+    first, second = (with_attribute(event, kind)["Records"][0] for kind in ("created", "deleted"))
+    by_name: dict[str, Any] = {"plain": {}, "keyed": {"key": "name"}}
+    for name, options in by_name.items():
+        work: Any = once.function(name=name, ignore=ignore, **options)(note)
+        work(first, second, name=name)
+        work(second, first, name=name)
+    assert ran == ["plain", "keyed"]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_record_as_payload_of_a_block(once: Once, form: str) -> None:
     """once.begin compares it as once.function does."""
