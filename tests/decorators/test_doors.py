@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes import S3Event, SNSEvent, SQSEvent, event_source
+from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
 from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser import event_parser
@@ -30,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, Json
 
 from lambda_once import KeyMissing, KeyReused, MemoryStore, Misconfigured, Once
 from lambda_once.testing import (
+    activemq_event,
     alb_event,
     api_event,
     dynamodb_stream_event,
@@ -258,6 +260,21 @@ def test_a_record_of_kafka_names_no_source_and_is_known_all_the_same(once: Once,
     for each in (first, again, again | {"headers": [{"traceparent": [49]}]}):
         work(form(copy.deepcopy(each)))  # the parser changes the headers that it gets
     with pytest.raises(KeyReused, match=r"topic.*cancelled.*@origin"):
+        work(form(other))
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize("form", [dict, ActiveMQMessage])
+def test_a_message_of_activemq_names_its_queue_without_its_broker(once: Once, form: Any) -> None:
+    """The event names the broker, the message its queue: another one is KeyReused under a key."""
+    ran: list[Any] = []
+    work = once.function(name="work", key=lambda _message: 5)(ran.append)
+    first, again, other = (
+        activemq_event({"id": 1}, queue=queue)["messages"][0] for queue in ("placed", "placed", "cancelled")
+    )
+    work(form(first))
+    work(form(again))
+    with pytest.raises(KeyReused, match=r"cancelled.*@origin"):
         work(form(other))
     assert len(ran) == 1
 

@@ -256,7 +256,7 @@ _OF_FUNCTION: dict[str, tuple[Any, Any, Any, str]] = {
     ),
     "activemq": (
         *(ActiveMQMessage, None, BATCHES["activemq"]["messages"][0]),
-        r"messageID|data|type|properties.*",
+        r"messageID|data|type|properties.*|destination\.physicalName",
     ),
     "rabbitmq": (
         *(RabbitMessage, None, next(iter(BATCHES["rabbitmq with ids"]["rmqMessagesByQueue"].values()))[0]),
