@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from lambda_once.core.identity import is_secret
+from lambda_once.core.identity import NOTHING, is_secret
 from lambda_once.core.unit import Unit
 from lambda_once.sources.attributes import (
     LEFT_OUT,
@@ -419,6 +419,21 @@ def test_dead_letters_of_services_are_told(form: Callable[[Attributes], dict[str
     others += [{**own, **stamped} for sender, (own, stamped) in STAMPED.items() if "dead" not in sender]
     unwritten: tuple[object, ...] = (None, [], "x", *others)
     assert not any(map(is_dead_letter, (*unwritten, *map(form, others))))
+
+
+def test_an_envelope_without_a_topic_leaves_the_queue() -> None:
+    """A payload that only looks like a notification came from its queue."""
+    text = json.dumps(samples.notification("x") | {"TopicArn": "orders"})
+    assert _unit(SQS, samples.sqs_record(text)).what.origin == _unit(SQS, samples.sqs_record("x")).what.origin
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("sender", [LAMBDA_S, EVENTBRIDGE_S])
+def test_a_queue_or_topic_of_dead_letters_is_no_origin(sender: str, door: str) -> None:
+    """Lambda's may be a topic, too (developer guide, "Adding a dead-letter queue")."""
+    own, stamped = STAMPED[sender]
+    assert through(door, own | stamped).what.origin is NOTHING
+    assert through(door, own).what.origin is not NOTHING
 
 
 def test_credentials_are_told_in_any_case_of_letters() -> None:
