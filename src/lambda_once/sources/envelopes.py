@@ -134,7 +134,7 @@ def named_in(arn: object) -> object:
 
 
 def origin_of(arn: object, attributes: object) -> object:
-    """Return `named_in` of *arn*; `NOTHING` if *attributes* are a dead letter's, whose body has the origin."""
+    """Return `named_in` of *arn*; `NOTHING` if *attributes* are a dead letter's: its body has the origin."""
     return NOTHING if is_dead_letter(attributes) else named_in(arn)
 
 
