@@ -49,6 +49,8 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
     system_attributes = raw.get("attributes")
     group, moved_from = text_at(system_attributes, "MessageGroupId"), text_at(system_attributes, _MOVED_FROM)
     if group is not None:  # a fair queue's message has one, too: its tenant
+        if "MessageGroupId" in attributes:
+            attributes["messageAttributes.MessageGroupId"] = attributes["MessageGroupId"]
         attributes["MessageGroupId"] = group
     origin = origin_of(moved_from or raw.get("eventSourceARN"), raw.get("messageAttributes"))
     identity = opened(raw, raw.get("body"), "body", origin, attributes)
