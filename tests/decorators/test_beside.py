@@ -117,6 +117,22 @@ def test_the_way_out_holds_for_what_was_done_before(part: Any, first: Any, secon
     assert isinstance(refusal(after, other), KeyReused)
 
 
+def test_the_way_out_names_both_parts_where_both_differ() -> None:
+    """With the queue alone ignored, its message would be KeyReused once more."""
+    store, ran = MemoryStore(), []
+    first = sqs_event({"orderId": 5}, queue="blue", attributes={"sentBy": "1"})
+    second = sqs_event({"orderId": 5}, queue="green", attributes={"sentBy": "2"})
+
+    def deployed(**options: Any) -> Any:
+        once = Once(store=store, service="shop")
+        return once.sqs(name="ship", key="orderId", **options)(lambda _: ran.append(1))
+
+    deliver(deployed(), first)
+    assert 'pass ignore=("@origin", "@attributes");' in str(refusal(deployed(), second))
+    deliver(deployed(ignore=("@origin", "@attributes")), second, first)
+    assert ran == [1]
+
+
 def mail(*recipients: Any) -> Any:
     """Return what SES sends for one rule that matched *recipients*."""
     return {

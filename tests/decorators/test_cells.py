@@ -85,6 +85,7 @@ STREAM, TABLE, TOPIC = "Kinesis", "DynamoDB Streams", "Kafka"
 BUS, DIRECT, HTTP = "EventBridge", "direct invocations", "HTTP"
 SQS = sqs_event(ORDER, message_ids=["m-1"], attributes={"type": "created"})
 GROUPED = changed(SQS, ("Records.0.attributes.MessageGroupId", "a"))
+GROUP_OF_SENDER = {"dataType": "String", "stringValue": "a"}  # an attribute of the queue's own name for it
 NOTICE = changed(
     sns_event(ORDER), ("Records.0.Sns.MessageAttributes", {"type": {"Type": "String", "Value": "a"}})
 )
@@ -149,6 +150,13 @@ CELLS: tuple[Cell, ...] = (
     cell(STANDARD, "nothing", "sqs", SQS, ("Records.0.messageId", "m-2")),
     cell(STANDARD, ATTRIBUTES, "sqs", SQS, ("Records.0.messageAttributes.type.stringValue", "cancelled")),
     cell(STANDARD, ATTRIBUTES, "sqs", GROUPED, ("Records.0.attributes.MessageGroupId", "b")),
+    cell(
+        STANDARD,
+        ATTRIBUTES,
+        "sqs",
+        changed(GROUPED, ("Records.0.messageAttributes", {"MessageGroupId": GROUP_OF_SENDER})),
+        ("Records.0.messageAttributes.MessageGroupId.stringValue", "b"),
+    ),
     cell(STANDARD, ORIGIN, "sns", NOTICE, ("Records.0.Sns.TopicArn", "arn:aws:sns:e:123456789012:other")),
     cell(STANDARD, ATTRIBUTES, "sns", NOTICE, ("Records.0.Sns.MessageAttributes.type.Value", "b")),
     cell(STANDARD, "nothing", "sns", NOTICE, ("Records.0.Sns.MessageId", "another")),

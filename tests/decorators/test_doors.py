@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes import S3Event, SNSEvent, SQSEvent, event_source
+from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
 from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser import event_parser
@@ -18,6 +19,7 @@ from aws_lambda_powertools.utilities.parser.models import (
     CloudFormationCustomResourceCreateModel,
     DynamoDBStreamModel,
     EventBridgeModel,
+    KafkaRecordModel,
     KinesisDataStreamModel,
     S3EventNotificationEventBridgeModel,
     S3Model,
@@ -29,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, Json
 
 from lambda_once import KeyMissing, KeyReused, MemoryStore, Misconfigured, Once
 from lambda_once.testing import (
+    activemq_event,
     alb_event,
     api_event,
     dynamodb_stream_event,
@@ -149,6 +152,24 @@ def test_an_attribute_of_a_function_s_record_under_a_key(once: Once, form: str) 
         loose(second)
 
 
+@pytest.mark.parametrize("ignore", [("@attributes.eventType",), ("@attributes",)])
+def test_an_attribute_of_two_records_is_ignored_by_its_name(once: Once, ignore: Any) -> None:
+    """It is left out of both."""
+    ran: list[str] = []
+
+    def note(one: Any, other: Any, *, name: str) -> None:
+        ran.append(name)
+
+    event = sqs_event({"id": 1})
+    first, second = (with_attribute(event, kind)["Records"][0] for kind in ("created", "deleted"))
+    by_name: dict[str, Any] = {"plain": {}, "keyed": {"key": "name"}}
+    for name, options in by_name.items():
+        work: Any = once.function(name=name, ignore=ignore, **options)(note)
+        work(first, second, name=name)
+        work(second, first, name=name)
+    assert ran == ["plain", "keyed"]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_record_as_payload_of_a_block(once: Once, form: str) -> None:
     """once.begin compares it as once.function does."""
@@ -229,16 +250,31 @@ def test_two_records_are_two_calls(once: Once, records: list[Any], options: Any)
     assert len(ran) == 2
 
 
-@pytest.mark.parametrize("form", [dict, KafkaEventRecord])
+@pytest.mark.parametrize("form", [dict, KafkaEventRecord, KafkaRecordModel.model_validate])
 def test_a_record_of_kafka_names_no_source_and_is_known_all_the_same(once: Once, form: Any) -> None:
     """A producer's retry, at another offset, is the same work under a key; another topic is KeyReused."""
     ran: list[Any] = []
     work = once.function(name="work", key=lambda _record: 5)(ran.append)
     first, again = kafka_event({"id": 1}, {"id": 1})["records"]["orders-0"]
     (other,) = kafka_event({"id": 1}, topic="cancelled")["records"]["cancelled-0"]
+    for each in (first, again, again | {"headers": [{"traceparent": [49]}]}):
+        work(form(copy.deepcopy(each)))  # the parser changes the headers that it gets
+    with pytest.raises(KeyReused, match=r"topic.*cancelled.*@origin"):
+        work(form(other))
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize("form", [dict, ActiveMQMessage])
+def test_a_message_of_activemq_names_its_queue_without_its_broker(once: Once, form: Any) -> None:
+    """The event names the broker, the message its queue: another one is KeyReused under a key."""
+    ran: list[Any] = []
+    work = once.function(name="work", key=lambda _message: 5)(ran.append)
+    first, again, other = (
+        activemq_event({"id": 1}, queue=queue)["messages"][0] for queue in ("placed", "placed", "cancelled")
+    )
     work(form(first))
     work(form(again))
-    with pytest.raises(KeyReused, match=r"topic.*cancelled.*@origin"):
+    with pytest.raises(KeyReused, match=r"cancelled.*@origin"):
         work(form(other))
     assert len(ran) == 1
 

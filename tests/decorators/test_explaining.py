@@ -186,6 +186,27 @@ def test_explain_a_record(rig: Rig) -> None:
     assert (explained.service, explained.name) == ("shop", "ship")
 
 
+def test_explain_what_is_ignored_beside_the_payload(rig: Rig) -> None:
+    """What is left out isn't shown as if it counted, and is found where it is: in headers of Kafka, too."""
+    ignore = ("@origin", "@attributes.tenant", "@attributes.other", "tenant")
+    events = {"sqs": batch(sqs_record(BODY)), "kafka": kafka_event(BODY, headers={"tenant": "acme"})}
+    for source, event in events.items():
+        (explained,) = _explain(getattr(rig.once, source)(key="orderId", ignore=ignore)(_answer), event)
+        assert [(each.path, each.places) for each in explained.ignored] == [
+            *zip(ignore, (1, 1, 0, 0), strict=True)
+        ]
+        (attributes,) = (part.text for part in explained.parts if part.name == "@attributes")
+        assert attributes in ("{}", "[]")
+
+
+@pytest.mark.parametrize("record", [sqs_record, fifo_record])
+def test_explain_the_key_of_an_event_in_a_message(rig: Rig, record: Callable[[object], Any]) -> None:
+    """The event's id, of which a FIFO queue changes nothing."""
+    (explained,) = _explain(rig.once.sqs(_answer), batch(record(tick("1"))))
+    assert str(explained.key_from).startswith("the id of the EventBridge event")
+    assert explained.key == "123456789012/1"
+
+
 @pytest.mark.parametrize(
     ("body", "payload"),
     [

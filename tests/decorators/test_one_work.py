@@ -16,7 +16,7 @@ import pytest
 from lambda_once import KeyMissing, KeyReused
 from lambda_once.core.lifecycle import State
 from lambda_once.sources.source import Source, record_source
-from lambda_once.testing import api_event, eventbridge_event, s3_event
+from lambda_once.testing import api_event, eventbridge_event, s3_event, sqs_event
 from tests.decorators.rig import Rig
 from tests.decorators.sources_table import SOURCES, Row
 from tests.decorators.test_beside import refusal
@@ -55,7 +55,8 @@ class Work:
         self.ran = 0
         self._rig = rig
         decorator = getattr(rig.new(), row.decorator)
-        self.handler = decorator(name="work", key=row.key if keyed else None, **options)(self._work)
+        key = {"key": row.key} if keyed else {}
+        self.handler = decorator(name="work", **key, **options)(self._work)
 
     def _work(self, _: object) -> None:
         self.ran += 1
@@ -161,6 +162,34 @@ def test_a_dead_letter_of_a_fifo_queue_needs_a_key(rig: Rig) -> None:
     assert isinstance(error, KeyMissing)
     assert "Pass key=" in str(error)
     assert work.ran == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "key", "other"),
+    [
+        (eventbridge_event({"id": 5}, event_id="i-1"), "id", eventbridge_event({"id": 6}, event_id="i-2")),
+        (s3_event("5.pdf"), "Records[0].s3.object.key", s3_event("6.pdf")),
+    ],
+    ids=["EventBridge", "S3"],
+)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_an_event_counts_without_the_fifo_queue_that_carries_it(
+    rig: Rig, event: Json, key: str, other: Json, *, keyed: bool
+) -> None:
+    """Not its queue, its group nor its deduplication id: it is identified as under `once.event`."""
+    row = next(row for row in SOURCES if row.name == "fifo")
+    work = Work(rig, row, keyed=False, **({"key": key} if keyed else {}))
+    sent = row.build(event)
+    work.deliver(
+        sent, sqs_event(event, fifo_groups="g", queue="refunds"), row.sent_again(sent), row.dead_letter(sent)
+    )
+    work.deliver(sqs_event(event, fifo_groups="another"), sqs_event(event))  # of a standard queue
+    assert work.ran == 1
+    another = row.build(other)
+    of_first = sent["Records"][0]["attributes"]["MessageDeduplicationId"]
+    another["Records"][0]["attributes"]["MessageDeduplicationId"] = of_first
+    work.deliver(another)
+    assert work.ran == 2
 
 
 # ------------------------------------------------------------------ events and requests

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from lambda_once.core.identity import is_secret
+from lambda_once.core.identity import NOTHING, is_secret
 from lambda_once.core.unit import Unit
 from lambda_once.sources.attributes import (
     LEFT_OUT,
@@ -212,6 +212,11 @@ BY_NAME: Final = [row for row in LEFT_OUT if row.holds is None]
 """Rows that no value tells."""
 
 
+def _as_in_jms(name: str) -> str:
+    """*name* as tracers write it, as a property of JMS has no hyphen."""
+    return name.replace("-", "__dash__")
+
+
 def _id(row: Row) -> str:
     return f"{row.stamped_by}: {row.names.split()[0]}"
 
@@ -219,7 +224,7 @@ def _id(row: Row) -> str:
 @pytest.mark.parametrize("row", BY_NAME, ids=_id)
 def test_the_table_holds_for_every_broker_in_any_case_of_letters(row: Row) -> None:
     """What is in it doesn't count; what is too common a name counts outside RabbitMQ."""
-    for spelled in (str, str.upper, str.lower):
+    for spelled in (str, str.upper, str.lower, _as_in_jms):
         names = [spelled(name.replace("*", "x")) for name in row.names.split()]
         message = {"tenant": "acme", **dict.fromkeys([*names, *map(spelled, row.beside)], "1")}
         for carrier, count in CARRIERS.items():
@@ -419,6 +424,21 @@ def test_dead_letters_of_services_are_told(form: Callable[[Attributes], dict[str
     others += [{**own, **stamped} for sender, (own, stamped) in STAMPED.items() if "dead" not in sender]
     unwritten: tuple[object, ...] = (None, [], "x", *others)
     assert not any(map(is_dead_letter, (*unwritten, *map(form, others))))
+
+
+def test_an_envelope_without_a_topic_leaves_the_queue() -> None:
+    """A payload that only looks like a notification came from its queue."""
+    text = json.dumps(samples.notification("x") | {"TopicArn": "orders"})
+    assert _unit(SQS, samples.sqs_record(text)).what.origin == _unit(SQS, samples.sqs_record("x")).what.origin
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("sender", [LAMBDA_S, EVENTBRIDGE_S])
+def test_a_queue_or_topic_of_dead_letters_is_no_origin(sender: str, door: str) -> None:
+    """Lambda's may be a topic, too (developer guide, "Adding a dead-letter queue")."""
+    own, stamped = STAMPED[sender]
+    assert through(door, own | stamped).what.origin is NOTHING
+    assert through(door, own).what.origin is not NOTHING
 
 
 def test_credentials_are_told_in_any_case_of_letters() -> None:

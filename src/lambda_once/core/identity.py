@@ -105,6 +105,10 @@ class Among(NamedTuple):
     positions: object
 
 
+class OfEach(dict[str, Any]):
+    """A part of several records among the arguments of a function, by the names of the arguments."""
+
+
 class Refused(NamedTuple):
     """Work that can't be identified, not by ``key=`` either: a record that can't be processed, for one."""
 
@@ -272,7 +276,9 @@ def scope_of(identity: Identity) -> tuple[object, ...]:
 
 
 def _not_ignored(attributes: object, ignore: tuple[str, ...]) -> object:
-    """Return *attributes* without those that *ignore* names."""
+    """Return *attributes*, of one record or of several, without those that *ignore* names."""
+    if isinstance(attributes, OfEach):
+        return OfEach({argument: _not_ignored(each, ignore) for argument, each in attributes.items()})
     if isinstance(attributes, Mapping):
         return {name: form for name, form in attributes.items() if f"{ATTRIBUTES}.{name}" not in ignore}
     if isinstance(attributes, list):  # Kafka's headers, in their order
@@ -304,7 +310,7 @@ def standings(
         OPERATION: NOTHING if identity.operation == () else identity.operation,
         ORIGIN: identity.origin,
         POSITION: position.positions if isinstance(position, Among) else position,
-        ATTRIBUTES: identity.attributes,
+        ATTRIBUTES: _not_ignored(identity.attributes, ignore),
         BYTES: identity.content.data,
     }
     present = {name for name, part in values.items() if not (part is NOTHING or isinstance(part, Given))}

@@ -266,9 +266,12 @@ def _for_another(parts: tuple[str, ...], fields: Difference, call: Call) -> str:
     if ORIGIN in parts:
         beside = dict(() if call.compared.hashed is None else call.compared.hashed.beside)
         origin = printable(shown(json.loads(beside[ORIGIN])))
+        attributes = ATTRIBUTES in parts
+        ignored = f'("{ORIGIN}", "{ATTRIBUTES}")' if attributes else f'("{ORIGIN}",)'
         return (
-            f"from another queue, topic, stream or account than this one, {origin}: if both carry the same "
-            f'work, pass ignore=("{ORIGIN}",); if not, a scope= that selects it, such as SQS\'s '
+            f"from another queue, topic, stream or account than this one, {origin}"
+            f"{f', with other attributes{named}' if attributes else ''}: if both carry the same work, pass "
+            f"ignore={ignored}; if not, a scope= that selects it, such as SQS's "
             '"eventSourceARN", which renames tokens: drain the queue first'
         )
     return (

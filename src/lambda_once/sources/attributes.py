@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 Forms = Mapping[str, object]
-"""Values by name, in lower case."""
+"""Values by name, as `_spelled`."""
 
 _MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -88,6 +88,11 @@ LEFT_OUT: Final = (
         "Datadog",
         "_datadog x-datadog-* dd-pathway-ctx dd-pathway-ctx-base64",
         f"{_GITHUB}/DataDog/dd-trace-py",
+    ),
+    Row(
+        "Datadog, time in queue",
+        "x_datadog_kafka_produced x_datadog_rabbitmq_produced x_datadog_jms_produced x_datadog_jms_batch_id",
+        f"{_GITHUB}/DataDog/dd-trace-java/tree/master/dd-java-agent/instrumentation",
     ),
     Row(
         "New Relic", "newrelic", "https://rubydoc.info/github/newrelic/rpm/NewRelic/Agent/DistributedTracing"
@@ -382,6 +387,15 @@ class _Table(NamedTuple):
         return left_out
 
 
+def _spelled(name: str) -> str:
+    """
+    Return *name* in lower case, with the hyphens that a property of JMS cannot have.
+
+    OpenTelemetry's and Datadog's agents write ``__dash__`` (MessagePropertySetter, MessageInjectAdapter).
+    """
+    return name.lower().replace("__dash__", "-")
+
+
 def _lower(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
@@ -459,8 +473,8 @@ def counted_kafka(headers: object) -> list[list[object]]:
         if isinstance(header, _MAPPINGS)
         for name, value in header.items()
     ]
-    left_out = _TABLE.left_out({name.lower(): value for name, value in pairs})
-    return [[name, _text(value)] for name, value in pairs if name.lower() not in left_out]
+    left_out = _TABLE.left_out({_spelled(name): value for name, value in pairs})
+    return [[name, _text(value)] for name, value in pairs if _spelled(name) not in left_out]
 
 
 TOOL: Final = "bedrockAgentCoreToolName"
@@ -492,8 +506,8 @@ def is_dead_letter(attributes: object) -> bool:
 
 def _drop_left_out(attributes: Mapping[str, object], table: _Table = _TABLE) -> dict[str, object]:
     """Return *attributes* without those that *table* leaves out."""
-    left_out = table.left_out({str(name).lower(): value for name, value in attributes.items()})
-    return {str(name): value for name, value in attributes.items() if str(name).lower() not in left_out}
+    left_out = table.left_out({_spelled(str(name)): value for name, value in attributes.items()})
+    return {str(name): value for name, value in attributes.items() if _spelled(str(name)) not in left_out}
 
 
 def _with_properties(

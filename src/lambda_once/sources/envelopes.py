@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn, TypeGuard
 from lambda_once.core.canonical import is_shortest
 from lambda_once.core.identity import NOTHING, Content, Identity
 from lambda_once.core.objects import Fields
-from lambda_once.sources.attributes import counted
+from lambda_once.sources.attributes import counted, is_dead_letter
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
 _LEAST_NORMAL: Final = 2.2250738585072014e-308
@@ -133,6 +133,11 @@ def named_in(arn: object) -> object:
     return [account, resource.split(":")[1] if resource.startswith("broker:") else resource]
 
 
+def origin_of(arn: object, attributes: object) -> object:
+    """Return `named_in` of *arn*; `NOTHING` if *attributes* are a dead letter's: its body has the origin."""
+    return NOTHING if is_dead_letter(attributes) else named_in(arn)
+
+
 def opened(raw: object, body: object, name: str, origin: object, attributes: object) -> Identity:
     """Return `open_body` of *body*, the field *name* of *raw*. Raises `BadData`."""
     if not isinstance(body, str) and (body is None or not isinstance(raw, Parsed)):
@@ -169,10 +174,13 @@ def open_body(body: object, origin: object, attributes: object, most: int = MOST
     is_text = isinstance(body, str)
     value = parse(body) if is_text else body  # type: ignore[arg-type]  # a text
     if most > 0 and is_notification(value, str if is_text else object):
-        outer = attributes if isinstance(attributes, Mapping) else {}
+        outer, inner = attributes if isinstance(attributes, Mapping) else {}, value.get("MessageAttributes")
         topic = named_in(value["TopicArn"])
-        origin = [origin, topic] if NOTHING not in (origin, topic) else topic
-        attributes = {**outer, **counted(value.get("MessageAttributes"))}
+        if is_dead_letter(inner):
+            origin = NOTHING
+        elif topic is not NOTHING:
+            origin = topic if origin is NOTHING else [origin, topic]
+        attributes = {**outer, **counted(inner)}
         return open_body(value["Message"], origin, attributes, most - 1)
     if is_eventbridge(value):  # origin and attributes of the message around it don't count
         return of_eventbridge(value, Content(value["detail"], partial(detail_content, value)))

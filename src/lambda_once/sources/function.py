@@ -20,7 +20,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.identity import NOTHING, Among, Content, Flaw, Identity, Refused
+from lambda_once.core.identity import NOTHING, Among, Content, Flaw, Identity, OfEach, Refused
 from lambda_once.core.objects import UNDECLARED, Field, Fields, arguments_of, parameter_of
 from lambda_once.core.signatures import is_async, parameter_types, signature_of, title
 from lambda_once.core.unit import Delivered, Unit
@@ -159,7 +159,7 @@ def _part_of_each(identities: Mapping[str, Identity], part: str) -> object:
     """Return *part* of each of *identities*, by name; alone if there's one; `NOTHING` if none has it."""
     values = {name: getattr(identity, part) for name, identity in identities.items()}
     values = {name: value for name, value in values.items() if value is not NOTHING}
-    return NOTHING if not values else next(iter(values.values())) if len(identities) == 1 else values
+    return NOTHING if not values else next(iter(values.values())) if len(identities) == 1 else OfEach(values)
 
 
 def _counted(contents: Mapping[str, Content], payload: Any) -> object:

@@ -12,7 +12,9 @@ What we're not happy with: `_schema_value` uses Powertools' consumer, whose clas
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +22,7 @@ from lambda_once.core.identity import NOTHING, Content, Identity
 from lambda_once.core.unit import Delivered, Unit
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.attributes import counted_kafka
-from lambda_once.sources.envelopes import BadData, at, decoded, read_data, text_at
+from lambda_once.sources.envelopes import BadData, Parsed, at, decoded, read_data, text_at
 from lambda_once.sources.records import Raw, RecordSource, grouped
 from lambda_once.sources.source import Source
 from lambda_once.sources.streams import stream_handler
@@ -64,14 +66,16 @@ def _read_content(record: Delivered, raw: Raw, *, has_schema: bool = False) -> U
     """Return *record* with the value of *raw*: JSON, text or bytes, unless a schema says otherwise."""
     if record.delivery is None:
         raise BadData("has no topic, partition or offset")
-    payload, value = None, raw.get("value")
+    payload, value, timestamp = None, _as_sent(raw), raw.get("timestamp")
     if value is not None:  # None: a tombstone, the key's value is deleted
         payload = _schema_value(record.argument) if has_schema else read_data(value, "a value", raw)
+    if isinstance(timestamp, datetime):  # of a parser
+        timestamp = round(timestamp.timestamp() * 1000)
     identity = Identity(
         who=NOTHING,
         operation=NOTHING,
         origin=[raw["topic"]],
-        position=[_whole(raw["partition"]), at(record.id, "offset"), raw.get("timestamp"), value],
+        position=[_whole(raw["partition"]), at(record.id, "offset"), timestamp, value],
         attributes=counted_kafka(raw.get("headers")),
         content=Content(
             payload,
@@ -80,6 +84,16 @@ def _read_content(record: Delivered, raw: Raw, *, has_schema: bool = False) -> U
         ),
     )
     return Unit(identity, record)
+
+
+def _as_sent(raw: Raw) -> object:
+    """Return the value of *raw* in base64, also where a parser has decoded it to text; else as it is."""
+    value = raw.get("value")
+    if isinstance(raw, Parsed) and isinstance(value, str | bytes):
+        return b64encode(
+            value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        ).decode()
+    return value
 
 
 def _whole(number: object) -> int | None:

@@ -76,12 +76,13 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
         raise BadData("has no queue")
     if not is_rabbit and record.delivery is None:
         raise BadData("has no messageID")
-    broker = named_in(raw.get("eventSourceArn"))
+    broker = named_in(raw.get("eventSourceArn"))  # of the event: a message of a mapping alone names none
+    origin = [part for part in (broker, queue) if part is not NOTHING]
     payload = read_data(raw.get("data"), raw=raw)
     identity = Identity(
         who=NOTHING,
         operation=NOTHING,
-        origin=NOTHING if queue is None or broker is NOTHING else [broker, queue],
+        origin=NOTHING if queue is None else origin,
         position=NOTHING if record.delivery is None else [record.delivery],
         attributes=counted_amqp(raw.get("basicProperties")) if is_rabbit else counted_jms(raw),
         content=Content(payload, parsed=not isinstance(payload, bytes)),

@@ -17,7 +17,7 @@ from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.engine.invocation import Redelivery
 from lambda_once.sources.attributes import counted
-from lambda_once.sources.envelopes import at, named_in, opened, text_at
+from lambda_once.sources.envelopes import at, opened, origin_of, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource
 from lambda_once.sources.source import Source
 
@@ -34,8 +34,9 @@ def _locate(raw: Raw) -> Delivered:
 
 def _read_content(record: Delivered, raw: Raw) -> Unit:
     """Return *record* with the Message of *raw*, opened. Each publish has another MessageId."""
-    origin, attributes = named_in(at(raw, "Sns", "TopicArn")), counted(at(raw, "Sns", "MessageAttributes"))
-    return Unit(opened(raw, at(raw, "Sns", "Message"), "Message", origin, attributes), record)
+    attributes = at(raw, "Sns", "MessageAttributes")
+    origin = origin_of(at(raw, "Sns", "TopicArn"), attributes)
+    return Unit(opened(raw, at(raw, "Sns", "Message"), "Message", origin, counted(attributes)), record)
 
 
 SNS: Final = RecordSource(Source.SNS, _locate, _read_content, "the Message")

@@ -89,11 +89,7 @@ Each record and event of AWS has one of these fields: what has none is not looke
 Alarms are left out: `source`, all that they have, is a field of too many others.
 """
 _MARK_OF_KAFKA: Final = "timestampType"
-"""
-Each record of Kafka has it, and its event is the one that names the source.
-
-Not a model's mark: that of Powertools' parser has decoded the value, so it counts as any other model.
-"""
+"""Each record of Kafka has it, and its event is the one that names the source."""
 _OF_RECORD: Final = {name: source for source in Source for name in source.of_record}
 _OF_EVENT: Final = {name: source for source in Source for name in source.of_event}
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
@@ -125,7 +121,7 @@ def _is_model_of_aws(kind: type) -> bool:
     if not isinstance(model_fields, Mapping) or not callable(getattr(kind, "model_dump", None)):
         return False
     names = {*model_fields, *(getattr(field, "alias", None) for field in model_fields.values())}
-    return not MARKS.isdisjoint(names)
+    return not MARKS.isdisjoint(names) or _MARK_OF_KAFKA in names
 
 
 def source_of(event: object) -> Source:

@@ -19,8 +19,8 @@ from lambda_once.core.identity import NOTHING, Flaw
 from lambda_once.core.unit import BadRecord, Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.errors import RetryLater
-from lambda_once.sources.attributes import counted, is_dead_letter
-from lambda_once.sources.envelopes import BadData, at, named_in, opened, text_at
+from lambda_once.sources.attributes import counted
+from lambda_once.sources.envelopes import BadData, at, opened, origin_of, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
 from lambda_once.sources.source import Source
 
@@ -49,12 +49,12 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
     system_attributes = raw.get("attributes")
     group, moved_from = text_at(system_attributes, "MessageGroupId"), text_at(system_attributes, _MOVED_FROM)
     if group is not None:  # a fair queue's message has one, too: its tenant
+        if "MessageGroupId" in attributes:
+            attributes["messageAttributes.MessageGroupId"] = attributes["MessageGroupId"]
         attributes["MessageGroupId"] = group
-    origin = named_in(moved_from or raw.get("eventSourceARN"))
-    if is_dead_letter(raw.get("messageAttributes")):  # the body says where the work was published
-        origin = NOTHING
+    origin = origin_of(moved_from or raw.get("eventSourceARN"), raw.get("messageAttributes"))
     identity = opened(raw, raw.get("body"), "body", origin, attributes)
-    if record.group is None or identity.position is not NOTHING:  # no FIFO queue, or the event has an id
+    if record.group is None or identity.attributes is NOTHING:  # no FIFO queue, or an event
         return Unit(identity, record)
     if moved_from is not None:
         flaw = Flaw(BadRecord(f"Record {record.delivery} {_NO_ID_OF_ITS_OWN}"))

@@ -367,7 +367,7 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
             text = "" if part.text is None else f"{bounded(part.text, full=full, most=SHOWN_OF_A_PART)}; "
             yield part.name.removeprefix("@"), f"{text}{part.standing.value}", ""
     for each in unit.ignored:
-        where = {0: "nowhere in this payload", 1: "at 1 place"}.get(each.places, f"at {each.places} places")
+        where = {0: "nowhere in this delivery", 1: "at 1 place"}.get(each.places, f"at {each.places} places")
         yield "ignored", f"{each.path}: {where}", ""
     if unit.hashed is not None:
         yield "hashed", bounded(unit.hashed.text, full=full), ""

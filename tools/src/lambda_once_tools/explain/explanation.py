@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped, written
 from lambda_once.core.identity import (
+    ATTRIBUTES,
     BYTES,
     NOTHING,
     OPERATION,
     ORIGIN,
     TENANT,
+    Identity,
     KeyFrom,
+    OfEach,
     Refused,
     Standing,
     shown,
@@ -49,7 +52,7 @@ _EVENT_ID = "the id of the EventBridge event: its detail is empty, or AWS itself
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
-    """A path of ``ignore=``, and at how many places of this payload there is something to leave out."""
+    """A path of ``ignore=``, and at how many places of this delivery there is something to leave out."""
 
     path: str
     places: int
@@ -242,10 +245,7 @@ def explained(
             if is_hash and found.error is None
             else found.hashed
         ),
-        ignored=tuple(
-            Ignored(path=path, places=_places(what.content.payload, path.split(".")))
-            for path in settings.ignore
-        ),
+        ignored=tuple(Ignored(path=path, places=_ignored_places(what, path)) for path in settings.ignore),
         problem=None if found.error is None else _described(found.error),
     )
 
@@ -303,7 +303,7 @@ def _record(records: Records, unit: Unit, context: object) -> Explanation:
     if kind in (Source.SQS, Source.SNS):
         text = envelopes.at(envelope, "body") or envelopes.at(envelope, "Sns", "Message")
         content = _layers(str(text))
-        default = _EVENT_ID if unit.record.group is None else default
+        default = _EVENT_ID if unit.what.attributes is NOTHING else default
     payload = f"{records.source.payload}, {content}"
     try:
         unit = records.validated(unit)
@@ -400,6 +400,26 @@ def _selector(option: str, selector: object) -> str:
         quote = "'" if '"' in selector else '"'
         return f"{option}={quote}{selector}{quote}"
     return f"{option}= the callable {getattr(selector, '__qualname__', type(selector).__qualname__)}"
+
+
+def _ignored_places(what: Identity, path: str) -> int:
+    """Return at how many places of the content of *what*, or beside it, there is something by *path*."""
+    beside = {ORIGIN: what.origin, ATTRIBUTES: what.attributes, BYTES: what.content.data}
+    if path in beside:
+        return int(beside[path] is not NOTHING and beside[path] not in ({}, []))
+    name = path.removeprefix(f"{ATTRIBUTES}.")
+    return (
+        _places(what.content.payload, path.split(".")) if name == path else _named_so(what.attributes, name)
+    )
+
+
+def _named_so(attributes: Any, name: str) -> int:
+    """Return how many of *attributes*, of one record or of several, have *name*."""
+    if isinstance(attributes, OfEach):
+        return sum(_named_so(each, name) for each in attributes.values())
+    if isinstance(attributes, list):  # Kafka's headers
+        return sum(header == name for header, _ in attributes)
+    return int(isinstance(attributes, Mapping) and name in attributes)
 
 
 def _places(found: object, way: list[str]) -> int:
