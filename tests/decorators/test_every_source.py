@@ -22,10 +22,8 @@ from lambda_once.testing import (
     sns_event,
 )
 from tests.decorators.rig import Rig, in_memory
-from tests.decorators.sources_table import PIPED, SOURCES, Row
+from tests.decorators.sources_table import PIPED, SOURCES, SUCCESS, Row
 from tests.decorators.worker import text_of, worker
-
-SUCCESS: tuple[Any, ...] = (None, {"batchItemFailures": []})
 
 of_every_source = pytest.mark.parametrize("row", SOURCES, ids=lambda row: row.name)
 of_piped_sources = pytest.mark.parametrize("row", PIPED, ids=lambda row: row.name)
