@@ -53,7 +53,7 @@ REACHES = {
     "operations": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
     "explain": {"core", "decorators", "errors", "integrations", "sources"},
     "search": {"core", "errors", "operations", "stores"},
-    "check": {"core", "errors", "stores"},
+    "check": {"core", "errors", "sources", "stores"},
     "cli": {
         "check",
         "core",
