@@ -14,12 +14,13 @@ import pytest
 from lambda_once import Misconfigured, Once
 from lambda_once.core.variables import Listing
 from lambda_once.settings import Where, signature_of_options
-from tests import signatures
+from tests import signatures, surface
 from tests.decorators.rig import Rig
+from tests.decorators.sources_table import RECORD_DECORATORS
 from tests.kit import tables
 from tests.sources.samples import rest
 
-FACES = ("sqs", "sns", "kinesis", "dynamodb_stream", "event", "api_gateway", "function", "route")
+FACES = (*surface.DECORATORS, "route")
 
 
 async def coroutine_function(_: object) -> object:
@@ -143,7 +144,7 @@ def test_an_option_that_comes_or_goes_is_written(
     assert [text.count(f" {row}: ") for text in (source, signatures.written(source))] == [before, after]
 
 
-@pytest.mark.parametrize("name", ["sqs", "sns", "kinesis", "kafka", "event", "api_gateway"])
+@pytest.mark.parametrize("name", surface.DECORATORS)
 def test_help_shows_each_option(name: str) -> None:
     """With its type and its default, as the table has them."""
     decorator = getattr(Once(table="tokens"), name)
@@ -242,6 +243,6 @@ def test_the_table_may_be_named_late(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_handler_takes_something(function: Any) -> None:
     """A function without a positional argument cannot be given its record."""
     once = Once(table="tokens")
-    for face in (once.sqs, once.sns, once.kinesis, once.event, once.api_gateway):
+    for name in (*RECORD_DECORATORS, "event", "api_gateway"):
         with pytest.raises(Misconfigured, match="must accept the event"):
-            face(function)
+            getattr(once, name)(function)

@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from lambda_once_tools.check.packages import TAKE_MODELS
 from lambda_once_tools.cli.app import app
-from tests.decorators.sources_table import RECORD_DECORATORS
 
 Checked = Callable[..., Any]
 
@@ -639,11 +637,6 @@ def test_the_closing_line_names_what_was_checked(checked: Checked) -> None:
 # -- packages
 
 
-def test_decorators_that_take_a_model_are_those_of_records() -> None:
-    """As the sources have them."""
-    assert set(TAKE_MODELS) == set(RECORD_DECORATORS)
-
-
 MODEL = """
     from dataclasses import dataclass
 
@@ -677,6 +670,7 @@ MODEL = """
             "lambda-once",
             True,
         ),
+        (MODEL.replace("@once.sqs", "@once.mq"), "lambda-once", True),
         ("def broken(:\n", "lambda-once", False),
     ],
     ids=[
@@ -687,6 +681,7 @@ MODEL = """
         "another's model=",
         "None",
         "called",
+        "of another source",
         "no Python",
     ],
 )

@@ -75,8 +75,8 @@ class Row(NamedTuple):
         return "NewImage.orderId" if self.model is NewOrder else "orderId"
 
     def records(self, event: Event) -> list[Event]:
-        """The records of *event*, which are in one list."""
-        found = next(event[name] for name in _LISTS if name in event)
+        """The records of *event*, which are in one list, perhaps by a name: all else that it has is text."""
+        (found,) = (value for value in event.values() if isinstance(value, list | dict))
         lists: list[list[Event]] = [*found.values()] if isinstance(found, dict) else [found]
         return lists[0]
 
@@ -116,7 +116,6 @@ class Row(NamedTuple):
 
 ALL_WELL: Event = {"batchItemFailures": []}
 _REDELIVERED = {"redelivered": True, "brokerOutTime": 5, "connectionId": "other"}
-_LISTS = ("Records", "messages", "records", "rmqMessagesByQueue")
 _QUEUE = "arn:aws:sqs:eu-central-1:123456789012:orders"
 
 SOURCES = (
@@ -251,6 +250,18 @@ SOURCES = (
         )
     ),
 )
+SUCCESS = (None, *(row.success for row in SOURCES))
+"""What a mapping is answered if all is well, whatever its source."""
+
+
+def is_given_back(answer: object) -> bool:
+    """Whether *answer*, of a handler, returns a record to its source."""
+    return isinstance(answer, dict) and any(
+        isinstance(success, dict) and answer.keys() == success.keys() and answer != success
+        for success in SUCCESS
+    )
+
+
 RECORD_DECORATORS = tuple(
     dict.fromkeys(str(each.decorator).removeprefix("once.") for each in Source if each.fields)
 )

@@ -27,6 +27,7 @@ from lambda_once.testing import (
     sns_event,
     sqs_event,
 )
+from tests.decorators.sources_table import is_given_back
 
 
 @pytest.fixture
@@ -42,8 +43,7 @@ def refusal(handler: Any, event: Any) -> Any:
     except Exception as error:  # noqa: BLE001  (whatever it is, it is what the source gets)
         children = getattr(error, "child_exceptions", None)
         return children[0][1] if children else error
-    is_given_back = isinstance(response, dict) and response.get("batchItemFailures")
-    return RetryLater("the message goes back to its queue") if is_given_back else None
+    return RetryLater("the message goes back to its queue") if is_given_back(response) else None
 
 
 def deliver(handler: Any, *events: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from lambda_once import InProgress, KeyMissing, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.observability.events import Event
-from lambda_once.sources.source import Source
+from lambda_once.sources.source import Source, as_sent, source_of_record
 from lambda_once.testing import (
     activemq_event,
     api_event,
@@ -22,10 +22,8 @@ from lambda_once.testing import (
     sns_event,
 )
 from tests.decorators.rig import Rig, in_memory
-from tests.decorators.sources_table import PIPED, SOURCES, Row
+from tests.decorators.sources_table import PIPED, SOURCES, SUCCESS, Row
 from tests.decorators.worker import text_of, worker
-
-SUCCESS: tuple[Any, ...] = (None, {"batchItemFailures": []})
 
 of_every_source = pytest.mark.parametrize("row", SOURCES, ids=lambda row: row.name)
 of_piped_sources = pytest.mark.parametrize("row", PIPED, ids=lambda row: row.name)
@@ -62,6 +60,16 @@ def test_every_source_has_a_row() -> None:
     """A source that's added is tested like the others."""
     added = {str(source.decorator) for source in Source if source.fields}
     assert {f"once.{row.decorator}" for row in SOURCES} == added
+
+
+@of_every_source
+def test_a_record_is_known_by_itself(row: Row) -> None:
+    """As an argument of a function it comes without its event."""
+    for record in row.records(row.build("a", "b")):
+        assert as_sent(record) is record
+        source = source_of_record(record)
+        assert source is not None
+        assert source.decorator == f"once.{row.decorator}"
 
 
 @pytest.mark.parametrize("records_of", [Row.records, as_data_classes], ids=["as dict", "as data class"])

@@ -34,7 +34,7 @@ def text_of(record: Any) -> Any:
         case {"Records": [{"s3": {"object": {"key": key}}}]}:
             return key
         case _:
-            raise TypeError(record)
+            raise TypeError(f"no case of text_of reads a {type(record).__name__}: add one")
 
 
 def worker(seen: list[str], broken: Collection[str] = (), *, is_async: bool = False) -> Any:

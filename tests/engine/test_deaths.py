@@ -26,6 +26,7 @@ from lambda_once.testing import (
     sqs_event,
 )
 from tests.decorators.sources_table import SOURCES as ROWS
+from tests.decorators.sources_table import SUCCESS
 from tests.decorators.worker import text_of
 from tests.kit import tables
 from tests.kit.kills import Killed, Machine, two_deaths
@@ -82,7 +83,6 @@ OF_STREAMS = pytest.mark.parametrize(
         for name, is_async in [("kinesis", False), ("kinesis", True), ("pipe of a stream", False)]
     ],
 )
-SUCCESS: tuple[Any, ...] = (None, {"batchItemFailures": []})
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import boto3
 import pytest
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler import api_gateway as sync_frames
@@ -336,6 +337,14 @@ def test_mistakes_that_cannot_be_read(changed: None, errors: Any) -> None:
     assert _silent(lambda: private.mistakes(found)) is None
 
 
+def test_a_resource_without_its_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client counts as a plain one."""
+    events = boto3.resource("dynamodb", "eu-central-1").meta.client.meta.events
+    assert private.converts_attributes(events)
+    monkeypatch.setattr(private, "_CONVERTS", "gone")
+    assert not private.converts_attributes(events)
+
+
 def test_an_adapter_without_its_type(changed: None) -> None:
     """It stands for itself."""
     adapter = object()
@@ -378,6 +387,14 @@ def test_a_route_without_a_path(route: Any) -> None:
     assert private.route_path(app) is None
     app.clear_context()
     assert private.route_path(app) is None
+
+
+def test_a_handler_without_its_serialiser() -> None:
+    """None is known."""
+    app = APIGatewayHttpResolver(serializer=repr)
+    assert private.serialiser_of(app) is repr
+    del app._serializer
+    assert private.serialiser_of(app) is None
 
 
 @pytest.mark.parametrize("lacks", ["_static_routes", "_dynamic_routes"])

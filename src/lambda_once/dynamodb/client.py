@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from lambda_once.core.variables import CRT, client_word
 from lambda_once.errors import Misconfigured
+from lambda_once.integrations.private import converts_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -27,11 +28,6 @@ CONNECT, ANSWER = 1.0, 3.0
 """Seconds that our own client waits for a connection, and for a response."""
 WORKERS = 10
 """Concurrent requests of one batch; botocore's connection pool has as many connections."""
-
-_CONVERTS: Final = "dynamodb-attr-value-input"
-"""boto3's handler that converts attributes in a resource's client (boto3.dynamodb.transform)."""
-_NEVER_EMITTED: Final = "lambda-once"
-"""An event of no service."""
 
 _MATTER: Final = (
     "AWS_ACCESS_KEY_ID",
@@ -294,30 +290,13 @@ def low_level(client: Any) -> Any:
         raise Misconfigured(
             f"client= is a boto3 resource ({type(client).__name__}): give a low-level client, boto3.client(…)"
         )
-    if _is_of_a_resource(client):  # it takes the attributes {"S": "x"} for maps
+    events = getattr(getattr(client, "meta", None), "events", None)
+    if events is not None and converts_attributes(events):  # it takes the attributes {"S": "x"} for maps
         raise Misconfigured(
             "client= is the client of a boto3 resource, which converts attributes itself: give a client of"
             " its own, boto3.client('dynamodb')"
         )
     return client
-
-
-def _is_of_a_resource(client: Any) -> bool:
-    """
-    Return whether boto3 has registered a resource's handlers in *client*, which stays as it is.
-
-    It registers each under an id, without a count. botocore raises ValueError for a registration of the same
-    id with a count (`BaseEventHooks.register`).
-    """
-    events = getattr(getattr(client, "meta", None), "events", None)
-    if events is None:  # crt's client, or a test's double
-        return False
-    try:
-        events.register(_NEVER_EMITTED, lambda **_: None, unique_id=_CONVERTS, unique_id_uses_count=True)
-    except ValueError:
-        return True
-    events.unregister(_NEVER_EMITTED, unique_id=_CONVERTS, unique_id_uses_count=True)
-    return False
 
 
 # ---------------------------------------------------------------- forks

@@ -35,7 +35,7 @@ def _changed(library: str, part: str, effect: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
-# ------------------------------------------------------------------ botocore
+# ------------------------------------------------------------------ boto3 and botocore
 
 
 class Mistake(NamedTuple):
@@ -79,6 +79,27 @@ _NEEDLESS: Final = (
     ("before-call", "add_recursion_detection_header"),
     ("before-call", "inject_api_version_header_if_needed"),
 )
+
+
+def converts_attributes(events: Any) -> bool:
+    """
+    Return whether *events*, which stay as they are, are of a boto3 resource's client.
+
+    boto3 1.35.20 to 1.44.8, ``dynamodb.transform``: such a client has a handler by the id `_CONVERTS`,
+    registered without a count; botocore raises ValueError for a registration of the same id with one. Where
+    boto3 has none of the id, the client counts as a plain one, and DynamoDB refuses its requests.
+    """
+    try:
+        events.register(_NEVER_EMITTED, lambda **_: None, unique_id=_CONVERTS, unique_id_uses_count=True)
+    except ValueError:
+        return True
+    events.unregister(_NEVER_EMITTED, unique_id=_CONVERTS, unique_id_uses_count=True)
+    return False
+
+
+_CONVERTS: Final = "dynamodb-attr-value-input"
+_NEVER_EMITTED: Final = "lambda-once"
+"""An event of no service."""
 
 # ------------------------------------------------------------------ awscrt
 

@@ -169,8 +169,8 @@ def source_of_record(record: Mapping[str, Any], *, is_data_class: bool = False) 
     if named is not Source.DIRECT:
         is_whole = is_data_class or record.keys() >= {*named.fields}
         return named if named.fields and is_whole else None
-    nameless = (source for source in Source if source.of_event and record.keys() >= {*source.fields})
-    return next(nameless, None)
+    nameless = (source for source in Source if source.fields and not source.of_record)
+    return next((source for source in nameless if record.keys() >= {*source.fields}), None)
 
 
 def record_source(source: Source) -> Any:

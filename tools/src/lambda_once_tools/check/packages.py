@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lambda_once.sources.source import Source
 from lambda_once_tools.check.deployment import NOTHING_KNOWN, UNKNOWN, Layer, Package, Unknown
 from lambda_once_tools.check.documents import SERVERLESS
 from lambda_once_tools.check.stacks import Resource, mapping, path_of
@@ -37,8 +38,8 @@ PYDANTIC: Final = Module(
     ),
 )
 
-TAKE_MODELS: Final = ("dynamodb_stream", "kafka", "kinesis", "mq", "sns", "sqs")
-"""The decorators of records (README, "Sources")."""
+_TAKE_MODELS: Final = {str(source.decorator).removeprefix("once.") for source in Source if source.fields}
+"""The decorators of records."""
 
 _ELSEWHERE: Final = re.compile(r"(-r|-e|-c|\.|/|https?:|file:|git\+|.*\.(whl|zip|tar\.gz))")
 _BUILDS: Final = ("Makefile", "pyproject.toml", "Pipfile", "uv.lock", "poetry.lock", "setup.py")
@@ -146,7 +147,7 @@ def _has_model(text: str) -> bool:
     return any(
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
-        and each.func.attr in TAKE_MODELS
+        and each.func.attr in _TAKE_MODELS
         and any(given.arg == "model" and not isinstance(given.value, ast.Constant) for given in each.keywords)
         for each in ast.walk(ast.parse(text))
     )
