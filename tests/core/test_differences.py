@@ -15,6 +15,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, Typed
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
+import pydantic.dataclasses
 import pytest
 import typing_extensions
 from hypothesis import given
@@ -155,6 +156,43 @@ class Later(typing_extensions.TypedDict):
     more: Any
 
 
+def scope() -> Any:
+    """Return a model with a named tuple of which `typing` cannot resolve the annotations; pydantic can."""
+
+    class Key(BaseModel):
+        secret: SecretStr
+
+    class Pair(NamedTuple):
+        key: Key
+        more: Any = None
+
+    class Owner(BaseModel):
+        pair: Pair
+
+    return Owner(pair=Pair(Key(secret=SecretStr("s3cr3t"))))
+
+
+class Lying(float):
+    """Says of itself that it equals everything."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = float.__hash__
+
+
+class LyingWhole(int):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+
+@pydantic.dataclasses.dataclass(config=ConfigDict(extra="allow"))
+class Labelled:
+    id: str
+
+
 class State(StrEnum):
     PAID = "paid"
 
@@ -176,6 +214,7 @@ class Frozen(datetime):
     """As a test library's."""
 
 
+SCOPED = scope()
 REPEATED = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin"))
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -208,6 +247,7 @@ def compared(annotation: object, value: object) -> tuple[Difference | None, Any]
         (Page[Order], Page[Order](items=[Order(id=1)])),
         (Cached, cached()),
         (Open, Open(id=1, other="x")),  # type: ignore[call-arg]
+        (Labelled, Labelled("1")),
         (Raw, Raw(content=b"text")),
         (Raw, Raw(content=b"\xff\xfe")),
         (bytes, b"\xff"),
@@ -304,6 +344,9 @@ def test_what_comes_back(annotation: object, value: Any) -> None:
         (Later, {"at": date(2026, 1, 1), "more": 1}, "at"),
         (tuple[Any, ApiKey], ((1,), ApiKey(secret=SecretStr("s3cr3t"))), "1.secret"),
         (frozenset[Coin], frozenset({Coin(id="1"), Coin(id="2", note="x")}), "1.note"),
+        (type(SCOPED), SCOPED, "pair.0.secret"),
+        (Decimal | int, Lying(0.1), ""),
+        (Labelled, Labelled("1", colour="red"), ""),  # type: ignore[call-arg]
     ],
 )
 def test_what_would_come_back_different(annotation: object, value: object, path: str) -> None:
@@ -379,6 +422,11 @@ Alias = typing_extensions.TypeAliasType("Alias", list[int])
         (Sequence[Paid], {"1": 5}, ["1"], ""),
         (Mapping[str, int], {"1": 5}, {"1": 5.0}, "1"),
         ("Unknown", (1,), [1], ""),
+        (int, LyingWhole(5), 5, None),
+        (int, LyingWhole(5), 6, ""),
+        (float, Lying(0.5), 0.25, ""),
+        (float, Lying(nan), nan, None),
+        (float, -0.0, 0.0, ""),
     ],
 )
 def test_two_values_that_differ_or_do_not(
