@@ -158,15 +158,24 @@ def _inner(annotation: Any, returned: Any, loaded: Any, trail: _Trail) -> list[_
 
 
 def _arm(annotation: Any, value: object) -> object:
-    """Return *annotation* without aliases; of a union the arm of *value*'s class, else one that may be."""
+    """
+    Return *annotation* without aliases; of a union the arm of *value*'s class, else one that may be.
+
+    One that says nothing of the parts comes last, as they may be of a class that another one declares.
+    """
     if type(annotation) is type:
         return annotation
     annotation = bare(annotation)
     while get_origin(annotation) in _UNIONS:
-        arms = [bare(arm) for arm in get_args(annotation)]
+        arms = sorted((bare(arm) for arm in get_args(annotation)), key=_is_untyped)
         fitting = [arm for arm in arms if _class_of(arm) is type(value)]
         annotation = next(iter(fitting or [arm for arm in arms if _fits(arm, value)]), _UNKNOWN)
     return annotation
+
+
+def _is_untyped(annotation: object) -> bool:
+    """Whether *annotation* declares no type, neither of a value nor of what it contains."""
+    return annotation in _CONTAINERS or any(each in _UNTYPED for each in (annotation, *get_args(annotation)))
 
 
 def _class_of(annotation: Any) -> Any:
@@ -234,7 +243,8 @@ def _extra_of(value: Any, names: Sequence[str]) -> Mapping[str, object]:
     """Return what *value* holds beside the fields *names*; a dataclass of pydantic keeps it as attributes."""
     config = getattr(type(value), "__pydantic_config__", None) or {}
     if config.get("extra") == "allow":
-        return {name: part for name, part in vars(value).items() if name not in names}
+        held = {name: part for name, part in vars(value).items() if name not in names}
+        return {name: held[name] for name in held if name[:1] != "_" and not hasattr(type(value), name)}
     return getattr(value, "__pydantic_extra__", None) or {}
 
 
@@ -315,8 +325,8 @@ def _arguments_of_row(annotation: Any, row: Any) -> Sequence[object]:
 def _is_same_leaf(returned: Any, loaded: Any) -> bool:
     """Whether two values of one class are the same leaf: most parts are."""
     kind = type(returned)
-    if kind in _PLAIN:
-        return bool(returned == loaded)
+    if kind in _PLAIN and returned == loaded:
+        return True
     return kind in _EXACT and _EXACT[kind](returned) == _EXACT[kind](loaded)
 
 
@@ -325,7 +335,7 @@ def _clock_of(value: Any) -> tuple[object, ...]:
     return value.replace(tzinfo=None), value.utcoffset(), value.fold
 
 
-_PLAIN: Final = frozenset({str, int, bool, bytes, date, timedelta})
+_PLAIN: Final = frozenset({str, int, float, bool, bytes, date, timedelta})
 """Equal ones of one class are the same."""
 _EXACT: Final[Mapping[Any, Callable[[Any], object]]] = {
     str: str.__str__,
