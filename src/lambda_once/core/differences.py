@@ -235,17 +235,24 @@ def _inner_of_fields(returned: Any, loaded: Any, trail: _Trail) -> list[_Part]:
     parts: list[_Part] = [
         (hints[name], getattr(returned, name), getattr(loaded, name), (trail, name)) for name in names
     ]
-    extra, back = (_extra_of(each, names) for each in (returned, loaded))
-    return [*parts, (_UNKNOWN, extra, back, trail)] if extra or back else parts
+    if _keeps_extra(kind):
+        parts.append((_UNKNOWN, _extra_of(returned, names), _extra_of(loaded, names), trail))
+    return parts
+
+
+@lru_cache(maxsize=256)
+def _keeps_extra(kind: Any) -> bool:
+    """Whether what *kind*, a model or a dataclass, doesn't declare is kept in its objects."""
+    config = "__pydantic_config__" if hasattr(kind, "__dataclass_fields__") else "model_config"
+    return getattr(kind, config, {}).get("extra") == "allow"
 
 
 def _extra_of(value: Any, names: Sequence[str]) -> Mapping[str, object]:
-    """Return what *value* holds beside the fields *names*; a dataclass of pydantic keeps it as attributes."""
-    config = getattr(type(value), "__pydantic_config__", None) or {}
-    if config.get("extra") == "allow":
-        held = {name: part for name, part in vars(value).items() if name not in names}
-        return {name: held[name] for name in held if name[:1] != "_" and not hasattr(type(value), name)}
-    return getattr(value, "__pydantic_extra__", None) or {}
+    """Return what *value* has beside the fields *names*; a dataclass of pydantic has it as attributes."""
+    if not hasattr(value, "__dataclass_fields__"):
+        return value.__pydantic_extra__ or {}
+    held = {name: part for name, part in vars(value).items() if name not in names}
+    return {name: held[name] for name in held if name[:1] != "_" and not hasattr(type(value), name)}
 
 
 def _hints(kind: Any, names: Iterable[str]) -> Mapping[str, object]:
