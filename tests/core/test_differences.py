@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, StrEnum
-from functools import partial
+from functools import cached_property, partial
 from math import inf, nan
 from types import GenericAlias, MappingProxyType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
+import pydantic.dataclasses
 import pytest
 import typing_extensions
 from hypothesis import given
@@ -155,6 +156,57 @@ class Later(typing_extensions.TypedDict):
     more: Any
 
 
+def scope() -> Any:
+    """Return a model with a named tuple of which `typing` cannot resolve the annotations; pydantic can."""
+
+    class Key(BaseModel):
+        secret: SecretStr
+
+    class Pair(NamedTuple):
+        key: Key
+        more: Any = None
+
+    class Owner(BaseModel):
+        pair: Pair
+
+    return Owner(pair=Pair(Key(secret=SecretStr("s3cr3t"))))
+
+
+class Lying(float):
+    """Says of itself that it equals everything."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = float.__hash__
+
+
+class LyingWhole(int):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+
+@pydantic.dataclasses.dataclass(config=ConfigDict(extra="allow"))
+class Labelled:
+    id: str
+
+    def __post_init__(self) -> None:
+        self._seen: list[int] = []
+
+    @cached_property
+    def title(self) -> str:
+        return f"Label {self.id}"
+
+
+def labelled(**more: str) -> Labelled:
+    """Return one that has been looked at."""
+    label = Labelled("1", **more)
+    label._seen.append(len(label.title))
+    return label
+
+
 class State(StrEnum):
     PAID = "paid"
 
@@ -176,6 +228,7 @@ class Frozen(datetime):
     """As a test library's."""
 
 
+SCOPED = scope()
 REPEATED = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin"))
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -208,6 +261,7 @@ def compared(annotation: object, value: object) -> tuple[Difference | None, Any]
         (Page[Order], Page[Order](items=[Order(id=1)])),
         (Cached, cached()),
         (Open, Open(id=1, other="x")),  # type: ignore[call-arg]
+        (Labelled, labelled()),
         (Raw, Raw(content=b"text")),
         (Raw, Raw(content=b"\xff\xfe")),
         (bytes, b"\xff"),
@@ -304,6 +358,12 @@ def test_what_comes_back(annotation: object, value: Any) -> None:
         (Later, {"at": date(2026, 1, 1), "more": 1}, "at"),
         (tuple[Any, ApiKey], ((1,), ApiKey(secret=SecretStr("s3cr3t"))), "1.secret"),
         (frozenset[Coin], frozenset({Coin(id="1"), Coin(id="2", note="x")}), "1.note"),
+        (type(SCOPED), SCOPED, "pair.0.secret"),
+        (Decimal | int, Lying(0.1), ""),
+        (Labelled, labelled(colour="red"), ""),
+        (list[Any] | list[ApiKey], [ApiKey(secret=SecretStr("s3cr3t"))], "0"),
+        (Sequence[object] | Sequence[ApiKey], [ApiKey(secret=SecretStr("s3cr3t"))], "0"),
+        (dict | dict[str, ApiKey], {"a": ApiKey(secret=SecretStr("s3cr3t"))}, "a"),
     ],
 )
 def test_what_would_come_back_different(annotation: object, value: object, path: str) -> None:
@@ -379,6 +439,10 @@ Alias = typing_extensions.TypeAliasType("Alias", list[int])
         (Sequence[Paid], {"1": 5}, ["1"], ""),
         (Mapping[str, int], {"1": 5}, {"1": 5.0}, "1"),
         ("Unknown", (1,), [1], ""),
+        (int, LyingWhole(5), 5, None),
+        (int, LyingWhole(5), 6, ""),
+        (float, Lying(0.5), 0.25, ""),
+        (float, Lying(nan), nan, None),
     ],
 )
 def test_two_values_that_differ_or_do_not(

@@ -229,6 +229,16 @@ async def yields_async(record: Any) -> AsyncIterator[int]:
     yield 1
 
 
+class Yields:
+    def __call__(self, record: Any) -> Iterator[Any]:
+        yield record
+
+
+class YieldsAsync:
+    async def __call__(self, record: Any) -> AsyncIterator[Any]:
+        yield record
+
+
 OF_ALL: list[tuple[Any, str]] = [
     (Shop.__dict__["refund"], "put @classmethod above @once."),
     (Shop.__dict__["ship"], "put @staticmethod above @once."),
@@ -237,6 +247,9 @@ OF_ALL: list[tuple[Any, str]] = [
     (Shop, "Shop is a class"),
     (yields, "yields is a generator function"),
     (yields_async, "yields_async is a generator function"),
+    (functools.partial(yields), "is a generator function"),
+    (Yields(), "is a generator function"),
+    (YieldsAsync(), "is a generator function"),
     (functools.partial(decorated), "has no name of its own: pass name="),
 ]
 OF_HANDLERS: list[tuple[Any, str]] = [

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import sys
 from dataclasses import dataclass
@@ -46,6 +47,31 @@ def test_a_parameter_that_only_type_checkers_know(rig: Rig) -> None:
         assert isinstance(money(1), Decimal)
 
 
+class Till:
+    """An object that is called."""
+
+    total: Decimal
+
+    def __call__(self, n: int) -> Receipt:
+        return Receipt(f"r-{n}", Decimal("9.90"))
+
+
+class AsyncTill:
+    async def __call__(self, n: int) -> list[Receipt]:
+        return [Receipt(f"r-{n}", Decimal("9.90"))]
+
+
+@in_memory
+@pytest.mark.parametrize("wrapped", [lambda till: till, functools.partial], ids=["object", "partial"])
+def test_an_object_that_is_called(rig: Rig, wrapped: Any) -> None:
+    """Its ``__call__`` declares the type."""
+    buy = rig.once.function(name="buy")(wrapped(Till()))
+    buy_many = rig.once.function(name="buy-many")(wrapped(AsyncTill()))
+    for _ in range(2):
+        assert buy(1) == RECEIPT
+        assert asyncio.run(buy_many(1)) == [RECEIPT]
+
+
 def unresolvable() -> Hidden:
     raise NotImplementedError
 
@@ -58,16 +84,27 @@ async def asynchronous(event: Any) -> Hidden:
     raise NotImplementedError
 
 
-@pytest.mark.parametrize("function", [unresolvable, nested, asynchronous])
-def test_an_annotation_that_cannot_be_resolved(function: Any) -> None:
+class Called:
+    def __call__(self) -> Hidden:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (unresolvable, "unresolvable"),
+        (nested, "nested"),
+        (asynchronous, "asynchronous"),
+        (Called(), r"Called\.__call__"),
+    ],
+)
+def test_an_annotation_that_cannot_be_resolved(function: Any, name: str) -> None:
     """It is refused when decorated, never dropped; ``returns=`` says what is meant."""
     once = Once(store=MemoryStore())
-    with pytest.raises(
-        Misconfigured, match=rf"return annotation of {function.__name__}, .*Hidden is not defined"
-    ):
-        once.function(function)
-    once.function(returns=Receipt)(function)
-    once.function(returns=Any)(function)
+    with pytest.raises(Misconfigured, match=rf"return annotation of {name}, .*Hidden is not defined"):
+        once.function(name="work")(function)
+    once.function(name="work", returns=Receipt)(function)
+    once.function(name="work", returns=Any)(function)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from decimal import Decimal
 from typing import Annotated, Any, NewType, TypedDict
 
 import pytest
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer
 
 from lambda_once import Misconfigured, ResultUnavailable
 from lambda_once.testing import sqs_event
@@ -283,6 +283,64 @@ def test_a_lazy_part_is_not_drained(
     assert rig.events().count("once.lazy_result") == 1
 
 
+class Cursor:
+    """No `Iterator`, as it has no ``__iter__``; pydantic takes it for one all the same."""
+
+    def __init__(self) -> None:
+        self.rows = [1, 2]
+
+    def __next__(self) -> int:
+        if not self.rows:
+            raise StopIteration
+        return self.rows.pop()
+
+
+@pytest.mark.parametrize(("annotation", "around"), INSIDE.values(), ids=INSIDE)
+@in_memory
+def test_a_part_that_only_has_next_is_not_drained(
+    rig: Rig, annotation: Any, around: Callable[[Any], Any]
+) -> None:
+    """Whatever has a next value is lazy."""
+    cursor = Cursor()
+    returned = around(cursor)
+    call = function(rig, annotation, returned)
+    assert call() is returned
+    with pytest.raises(ResultUnavailable):
+        call()
+    assert cursor.rows == [1, 2]
+    assert rig.events().count("once.lazy_result") == 1
+
+
+class Listed(BaseModel):
+    rows: Any
+
+    @field_serializer("rows")
+    def _list(self, rows: Any) -> list[Any]:
+        return [*rows]
+
+
+@pytest.mark.parametrize("door", CALLERS)
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda lazy: Listed(rows=lazy),
+        lambda lazy: [Listed(rows=lazy)],
+        lambda lazy: {(1, 2): Listed(rows=lazy)},
+    ],
+    ids=["whole", "in a list", "beside a name that is no text"],
+)
+@in_memory
+def test_a_serialiser_drains_nothing(rig: Rig, door: Door, around: Callable[[Any], Any]) -> None:
+    """A model of the user's is not asked for the form of what is lazy in it."""
+    lazy = numbers()
+    returned = around(lazy)
+    call = door(rig, Any, returned)
+    assert call() is returned
+    with pytest.raises(ResultUnavailable):
+        call()
+    assert [*lazy] == [1, 2]
+
+
 @in_memory
 def test_a_codec_drains_nothing(rig: Rig) -> None:
     """It isn't asked, as it could do nothing else."""
@@ -323,7 +381,7 @@ def test_a_lazy_result_of_a_record(rig: Rig) -> None:
     [
         *(Iterator[int], Generator[int, None, None], AsyncIterator[int], AsyncGenerator[int, None]),
         *(typing.Iterator[int], typing.Generator[int, None, None], typing.AsyncIterator[int]),
-        *(Iterator, typing.AsyncGenerator, type(iter([])), NewType("Rows", Iterator[int])),
+        *(Iterator, typing.AsyncGenerator, type(iter([])), NewType("Rows", Iterator[int]), Cursor),
         *(Iterator[int] | None, typing.Union[list[int], Generator[int, None, None]]),  # noqa: UP007
         *(Annotated[Iterator[int], "rows"], Awaitable[Iterator[int]], Coroutine[Any, Any, Iterator[int]]),
         Annotated[Awaitable[AsyncIterator[int] | None], "rows"],

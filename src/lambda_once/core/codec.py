@@ -16,7 +16,6 @@ import re
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property, partial
 from inspect import Parameter
@@ -40,7 +39,7 @@ from typing import (
 from lambda_once.core.canonical import MARK, converted, plain
 from lambda_once.core.differences import Difference, difference, is_typed_dict
 from lambda_once.core.fields import printable
-from lambda_once.core.lazy import TooManyParts, check_not_lazy, check_parts, check_type
+from lambda_once.core.lazy import check_no_lazy_part, check_not_lazy, check_parts, check_type
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
 from lambda_once.core.signatures import check_fields, title
 from lambda_once.errors import Misconfigured
@@ -126,7 +125,7 @@ class Codec:
         if value is None:
             return "null"
         try:
-            check_not_lazy(value, is_whole=True)
+            check_not_lazy(value)
             return self._form.write(value)
         except NotSerialisable:
             raise
@@ -253,8 +252,7 @@ class _ByPair(NamedTuple):
     from_json: Callable[[Any], object]
 
     def write(self, value: object) -> str:
-        with suppress(TooManyParts):  # that limit is for comparing, which a pair's results aren't
-            check_parts(value)
+        check_no_lazy_part(value)
         return _tagged(self.to_json(value), Decimal)
 
     def read(self, text: str) -> object:
@@ -347,6 +345,7 @@ def _tagged(value: object, *kinds: type) -> str:
     try:
         text = _json(value, default)
     except TypeError:  # names that are no strings
+        check_no_lazy_part(value)
         tags, value = 0, plain(value, *kinds)
         text = _json(value, default)
     if text.count(_WRITTEN_MARK) > tags:
@@ -378,7 +377,7 @@ def _json(form: object, default: Callable[[object], object]) -> str:
 
 
 def _plain_form(value: object, *kept: type) -> object:
-    check_not_lazy(value, is_whole=False)
+    check_no_lazy_part(value)
     form = plain(value, *kept)
     if form is value:
         raise NotSerialisable(

@@ -158,15 +158,24 @@ def _inner(annotation: Any, returned: Any, loaded: Any, trail: _Trail) -> list[_
 
 
 def _arm(annotation: Any, value: object) -> object:
-    """Return *annotation* without aliases; of a union the arm of *value*'s class, else one that may be."""
+    """
+    Return *annotation* without aliases; of a union the arm of *value*'s class, else one that may be.
+
+    One that says nothing of the parts comes last, as they may be of a class that another one declares.
+    """
     if type(annotation) is type:
         return annotation
     annotation = bare(annotation)
     while get_origin(annotation) in _UNIONS:
-        arms = [bare(arm) for arm in get_args(annotation)]
+        arms = sorted((bare(arm) for arm in get_args(annotation)), key=_is_untyped)
         fitting = [arm for arm in arms if _class_of(arm) is type(value)]
         annotation = next(iter(fitting or [arm for arm in arms if _fits(arm, value)]), _UNKNOWN)
     return annotation
+
+
+def _is_untyped(annotation: object) -> bool:
+    """Whether *annotation* declares no type, neither of a value nor of what it contains."""
+    return annotation in _CONTAINERS or any(each in _UNTYPED for each in (annotation, *get_args(annotation)))
 
 
 def _class_of(annotation: Any) -> Any:
@@ -218,24 +227,40 @@ def _class_of_fields(value: object) -> object:
 def _inner_of_fields(returned: Any, loaded: Any, trail: _Trail) -> list[_Part]:
     kind: Any = type(loaded)
     if hasattr(kind, "__dataclass_fields__"):
-        names, hints = [field.name for field in fields(kind)], _hints(kind)
+        names = [field.name for field in fields(kind)]
+        hints = _hints(kind, names)
     else:
         names = list(kind.__pydantic_fields__)
         hints = {name: field.annotation for name, field in kind.__pydantic_fields__.items()}
     parts: list[_Part] = [
-        (hints.get(name, _UNKNOWN), getattr(returned, name), getattr(loaded, name), (trail, name))
-        for name in names
+        (hints[name], getattr(returned, name), getattr(loaded, name), (trail, name)) for name in names
     ]
-    extra, back = (getattr(each, "__pydantic_extra__", None) or {} for each in (returned, loaded))
-    return [*parts, (_UNKNOWN, extra, back, trail)] if extra or back else parts
+    if _keeps_extra(kind):
+        parts.append((_UNKNOWN, _extra_of(returned, names), _extra_of(loaded, names), trail))
+    return parts
 
 
-def _hints(kind: Any) -> Mapping[str, object]:
-    """Return the annotations of *kind*; none if a name in one of them cannot be resolved."""
+@lru_cache(maxsize=256)
+def _keeps_extra(kind: Any) -> bool:
+    """Whether what *kind*, a model or a dataclass, doesn't declare is kept in its objects."""
+    config = "__pydantic_config__" if hasattr(kind, "__dataclass_fields__") else "model_config"
+    return getattr(kind, config, {}).get("extra") == "allow"
+
+
+def _extra_of(value: Any, names: Sequence[str]) -> Mapping[str, object]:
+    """Return what *value* has beside the fields *names*; a dataclass of pydantic has it as attributes."""
+    if not hasattr(value, "__dataclass_fields__"):
+        return value.__pydantic_extra__ or {}
+    held = {name: part for name, part in vars(value).items() if name not in names}
+    return {name: held[name] for name in held if name[:1] != "_" and not hasattr(type(value), name)}
+
+
+def _hints(kind: Any, names: Iterable[str]) -> Mapping[str, object]:
+    """Return the annotations of *kind*, which has *names*; `_UNKNOWN` if one of them cannot be resolved."""
     try:
         return _resolved_hints(kind)
     except Exception:  # noqa: BLE001  (an annotation may be any expression)
-        return {}
+        return dict.fromkeys(names, _UNKNOWN)
 
 
 @lru_cache(maxsize=256)  # to resolve names costs more than all else here; what raises is tried again
@@ -258,7 +283,7 @@ def _inner_of_object(returned: Any, loaded: Any, trail: _Trail) -> list[_Part] |
 def _inner_of_mapping(annotation: Any, returned: Any, loaded: Any, trail: _Trail) -> list[_Part] | None:
     """Pair the values of equal names, and of others those of equal canonical text, with their names."""
     kind = get_origin(annotation) or annotation
-    hints = _hints(kind) if is_typed_dict(kind) else {}
+    hints = _hints(kind, returned) if is_typed_dict(kind) else {}
     key, value = (str, _UNKNOWN) if hints else _arguments(annotation, 2)
     if all(type(name) is str for names in (returned, loaded) for name in names):
         if returned.keys() != loaded.keys():
@@ -291,7 +316,7 @@ def _arguments(annotation: Any, count: int) -> tuple[object, ...]:
 def _arguments_of_row(annotation: Any, row: Any) -> Sequence[object]:
     """Return the annotations of the items of *row*, a list, tuple, set or the like."""
     if hasattr(row, "_fields"):
-        hints = _hints(type(row))
+        hints = _hints(type(row), row._fields)
         return [hints.get(name, Any) for name in row._fields]
     args = get_args(annotation)
     if args and args[-1] is Ellipsis:
@@ -307,10 +332,8 @@ def _arguments_of_row(annotation: Any, row: Any) -> Sequence[object]:
 def _is_same_leaf(returned: Any, loaded: Any) -> bool:
     """Whether two values of one class are the same leaf: most parts are."""
     kind = type(returned)
-    if kind in _PLAIN:
-        return bool(returned == loaded)
-    if kind is float:
-        return bool(returned == loaded) or (returned != returned and loaded != loaded)  # noqa: PLR0124  (NaN)
+    if kind in _PLAIN and returned == loaded:
+        return True
     return kind in _EXACT and _EXACT[kind](returned) == _EXACT[kind](loaded)
 
 
@@ -319,14 +342,17 @@ def _clock_of(value: Any) -> tuple[object, ...]:
     return value.replace(tzinfo=None), value.utcoffset(), value.fold
 
 
-_PLAIN: Final = frozenset({str, int, bool, bytes, date, timedelta})
+_PLAIN: Final = frozenset({str, int, float, bool, bytes, date, timedelta})
 """Equal ones of one class are the same."""
 _EXACT: Final[Mapping[Any, Callable[[Any], object]]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__repr__,
     Decimal: Decimal.__str__,
     datetime: _clock_of,
     time: _clock_of,
 }
-"""Of other classes what tells different values apart that are equal."""
+"""What tells values apart, also equal ones and those of subclasses that compare by a rule of their own."""
 
 
 def _is_same(returned: Any, loaded: Any) -> bool:
@@ -334,7 +360,4 @@ def _is_same(returned: Any, loaded: Any) -> bool:
     for kind, shown in _EXACT.items():
         if isinstance(returned, kind) and isinstance(loaded, kind):
             return bool(shown(returned) == shown(loaded))
-    if isinstance(returned, str):
-        return isinstance(loaded, str) and str.__eq__(returned, loaded)
-    is_nan = isinstance(returned, float) and returned != returned and loaded != loaded  # noqa: PLR0124
-    return is_nan or bool(returned == loaded)
+    return bool(loaded == returned)  # in this order, as what was loaded is of no class of the user's

@@ -7,8 +7,9 @@ its caller an exhausted one. So none is declared, none is stored, and none is dr
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -20,7 +21,6 @@ from typing import Annotated, Any, Final, NewType, Union, get_args, get_origin
 from lambda_once.core.results import NotSerialisable
 from lambda_once.errors import Misconfigured
 
-_LAZY: Final = (Iterator, AsyncIterator)
 _UNIONS: Final = (Union, UnionType)
 _SCALARS: Final = frozenset(
     {str, int, float, bool, NoneType, bytes, Decimal, datetime, date, time, timedelta}
@@ -28,6 +28,11 @@ _SCALARS: Final = frozenset(
 
 MOST_PARTS: Final = 50_000
 """Parts of a typed result, beyond which it is neither compared nor stored: its token waits for that."""
+
+
+def _has_next(kind: Any) -> bool:
+    """Whether objects of the class *kind* yield: pydantic drains them, also those without ``__iter__``."""
+    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
 
 
 class Shape(Enum):
@@ -46,7 +51,7 @@ def shape_of(kind: Any) -> Shape:
     """Return the shape of objects of the class *kind*: a dataclass or model has fields, a list is a row."""
     if issubclass(kind, (str, bytes, bytearray, memoryview)):
         return Shape.NONE
-    if issubclass(kind, _LAZY):
+    if _has_next(kind):
         return Shape.LAZY
     if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__pydantic_fields__"):
         return Shape.FIELDS
@@ -79,10 +84,16 @@ class Lazy(NotSerialisable):
         self.is_whole = is_whole
 
 
-def check_not_lazy(value: object, *, is_whole: bool) -> None:
-    """Raise Lazy if *value*, a result or a part of one, is a generator or iterator."""
-    if isinstance(value, _LAZY):
-        raise Lazy(is_whole=is_whole)
+def check_not_lazy(result: object) -> None:
+    """Raise Lazy if *result* is a generator or iterator."""
+    if _has_next(type(result)):
+        raise Lazy(is_whole=True)
+
+
+def check_no_lazy_part(value: object) -> None:
+    """Raise Lazy if *value* has an iterator, which a serialiser of the user's may drain."""
+    with suppress(TooManyParts):  # that limit is for what is compared before the write
+        check_parts(value)
 
 
 def check_type(annotation: object, what: str) -> None:
@@ -119,7 +130,7 @@ def _is_lazy(annotation: object) -> bool:
         return False
     if issubclass(kind, Awaitable):  # of a coroutine what it returns is the last of three
         return any(map(_is_lazy, get_args(annotation)[-1:]))
-    return issubclass(kind, _LAZY)
+    return _has_next(kind)
 
 
 def check_count(parts: int) -> None:

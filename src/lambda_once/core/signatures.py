@@ -54,11 +54,21 @@ def accepts(function: AnyFunction, *args: object, **kwargs: object) -> bool:
 
 def is_async(function: object) -> bool:
     """Return whether calling *function* returns a coroutine: an `async def`, or an async `__call__`."""
+    return any(map(inspect.iscoroutinefunction, _called(function)))
+
+
+def is_generator(function: object) -> bool:
+    """Return whether calling *function* returns a generator, plain or async."""
+    return any(
+        inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in _called(function)
+    )
+
+
+def _called(function: Any) -> tuple[Any, ...]:
+    """Return what a call of *function* may run: a partial's function, and an object's ``__call__``."""
     while isinstance(function, partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(type(function), "__call__", None)  # noqa: B004  (the method itself)
-    )
+    return function, type(function).__call__
 
 
 def title(function: object) -> str:
@@ -72,10 +82,11 @@ def return_type(function: AnyFunction) -> object:
 
     Annotations of parameters are not evaluated. Raises `Misconfigured` if the evaluation fails.
     """
-    while isinstance(function, partial):
-        function = function.func
-    annotation = _annotations(function).get("return", Any)
-    return resolved(annotation, function, f"the return annotation of {title(function)}")
+    for each in _called(function):
+        annotations = _annotations(each)
+        if "return" in annotations:
+            return resolved(annotations["return"], each, f"the return annotation of {title(each)}")
+    return Any
 
 
 def model_of(function: AnyFunction, parameter: inspect.Parameter) -> str | None:

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from lambda_once.core.canonical import MARK, plain
 from lambda_once.core.codec import JSON, Codec
-from lambda_once.core.lazy import TooManyParts, check_not_lazy, check_parts
+from lambda_once.core.lazy import check_no_lazy_part, check_not_lazy
 from lambda_once.core.objects import Fields, content_of, kind_of
 from lambda_once.core.results import NotSerialisable
 
@@ -59,7 +59,7 @@ class HandlerCodec(Codec):
         Raises NotSerialisable if it has no form: a part without one, such as an iterator or bytes that aren't
         UTF-8, and names that the runtime writes as equal ones, as in ``{1: "a", "1": "b"}``.
         """
-        check_not_lazy(value, is_whole=True)
+        check_not_lazy(value)
         if isinstance(value, bytes):
             text = json.dumps({f"{MARK}bytes": b64encode(value).decode()}, separators=(",", ":"))
             return Answer(text, bytes(value), is_written=True)
@@ -86,8 +86,7 @@ def form_of(value: object) -> tuple[Any, bool]:
     try:
         return walk.form(value), walk.is_written
     except Exception as error:
-        with suppress(TooManyParts):
-            check_parts(value)  # an iterator has a word of its own
+        check_no_lazy_part(value)  # an iterator has a word of its own
         if isinstance(error, NotSerialisable):
             raise
         # The work is done: an error in a user's property or _asdict is not a failure of the work.

@@ -11,7 +11,15 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.lazy import check_type
-from lambda_once.core.signatures import accepts, is_async, model_of, return_type, signature_of, title
+from lambda_once.core.signatures import (
+    accepts,
+    is_async,
+    is_generator,
+    model_of,
+    return_type,
+    signature_of,
+    title,
+)
 from lambda_once.decorators.suspensions import check_function
 from lambda_once.errors import Misconfigured
 from lambda_once.settings import Where
@@ -181,7 +189,7 @@ def check_takes_record(decorator: str, handler: Callable[..., Any], model: objec
 
 def check_not_generator(function: Callable[..., Any]) -> None:
     """Check that *function* returns no generator or iterator, by what it is and what it is annotated with."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if is_generator(function):
         raise Misconfigured(
             f"{title(function)} is a generator function; its values cannot be replayed. "
             "Return a list, or protect the work on each value"
