@@ -169,11 +169,6 @@ def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
     return reasons
 
 
-def item_of(error: Exception) -> Any:
-    """Return the item that refused a write; None if it did not come, or there is none."""
-    return error.response.get("Item") if isinstance(error, ClientError) else None
-
-
 # -- an outage, for a person
 
 

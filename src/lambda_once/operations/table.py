@@ -10,7 +10,7 @@ from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.results import Parts
 from lambda_once.core.variables import Listing, configured_listing, given
-from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied, item_of
+from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_denied
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock
@@ -129,7 +129,7 @@ class TokenTable:
         except Caught as error:
             if code_of(error) != CONDITION:
                 return self.transport.failed(error, "DeleteItem", record.token)
-            item = item_of(error) or self._row(record.token)
+            item = error.response.get("Item") or self._row(record.token)
             return Refused(record_of(item)) if item else Written.WRITTEN
         return Written.WRITTEN
 

@@ -25,7 +25,6 @@ from lambda_once.dynamodb.errors import (
     Caught,
     code_of,
     is_transient,
-    item_of,
     reasons_of,
 )
 from lambda_once.dynamodb.retry import Unprocessed, batch_write
@@ -191,8 +190,8 @@ class DynamoDBStore:
             return self.transport.failed(refusal, "UpdateItem", acquisition.token)
         return requests.won(row)
 
-    def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
-        record = self._refusing(item_of(error), acquisition.token, deadline)
+    def _not_acquired(self, error: Any, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
+        record = self._refusing(error.response.get("Item"), acquisition.token, deadline)
         if isinstance(record, Unanswered | Misconfigured):
             return record
         if record is not None and record.in_progress_by(acquisition.attempt_id):
@@ -206,7 +205,7 @@ class DynamoDBStore:
         except Caught as error:
             if code_of(error) != CONDITION:
                 return self.transport.failed(error, "UpdateItem", write.token)
-            return self._refused(item_of(error), write, deadline)
+            return self._refused(error.response.get("Item"), write, deadline)
         return Written.WRITTEN
 
     def _canceled(
