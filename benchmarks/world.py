@@ -6,7 +6,7 @@ import gc
 import os
 import platform
 import sys
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -86,11 +86,13 @@ def reaching(endpoint: str) -> AbstractContextManager[None]:
 @contextmanager
 def engine() -> Iterator[str]:
     """Give the endpoint that DYNAMODB_ENDPOINT names, else start dynoxide."""
-    from tests.kit.dynoxide import running
+    from tests.kit.dynoxide import EngineAbsent, EngineFailed, given_or_running
 
-    given = os.environ.get("DYNAMODB_ENDPOINT")
-    with nullcontext(given) if given else running() as endpoint:
-        yield endpoint
+    try:
+        with given_or_running() as endpoint:
+            yield endpoint
+    except (EngineAbsent, EngineFailed) as error:
+        raise SystemExit(str(error)) from None
 
 
 def conditions() -> dict[str, str]:

@@ -14,7 +14,7 @@ from hypothesis import find, settings, strategies
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.written import Answer, HandlerCodec
 from tests.kit import descriptions, tables
-from tests.kit.dynoxide import EngineAbsent, running
+from tests.kit.dynoxide import EngineAbsent, EngineFailed, given_or_running
 from tests.kit.equal import compared
 from tests.kit.runtime import disagreement
 from tests.kit.strict.mounted import batches_sent, mounted
@@ -105,13 +105,11 @@ def engine_endpoint() -> Iterator[str]:
     Where there is neither, the test is skipped; under CI it fails, for a check
     that silently did not run is worse than one that fails.
     """
-    given = os.environ.get("DYNAMODB_ENDPOINT")
-    if given:
-        yield given
-        return
     try:
-        with running() as endpoint:
+        with given_or_running() as endpoint:
             yield endpoint
+    except EngineFailed as failed:
+        pytest.fail(str(failed), pytrace=False)
     except EngineAbsent as absent:
         if os.environ.get("CI"):
             pytest.fail(str(absent), pytrace=False)

@@ -267,6 +267,23 @@ def test_a_row_that_has_changed_is_not_deleted(payments: Payments, monkeypatch: 
     assert payments.row("p-1").stored == Inline("5")
 
 
+def test_a_refusal_without_the_row_is_no_deletion(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that ignores ReturnValuesOnConditionCheckFailure: the row that refused it is read."""
+    _resolved_meanwhile(payments, monkeypatch)
+    deletion = requests.deletion
+
+    def ignored(table: str, record: Record) -> Any:
+        request = deletion(table, record)
+        del request["ReturnValuesOnConditionCheckFailure"]
+        return request
+
+    monkeypatch.setattr(table_module, "deletion", ignored)
+    ran = payments.run("forget", payments.token("p-1"), "--row", *SURE)
+    assert (ran.exit_code, "the row has changed since it was shown" in output_of(ran)) == (1, True)
+
+
 def test_twin_that_deletes_whatever_is_there(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the condition the decision is lost with the row."""
     _resolved_meanwhile(payments, monkeypatch)

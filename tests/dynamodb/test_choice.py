@@ -10,6 +10,7 @@ import boto3
 import pytest
 
 from lambda_once.dynamodb.client import client_named, declined, endpoint_url, new_client
+from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured
 
 KNOWN = {
@@ -204,3 +205,34 @@ def test_how_it_sends() -> None:
     assert (config.tcp_keepalive, config.max_pool_connections) == (True, 10)
     assert config.user_agent.startswith("lambda-once Botocore/")
     assert client.generate_presigned_url("get_item", Params={})
+
+
+@pytest.mark.parametrize(
+    ("region", "url", "given"),
+    [
+        ("eu-central-1", None, False),
+        ("cn-north-1", None, False),
+        ("eu-central-1", "https://dynamodb.eu-central-1.amazonaws.com:443", False),
+        ("eu-central-1", "https://vpce-1-a.dynamodb.eu-central-1.vpce.amazonaws.com", False),
+        ("eu-central-1", "http://127.0.0.1:8000", True),
+        ("eu-central-1", "http://dynamodb.eu-central-1.localhost.localstack.cloud:4566", True),
+        ("localhost", "http://localhost:8000", True),
+        ("localhost", "http://localhost", True),
+        ("local", "http://dynamodb.local:8000", True),
+    ],
+    ids=[
+        "AWS'",
+        "AWS' in China",
+        "AWS' with its port",
+        "of a VPC",
+        "loopback",
+        "a name like AWS'",
+        "a region called localhost",
+        "the same without a port",
+        "a region called local",
+    ],
+)
+def test_whose_endpoint_it_is(region: str, url: str | None, given: bool) -> None:
+    """AWS' have the region's name within, and no port of their own; developers call regions as they like."""
+    client = boto3.client("dynamodb", region, endpoint_url=url)
+    assert Transport(client).is_given is given

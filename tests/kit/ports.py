@@ -13,10 +13,10 @@ def free_port() -> int:
     return port
 
 
-def answers(port: int) -> bool:
-    """Tell whether somebody listens on *port*."""
+def answers(port: int, host: str = "127.0.0.1") -> bool:
+    """Return whether somebody listens on *port* of *host*."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        socket.create_connection((host, port), timeout=1).close()
     except OSError:
         return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 
-from tests.kit.dynoxide import FOLDER, PROGRAM, EngineAbsent, EngineFailed, running
+from tests.kit.dynoxide import FOLDER, PROGRAM, EngineAbsent, EngineFailed, given_or_running, running
+from tests.kit.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,6 +68,26 @@ def test_an_engine_that_cannot_start_says_why(tmp_path: Path) -> None:
         pytest.fail("nothing can have started")
 
 
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("localhost:8000", "is no URL"),
+        ("http://", "is no URL"),
+        ("http://[", "is no URL"),
+        ("http://127.0.0.1:99999", "is no URL"),
+        ("http://127.0.0.1:{free}", "nobody listens"),
+    ],
+    ids=["no scheme", "no host", "half a bracket", "a port that is none", "nobody there"],
+)
+def test_an_endpoint_that_is_none_is_named_in_one_line(
+    url: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one stack of botocore's for each test."""
+    monkeypatch.setenv("DYNAMODB_ENDPOINT", url.format(free=free_port()))
+    with pytest.raises(EngineFailed, match=message), given_or_running():
+        pytest.fail("there is no engine")
+
+
 def test_an_absent_engine_names_the_command(tmp_path: Path) -> None:
     """Where this version of the engine was never built, the error names the command that builds it."""
     (tmp_path / "dynoxide-0.0.1").touch()
@@ -73,13 +95,31 @@ def test_an_absent_engine_names_the_command(tmp_path: Path) -> None:
         pytest.fail("nothing can have started")
 
 
-def test_a_machine_without_rust_is_told_what_is_missing(tmp_path: Path) -> None:
-    """One line: what to install, or how to name another engine. Debian 12's Rust is too old."""
-    (tmp_path / "rustc").write_text("#!/bin/sh\necho rustc 1.63.0\n")
-    (tmp_path / "rustc").chmod(0o755)
-    command, path = [ROOT / "engines" / "dynoxide" / "build"], f"{tmp_path}:/usr/bin:/bin"
-    build = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=False)
+RUST, COMPILER = "Rust 1.88 or newer", "a C compiler"
+
+
+@pytest.mark.parametrize(
+    ("programs", "needed"),
+    [
+        ({}, f"{RUST} (cargo and rustc) and {COMPILER}"),
+        ({"cc": ""}, RUST),
+        ({"cc": "", "rustc": "echo rustc 1.91.0"}, RUST),
+        ({"cc": "", "cargo": "", "rustc": "echo rustc 1.63.0"}, RUST),
+        ({"cargo": "", "rustc": "echo rustc 1.91.0"}, COMPILER),
+    ],
+    ids=["nothing", "no Rust", "no cargo", "Debian 12's Rust", "no compiler"],
+)
+def test_a_machine_is_told_what_is_missing(tmp_path: Path, programs: dict[str, str], needed: str) -> None:
+    """One line: what to install, and how to name another engine."""
+    for name in ("bash", "dirname", "awk"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    for name, line in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    command = [str(shutil.which("bash")), str(ROOT / "engines" / "dynoxide" / "build")]
+    build = subprocess.run(command, env={"PATH": f"{tmp_path}"}, capture_output=True, text=True, check=False)
     (line,) = build.stderr.splitlines()
     assert build.returncode == 1
-    assert "Rust 1.88" in line
-    assert "DYNAMODB_ENDPOINT" in line
+    assert line.startswith(f"dynoxide is built from source: install {needed}")
+    assert all(each in needed or each not in line for each in (RUST, COMPILER))
+    assert line.endswith("or name another DynamoDB by DYNAMODB_ENDPOINT=http://…")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar
 
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from lambda_once.dynamodb import errors
 from lambda_once.errors import Misconfigured
@@ -17,6 +19,7 @@ from lambda_once.patterns.fifo import Failed, Publisher, Unanswered
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.results import Applied, Conflict, Refused
+from lambda_once.patterns.transactions import transaction_results
 from lambda_once.patterns.unique import Unique
 from lambda_once.testing import FakeClock
 from tests.faults.test_bad_endpoint import PAGES
@@ -114,10 +117,11 @@ class WithoutItem:
         operation = getattr(self._client, name)
 
         def send(**arguments: Any) -> Any:
-            arguments.pop("ReturnValuesOnConditionCheckFailure", None)
+            for write in (arguments, *chain(*(item.values() for item in arguments.get("TransactItems", ())))):
+                write.pop("ReturnValuesOnConditionCheckFailure", None)
             return operation(**arguments)
 
-        return send if name.endswith("_item") else operation
+        return send if name.endswith(("_item", "_items")) else operation
 
 
 SECOND = 1_795_169_520_000
@@ -176,6 +180,141 @@ def test_a_first_head_refused_without_the_item_names_the_parameter(strict: Groun
 
     with pytest.raises(Misconfigured, match="ReturnValuesOnConditionCheckFailure"):
         Documents(table, Late(strict.client)).write("5", {"a": 2})
+
+
+FIVE = {"pk": "5", "n": 5}
+
+
+def added(client: Any, table: str, amount: int, name: str, **options: Any) -> object:
+    """Add to a ledger, which then or before has 5."""
+    return Ledger(table, client, window=DAY).add("5", {"n": amount}, id=name, **options)
+
+
+def put(client: Any, table: str, ts: int, **options: Any) -> object:
+    """Put to a ratchet."""
+    return ratchet(client, table).put(FIVE, ts, **options)
+
+
+def transacted(client: Any, item: Any) -> object:
+    """Return why a transaction of *item* alone was cancelled."""
+    try:
+        client.transact_write_items(TransactItems=[item])
+    except ClientError as error:
+        return transaction_results(error, [item])[0]
+    return None
+
+
+EITHER_REFUSES: dict[str, Callable[[Any, str], object]] = {
+    "a duplicate with a floor": lambda client, table: added(client, table, -9, "m1", floor={"n": 0}),
+    "a floor": lambda client, table: added(client, table, -9, "m2", floor={"n": 0}),
+    "a duplicate that expects": lambda client, table: added(client, table, 5, "m1", expected={"n": 6}),
+    "what an addition expects": lambda client, table: added(client, table, 5, "m2", expected={"n": 6}),
+    "what an update expects": lambda client, table: Ledger(table, client, window=DAY).update(
+        "5", {"n": 1}, expected={"n": 6}
+    ),
+    "a duplicate in a transaction": lambda client, table: transacted(
+        client, Ledger(table, client, window=DAY).transact_item("5", {"n": 1}, id="m1")
+    ),
+    "a floor in a transaction": lambda client, table: transacted(
+        client, Ledger(table, client, window=DAY).transact_item("5", {"n": -9}, id="m2", floor={"n": 0})
+    ),
+}
+"""Writes to a ledger that has 5, by m1, which another item, or none, would refuse, too."""
+
+
+@pytest.mark.parametrize("write", EITHER_REFUSES.values(), ids=EITHER_REFUSES)
+def test_where_no_item_refuses_too_the_item_is_read(
+    strict: Ground, write: Callable[[Any, str], object]
+) -> None:
+    """A refusal without the item is no proof there; the result is that of an engine that returns it."""
+    table = strict.table("pk")
+    added(strict.client, table, 5, "m1")
+    assert _result(write, WithoutItem(strict.client), table) == _result(write, strict.client, table)
+
+
+RATCHET_READS: dict[str, Callable[[Any, str], object]] = {
+    "older than what it expects": lambda client, table: put(
+        client, table, SECOND - 1, expected=FIVE | {"ts": SECOND}
+    ),
+    "other than what it expects": lambda client, table: put(
+        client, table, SECOND + 1, expected={"pk": "5", "n": 6, "ts": SECOND}
+    ),
+    "a delete": lambda client, table: ratchet(client, table).delete(
+        KEY, SECOND - 1, expected=FIVE | {"ts": SECOND}
+    ),
+    "in a transaction": lambda client, table: transacted(
+        client,
+        ratchet(client, table).transact_item(FIVE, SECOND - 1, expected=FIVE | {"ts": SECOND}),
+    ),
+}
+
+
+@pytest.mark.parametrize("write", RATCHET_READS.values(), ids=RATCHET_READS)
+def test_a_ratchet_reads_what_did_not_come(strict: Ground, write: Callable[[Any, str], object]) -> None:
+    """Stale stays stale: «read it, and decide again» would send a caller into a loop."""
+    table = strict.table("pk")
+    put(strict.client, table, SECOND)
+    assert _result(write, WithoutItem(strict.client), table) == _result(write, strict.client, table)
+
+
+def _result(write: Callable[[Any, str], object], client: Any, table: str) -> object:
+    try:
+        result = write(client, table)
+    except Conflict as conflict:
+        result = conflict
+    return (str(result), result.values) if isinstance(result, Conflict) else result
+
+
+def test_ids_that_lose_a_race_are_added_to_what_is_there(strict: Ground) -> None:
+    """Not to nothing: a floor that holds would be Refused, and nothing would try again."""
+    table = strict.table("pk")
+    added(strict.client, table, 100, "first")
+
+    class Late(WithoutItem):
+        """Another addition comes first."""
+
+        def update_item(self, **arguments: Any) -> Any:
+            added(self._client, table, 100, "other")
+            return WithoutItem.__getattr__(self, "update_item")(**arguments)
+
+    results = Ledger(table, Late(strict.client), window=DAY).add_all(
+        "5", {"m1": {"n": -50}, "m2": {"n": -50}}, floor={"n": 0}
+    )
+    assert [type(result) for result in results] == [Applied, Applied]
+
+
+def test_the_head_of_another_writer_is_read(strict: Ground) -> None:
+    """The conflict names the version that is current, and a write that expects none succeeds it."""
+    table = strict.table("pk", "sk")
+    seen = Documents(table, strict.client).write("5", {"a": 1})
+
+    class Late(WithoutItem):
+        """Another writer's version appears once, after the head was read."""
+
+        others: ClassVar[list[Any]] = []
+
+        def put_item(self, **arguments: Any) -> Any:
+            if not self.others:
+                self.others.append(Documents(table, self._client).write("5", {"a": 2}))
+            return WithoutItem.__getattr__(self, "put_item")(**arguments)
+
+    with pytest.raises(Conflict) as conflict:
+        Documents(table, Late(strict.client)).write("5", {"a": 3}, expected_version=seen)
+    assert conflict.value.values == {"version": Late.others[0]}
+
+
+def test_a_role_that_may_not_read_trusts_the_refusal(strict: Ground) -> None:
+    """It is AWS' that denies, and AWS returns the item: there was none."""
+    table = strict.table("pk")
+
+    class Denied(WithoutItem):
+        """Reads are denied."""
+
+        def get_item(self, **_: Any) -> Any:
+            answer = {"Error": {"Code": "AccessDeniedException"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+            raise ClientError(answer, "GetItem")  # type: ignore[arg-type,unused-ignore]
+
+    assert added(Denied(strict.client), table, -1, "m1", floor={"n": 0}) == Refused({}, {"n": 0})
 
 
 def test_what_no_item_refuses_needs_none(ground: Ground) -> None:

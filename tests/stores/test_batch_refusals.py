@@ -11,6 +11,7 @@ from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
+from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict import mounted
 from tests.kit.wire import (
     Fate,
@@ -177,13 +178,16 @@ def test_what_a_call_cannot_explain_the_single_writes_do(line: Line) -> None:
 # ------------------------------------------------------------------ a page in place of an answer
 
 
-def page(arrives_first: bool) -> Fate:
+HTML = b"<html></html>"
+
+
+def page(arrives_first: bool, status: int = 500, body: bytes = HTML) -> Fate:
     """Something answers by HTTP 500 and a page, as moto's server does; the request may have got through."""
 
     def fate(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
         if arrives_first:
             forward()
-        return mounted.response(request.url, 500, b"<html></html>")
+        return mounted.response(request.url, status, body)
 
     return fate
 
@@ -204,6 +208,63 @@ def test_a_page_from_an_endpoint_that_was_given_turns_batches_off(
         assert line.warnings == [
             "batches were answered by something that is not DynamoDB; using single writes"
         ]
+
+
+NO_ANSWERS = {
+    "HTML, 404": (404, HTML),
+    "HTML, 501": (501, HTML),
+    "empty, 200": (200, b""),
+    "empty, 404": (404, b""),
+    "empty, 500": (500, b""),
+    "JSON, 200": (200, b"{}"),
+    "no name, 400": (400, b'{"message": "no"}'),
+    "no name, 500": (500, b'{"message": "no"}'),
+    "null for a name, 400": (400, b'{"__type": null}'),
+    "an empty name, 400": (400, b'{"__type": ""}'),
+    "a list, 400": (400, b"[]"),
+    "not implemented, 501": (501, b'{"__type": "InternalFailure", "message": "not implemented"}'),
+}
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("status", "body"), NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_whatever_is_no_answer_of_dynamodbs_turns_batches_off(
+    engine_endpoint: str, status: int, body: bytes
+) -> None:
+    """What else engines and web servers answer to an operation that they do not know."""
+    with on_wire(engine_endpoint) as line:
+        line.wire.fates_of[BATCH] = [page(False, status, body)] * TRIES
+        answers = line.acquire(line.acquisition(0), line.acquisition(1))
+        assert [type(answer) for answer in answers] == [Won, Won]
+        assert len(line.warnings) == 1
+
+
+@pytest.mark.engine
+def test_it_is_said_once_for_a_client_that_several_stores_share(engine_endpoint: str) -> None:
+    """A second table behind the same endpoint is not asked again."""
+    with on_wire(engine_endpoint) as line:
+        line.wire.fates_of[BATCH] = [page(arrives_first=False)] * 2 * TRIES
+        line.acquire(line.acquisition(0), line.acquisition(1))
+        assert isinstance(line.world.store, DynamoDBStore)
+        warnings: list[str] = []
+        second = DynamoDBStore(line.table, line.world.store.transport.client, warn=warnings.append)
+        answers = second.acquire([line.acquisition(2), line.acquisition(3)], line.world.deadline)
+        assert [type(answer) for answer in answers] == [Won, Won]
+        assert line.wire.sent.count(BATCH) == TRIES
+        assert warnings == []
+
+
+@pytest.mark.engine
+def test_a_batch_that_is_answered_afterwards_ends_the_doubt(engine_endpoint: str) -> None:
+    """An engine that restarts behind a proxy: what is written singly beside a later batch proves nothing."""
+    with on_wire(engine_endpoint) as line:
+        line.wire.fates = [page(arrives_first=False)] * 3 * TRIES
+        line.acquire(line.acquisition(0), line.acquisition(1))
+        line.wire.fates.clear()
+        line.wire.sent.clear()
+        line.acquire(line.acquisition(2), line.acquisition(3), line.acquisition(4)._replace(known=True))
+        assert line.wire.sent == [BATCH, SINGLE]
+        assert line.warnings == []
 
 
 @pytest.mark.engine

@@ -14,6 +14,7 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb import shapes
 from lambda_once.stores.contract import Refused, Written
+from lambda_once.stores.store import DynamoDBStore
 from tests.stores.suite.contents import Transactions
 from tests.stores.suite.world import LEASE, PAID, World
 
@@ -32,6 +33,7 @@ def test_a_refused_condition_of_the_users_is_raised_as_it_came(dynamodb: World) 
         dynamodb.transact(dynamodb.write(PAID), items)
     reasons = raised.value.response["CancellationReasons"]
     assert [reason["Code"] for reason in reasons] == ["None", "ConditionalCheckFailed", "None"]
+    assert "max retries" not in str(raised.value)  # botocore 1.44.8 says so of a client that tries once
     assert dynamodb.row() == before
     assert not dynamodb.ordered("a")
 
@@ -69,3 +71,24 @@ def test_a_large_result_is_completed_by_a_transaction(dynamodb: World) -> None:
     write = dynamodb.write(Complete(Chunks((b"one", b"two"))))
     assert dynamodb.transact(write, dynamodb.orders()) == Written.WRITTEN
     assert dynamodb.chunks(dynamodb.row()) == (b"one", b"two")
+
+
+def test_a_completion_that_is_refused_without_its_row_is_looked_up(strict: World) -> None:
+    """An engine that ignores ReturnValuesOnConditionCheckFailure: ours is no other attempt's."""
+    strict.won()
+    write = strict.write(PAID)
+    assert strict.transact(write, strict.orders("a")) == Written.WRITTEN
+    store = strict.store
+    assert isinstance(store, DynamoDBStore)
+
+    def without_items(parsed: dict[str, Any], **_: object) -> None:
+        for reason in parsed.get("CancellationReasons", ()):
+            reason.pop("Item", None)
+
+    events = store.transport.client.meta.events
+    events.register_first("after-call.dynamodb.TransactWriteItems", without_items)
+    try:
+        assert strict.transact(write, strict.orders("b")) == Written.WRITTEN
+        assert strict.transact(strict.write(PAID, "a2"), strict.orders("b")) == Refused(strict.row())
+    finally:
+        events.unregister("after-call.dynamodb.TransactWriteItems", without_items)

@@ -36,6 +36,7 @@ CANCELED = "TransactionCanceledException"
 REDIRECT = 300
 _CLIENT_ERROR = 400
 _SERVER_ERROR = 500
+_NOT_IMPLEMENTED = 501
 
 AGAIN = frozenset(
     {
@@ -142,9 +143,12 @@ def is_wrong_clock(error: Exception) -> bool:
 
 
 def is_foreign(error: Exception) -> bool:
-    """Return whether the response came from something that is not DynamoDB."""
-    # botocore takes the HTTP status as the code of an error without a name.
-    return isinstance(error, NotDynamoDB) or code_of(error).isdigit()
+    """Return whether the response came from something that is not DynamoDB, or does not know the request."""
+    if isinstance(error, ClientError):
+        # botocore takes the HTTP status as the code of an error without a name.
+        code = code_of(error)
+        return code == "" or code.isdigit() or _status_of(error) == _NOT_IMPLEMENTED
+    return isinstance(error, NotDynamoDB | NotJson | CrossedResponse)
 
 
 def is_without_certificates(error: Exception) -> bool:
@@ -257,6 +261,10 @@ class NotDynamoDB(BotoCoreError):  # type: ignore[misc]  # botocore has no types
     fmt = "a response with HTTP status {status} is not from DynamoDB"
 
 
+class NotJson(ResponseStreamingError):  # type: ignore[misc]  # botocore has no types
+    """The body is not a JSON object, or empty. A retry may help: it may have been cut on its way."""
+
+
 class UnreadableCertificates(BotoCoreError):  # type: ignore[misc]  # botocore has no types
     """The bundle of certificates cannot be read. A retry does not help."""
 
@@ -330,8 +338,13 @@ _CHECKED = "lambda_once_checked"
 
 
 def _after_call(http_response: Any, parsed: Any = None, **_: object) -> None:
-    if isinstance(parsed, dict) and parsed.pop(_CHECKED, False):
-        return
+    if isinstance(parsed, dict):
+        # botocore would add "(reached max retries: 0)" to every error of a client that tries once by design.
+        metadata = parsed.get("ResponseMetadata", {})
+        if metadata.get("RetryAttempts") == 0:
+            metadata.pop("MaxAttemptsReached", None)
+        if parsed.pop(_CHECKED, False):
+            return
     came = getattr(http_response, "raw", None) is not None  # a double's has no body to read
     if came and http_response.status_code < REDIRECT:
         check(http_response.status_code, http_response.headers, http_response.content, is_object=True)
@@ -353,26 +366,26 @@ def check(status: int, headers: Mapping[str, Any], body: bytes, *, is_object: bo
     Content-Length is accepted: moto sends none, nor does a server that sends in chunks. Errors of status 500
     and above are left to botocore if they came whole: a proxy's are as transient as DynamoDB's own.
     """
-    broken = _damage(status, headers, body)
-    if broken is None and status < _SERVER_ERROR:
+    broken = _damage(headers, body)
+    if broken is not None:
+        raise ResponseStreamingError(error=broken)
+    if not body and (status < REDIRECT or ("content-length" not in headers and status < _SERVER_ERROR)):
+        raise NotJson(error="the body is empty")
+    if status < _SERVER_ERROR:
         is_ours = is_from_dynamodb(headers)
         if not (is_ours or (is_object and status >= REDIRECT)):
             raise NotDynamoDB(status=status)
         if not is_object:
-            broken = "the body is not a JSON object"
-    if broken is not None:
-        raise ResponseStreamingError(error=broken)
+            raise NotJson(error="the body is not a JSON object")
 
 
-def _damage(status: int, headers: Mapping[str, Any], body: bytes) -> str | None:
+def _damage(headers: Mapping[str, Any], body: bytes) -> str | None:
     """Return what shows that a response is not as it was sent; None: nothing does."""
     length, checksum = headers.get("content-length"), headers.get("x-amz-crc32")
     if length is not None and str(length) != str(len(body)):
         return f"{len(body)} bytes came of a body whose length is {str(length)[:20]!r}"
     if checksum is not None and str(checksum) != str(crc32(body)):
         return "the checksum of the body is wrong"
-    if not body and (status < REDIRECT or (length is None and status < _SERVER_ERROR)):
-        return "the body is empty"
     return None
 
 

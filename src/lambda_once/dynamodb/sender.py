@@ -92,6 +92,24 @@ class Sender:
             message = f"{reason}; tried {len(earlier) + 1} times"
             raise StoreUnavailable(message, reason=reason) from error
 
+    def existing(self, table: str, key: Mapping[str, Any]) -> Any:
+        """
+        Return the item at *key*, read consistently; None if there is none.
+
+        For a refusal without an item whose condition a missing item refuses, too: it's no proof that there is
+        none, as some engines ignore ReturnValuesOnConditionCheckFailure. A role that may not read is AWS',
+        which doesn't. Raises as `send`.
+        """
+        from lambda_once.dynamodb.errors import DENIED, code_of
+
+        try:
+            answer = self.send("get_item", {"TableName": table, "Key": key, "ConsistentRead": True})
+        except Misconfigured as error:
+            if isinstance(error.__cause__, Exception) and code_of(error.__cause__) in DENIED:
+                return None
+            raise
+        return answer.get("Item")
+
 
 def without_item(table: str) -> Misconfigured:
     """Return the error for a refusal that came without the item that must have caused it."""
@@ -104,7 +122,7 @@ def without_item(table: str) -> Misconfigured:
 def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> str:
     from lambda_once.dynamodb.errors import NOT_DYNAMODB, code_of, is_foreign, message_of
 
-    # Not str(error): botocore adds "(reached max retries: 0)" where a client tries once by design.
+    # Not str(error): botocore adds "(reached max retries: 4)" where a client retries by itself.
     reason = NOT_DYNAMODB if is_foreign(error) else f"was refused: {code_of(error)}: {message_of(error)}"
     return f"{operation} on table {_table_of(request)!r} {reason}"
 

@@ -248,6 +248,11 @@ class Transport:
             return self._pool
 
     @property
+    def client(self) -> Any:
+        """The client; None if it is made here, and not made yet."""
+        return self._client
+
+    @property
     def place(self) -> str:
         """The region and endpoint of the client, for a message."""
         meta: Any = getattr(self._client, "meta", None)
@@ -262,9 +267,12 @@ class Transport:
 
     @property
     def is_given(self) -> bool:
-        """Whether the endpoint isn't one of AWS', which have the region's name as a label."""
+        """Whether the endpoint isn't one of AWS', which have the region's name as a label, and no port."""
         region = getattr(getattr(self._client, "meta", None), "region_name", None)
-        return self.host is not None and region not in self.host.partition(":")[0].split(".")
+        if self.host is None:
+            return False
+        host = self.host.removesuffix(":443")
+        return ":" in host or region not in host.split(".")[1:-1]
 
     @property
     def given_place(self) -> tuple[str | None, str | None]:

@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from botocore.exceptions import ClientError
-
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.results import Parts
@@ -123,14 +121,15 @@ class TokenTable:
         """
         Delete the row of *record*, which is complete; `Refused` if it has changed since it was read.
 
-        A row that is gone by then is what was asked for, whoever deleted it (dynamodb:DeleteItem).
+        A row that is gone by then is what was asked for, whoever deleted it (dynamodb:DeleteItem). It is read
+        if none came with the refusal, as some engines return none.
         """
         try:
             self.transport.call("delete_item", deletion(self.name, record), self.deadline())
         except Caught as error:
             if code_of(error) != CONDITION:
                 return self.transport.failed(error, "DeleteItem", record.token)
-            item = error.response.get("Item") if isinstance(error, ClientError) else None
+            item = error.response.get("Item") or self._row(record.token)
             return Refused(record_of(item)) if item else Written.WRITTEN
         return Written.WRITTEN
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Acquire, Unclaimed, Write, made_by
+from lambda_once.dynamodb.errors import DENIED as NOT_PERMITTED
 from lambda_once.dynamodb.errors import Caught, code_of, is_denied, is_foreign
 from lambda_once.dynamodb.retry import ARN, MOST_KEYS, Tries
 from lambda_once.errors import Misconfigured, StoreUnavailable
@@ -61,6 +64,10 @@ Reading = Record | None | Unanswered | Misconfigured
 """What reading the row that refused a statement gave; None if there is no row."""
 
 
+_WITHOUT_BATCHES: WeakSet[Any] = WeakSet()
+"""Clients whose endpoint answers batches by something that isn't DynamoDB; several stores may share one."""
+
+
 def partiql_is_reliable() -> bool:
     """Return whether the conditions of PartiQL statements are enforced here."""
     # moto 5.2.5 overwrites existing rows by INSERT, and lets failing UPDATEs succeed: a process that has
@@ -82,14 +89,19 @@ class Batches:
         self._warn = warn
         self._stopped = False
         self._was_foreign = False
-        """Whether a batch was answered by something that isn't DynamoDB."""
+        """Whether the last batch was answered by something that isn't DynamoDB."""
         self._lock = threading.RLock()
 
     @property
     def usable(self) -> bool:
         # Developer guide, API operations supported by resource-based policies: no PartiQL across accounts.
         has_name = not self._transport.table.startswith(ARN)
-        return has_name and not self._stopped and partiql_is_reliable()
+        return has_name and not self._is_stopped() and partiql_is_reliable()
+
+    def _is_stopped(self) -> bool:
+        with suppress(TypeError):  # a test's double may have no hash
+            return self._stopped or self._transport.client in _WITHOUT_BATCHES
+        return False
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer | None]:
         """Acquire each token that has no row; for the others, answer with the row."""
@@ -130,6 +142,8 @@ class Batches:
         moto 5.2.5 as a server answers PartiQL with parameters by HTTP 500 and a page of HTML.
         """
         if self._was_foreign and any(not isinstance(it, Unanswered | Misconfigured) for it in answers):
+            with suppress(TypeError):
+                _WITHOUT_BATCHES.add(self._transport.client)
             self._stop("were answered by something that is not DynamoDB")
 
     # ---------------------------------------------------------------- the calls
@@ -176,14 +190,18 @@ class Batches:
             answer = self._transport.call("batch_execute_statement", {"Statements": list(batch)}, deadline)
         except Caught as error:
             if is_denied(error):
-                self._stop_denied(code_of(error))
+                if code_of(error) in NOT_PERMITTED:
+                    self._stop_denied(code_of(error))
+                else:
+                    self._stop(f"are unknown to this engine ({code_of(error)})")
                 return [DENIED] * len(batch)
-            if is_foreign(error) and self._transport.is_given:
-                self._was_foreign = True
+            self._was_foreign = is_foreign(error) and self._transport.is_given
+            if self._was_foreign:
                 return [FOREIGN] * len(batch)
             if code_of(error) == INVALID:
                 return [INVALID] * len(batch)  # single writes find out which, and why
             return [self._transport.failed(error, "BatchExecuteStatement", None)] * len(batch)
+        self._was_foreign = False
         codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
         if DENIED in codes:
             self._stop_denied(DENIED)

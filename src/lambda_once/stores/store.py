@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
+    from lambda_once.stores.row import Item
 
 PARTS_DENIED = (
     "until then large results are stored in the row up to 380 KB, and duplicates of larger ones "
@@ -127,7 +128,7 @@ class DynamoDBStore:
         except ClientError as error:
             if is_transient(error):
                 return self.transport.failed(error, "TransactWriteItems", token)
-            return _canceled(error, finish, len(items))
+            return self._canceled(error, finish, len(items), deadline)
         except Caught as error:
             return self.transport.failed(error, "TransactWriteItems", token)
         return Written.WRITTEN
@@ -189,8 +190,8 @@ class DynamoDBStore:
             return self.transport.failed(refusal, "UpdateItem", acquisition.token)
         return requests.won(row)
 
-    def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
-        record = self._refusing(error, acquisition.token, deadline)
+    def _not_acquired(self, error: Any, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
+        record = self._refusing(error.response.get("Item"), acquisition.token, deadline)
         if isinstance(record, Unanswered | Misconfigured):
             return record
         if record is not None and record.in_progress_by(acquisition.attempt_id):
@@ -204,18 +205,35 @@ class DynamoDBStore:
         except Caught as error:
             if code_of(error) != CONDITION:
                 return self.transport.failed(error, "UpdateItem", write.token)
-            record = self._refusing(error, write.token, deadline)
-            if isinstance(record, Unanswered | Misconfigured):
-                return record
-            return Written.WRITTEN if made_by(record, write) else Refused(record)
+            return self._refused(error.response.get("Item"), write, deadline)
         return Written.WRITTEN
 
+    def _canceled(
+        self, error: ClientError, finish: Write | None, index: int, deadline: Deadline
+    ) -> WriteAnswer:
+        """Return the answer to *finish*, item *index* of a transaction. Raises *error* if another failed."""
+        reasons = reasons_of(error) if code_of(error) == CANCELED and finish is not None else []
+        reason = reasons[index] if index < len(reasons) else {}
+        if finish is None or reason.get("Code") != "ConditionalCheckFailed":
+            raise error
+        return self._refused(reason.get("Item"), finish, deadline)
+
+    def _refused(self, item: Item | None, write: Write, deadline: Deadline) -> WriteAnswer:
+        """Return the answer to *write*, which was refused, with the *item* if it came."""
+        record = self._refusing(item, write.token, deadline)
+        if isinstance(record, Unanswered | Misconfigured):
+            return record
+        return Written.WRITTEN if made_by(record, write) else Refused(record)
+
     def _refusing(
-        self, error: Exception, token: str, deadline: Deadline
+        self, item: Item | None, token: str, deadline: Deadline
     ) -> Record | Unanswered | Misconfigured | None:
-        """Return the row that refused the write; it comes with the refusal, but not with a conflict."""
+        """
+        Return the row that refused a write: *item*, or what is read.
+
+        It comes with the refusal, but not with a conflict, nor from an engine that doesn't return it.
+        """
         try:
-            item = error.response.get("Item") if isinstance(error, ClientError) else None
             return self.read(token, deadline) if item is None else record_of(item)
         except StoreUnavailable as unavailable:
             return Unanswered(unavailable.reason or str(unavailable))
@@ -292,13 +310,3 @@ def _chunks_of(write: Write) -> Chunks | None:
     """Return the large result that *write* stores in rows of its own; None: it stores none."""
     result = write.change.result if isinstance(write.change, Complete) else None
     return result if isinstance(result, Chunks) else None
-
-
-def _canceled(error: ClientError, finish: Write | None, index: int) -> WriteAnswer:
-    """Return the answer to *finish*, item *index* of a transaction. Raises *error* if another item failed."""
-    reasons = reasons_of(error) if code_of(error) == CANCELED and finish is not None else []
-    reason = reasons[index] if index < len(reasons) else {}
-    if finish is None or reason.get("Code") != "ConditionalCheckFailed":
-        raise error
-    record = record_of(reason["Item"]) if reason.get("Item") else None
-    return Written.WRITTEN if made_by(record, finish) else Refused(record)

@@ -231,7 +231,7 @@ class DocumentTable:
                 return head_of(self._place, refused.item)
             if seen is None:  # only a head refuses that
                 raise without_item(self._place.table.name) from None
-            return None
+            return self.head(entity_id)
         return head
 
     def put(self, entity_id: DocumentId, parts: Iterable[Part]) -> None:

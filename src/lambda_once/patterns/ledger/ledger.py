@@ -199,7 +199,8 @@ class Ledger:
             item = {}  # it refuses the usual form, as a duplicate
 
         def refusal(item: Item) -> Applied | Duplicate | Refused:
-            found = self._refusal(write, self._seen(item), now)
+            refusing = item or self._sender.existing(self._table.name, write.key)
+            found = self._refusal(write, self._seen(refusing), now)
             if found is not None:
                 return self._shown(found)
             raise Conflict(f"{write.shown} has another layout now: make a new entry, and retry")
@@ -369,7 +370,10 @@ class Ledger:
             try:
                 return Applied(self._update(write, requests.request_for(write, seen.own, now)))
             except ConditionFailed as failed:
-                refusing, before, seen = failed.item, seen, self._seen(failed.item)
+                refusing, before = failed.item, seen
+            if refusing is None and requests.needs_item(write):
+                refusing = self._sender.existing(self._table.name, write.key)
+            seen = self._seen(refusing)
             if is_new_shard(write, seen):
                 self._claim(write)
                 write = replace(write, first=None)
@@ -402,7 +406,7 @@ class Ledger:
             try:
                 self._update(write, requests.request_for(write, seen.own, now, unless_written=True))
             except ConditionFailed as failed:
-                seen = self._seen(failed.item)
+                seen = self._read(write.key) if failed.item is None else self._seen(failed.item)
                 if requests.is_last_write(write, seen.own):
                     return results
             except (Full, Misconfigured):

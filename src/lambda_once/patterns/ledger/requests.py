@@ -379,6 +379,12 @@ def needs(write: LedgerWrite) -> dict[str, Number]:
         return {name: write.floor[name] - amount for name, amount in taken.items()}
 
 
+def needs_item(write: LedgerWrite) -> bool:
+    """Return whether an item that is missing refuses *write*, by what it expects or by a floor."""
+    expects = any(expected is not None for expected in write.expected.values())
+    return expects or any(needed > 0 for needed in needs(write).values())
+
+
 # -- results
 
 

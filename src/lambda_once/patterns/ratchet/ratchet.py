@@ -179,6 +179,9 @@ class Ratchet:
     ) -> Applied | Stale:
         name = self._table.own[STAMP]
         stored, as_expected = None, False
+        is_proof = write.expected is ANYTHING or write.expected is None  # a missing item refuses neither
+        if not found and not is_proof:
+            found = self._sender.existing(self._table.name, write.place) or {}
         if name in found:
             if not comparable(write.stamp, found[name]):
                 raise Misconfigured(
@@ -195,7 +198,7 @@ class Ratchet:
             return Applied({name: write.stamp})
         if as_expected:
             return Stale({name: stored})
-        if not found and (write.expected is ANYTHING or write.expected is None):  # holds without an item
+        if not found and is_proof:
             raise without_item(self._table.name)
         values = {name: stored} if found else {}
         raise Conflict(f"{write.key} is not as expected: read it, and decide again", values=values)

@@ -100,9 +100,14 @@ class RatchetWrite:
     expected: Expected
 
     @property
+    def place(self) -> Item:
+        """The key of the item."""
+        return {name: self.item[name] for name in self.table.key}
+
+    @property
     def key(self) -> str:
-        """The key of the item as one text, whatever type its numbers have."""
-        return f"{plain_item({name: self.item[name] for name in self.table.key})}"
+        """The key as one text, whatever type its numbers have."""
+        return f"{plain_item(self.place)}"
 
     def request(self, write_id: str) -> dict[str, Any]:
         """
