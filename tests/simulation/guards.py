@@ -228,12 +228,12 @@ def part_key_by_token(token: str, _attempt: str, _write: str, number: int) -> st
     return f"{token}#{number}"
 
 
-def not_recognised(self: Any, error: Exception, acquisition: Any, deadline: Any) -> AcquireAnswer:
+def not_recognised(self: Any, error: Any, acquisition: Any, deadline: Any) -> AcquireAnswer:
     """Take our own row for somebody else's, after a single write."""
     answer = _right_not_acquired(self, error, acquisition, deadline)
     if not isinstance(answer, Won):
         return answer
-    standing = self._refusing(error, acquisition.token, deadline)
+    standing = self._refusing(error.response.get("Item"), acquisition.token, deadline)
     return Refused(standing) if isinstance(standing, Record) else answer
 
 
