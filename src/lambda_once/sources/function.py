@@ -94,7 +94,7 @@ def _batch(value: Any) -> Identity | None:
         return None
     refused = Misconfigured(
         "once.function received a list of records, which the next delivery groups in another way. "
-        "Nothing ran. Call it with one record at a time, or pass key= and fingerprint=."
+        "Nothing ran. Call it with one record at a time, or pass once.function key= and fingerprint=."
     )
     return whole(Content(value, flaw=Refused(refused)))
 
