@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once import KeyMissing, KeyReused
+from lambda_once import Attempt, KeyMissing, KeyReused
 from lambda_once.core.fields import MOST_FIELDS
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory, on_every_store
@@ -178,6 +178,25 @@ def test_the_way_out_of_run_is_an_option_of_function(rig: Rig) -> None:
     decorated(green)
     decorated(blue)
     assert charged == [blue]
+
+
+@in_memory
+def test_the_scope_of_a_block_is_a_value(rig: Rig) -> None:
+    """A block cannot select its scope from the record: the way out is the queue itself."""
+    blue, green = (sqs_record(FIRST, eventSourceARN=f"arn:aws:sqs:e:1:{name}") for name in ("blue", "green"))
+
+    def charged(record: dict[str, Any], scope: str | None = None) -> bool:
+        with rig.once.begin(1, name="charge", payload=record, scope=scope) as attempt:
+            return isinstance(attempt, Attempt)
+
+    assert charged(blue)
+    with pytest.raises(KeyReused, match=r"if not, a scope= with it, which renames tokens"):
+        charged(green)
+    assert [charged(record, record["eventSourceARN"]) for record in (blue, green, green)] == [
+        True,
+        True,
+        False,
+    ]
 
 
 @in_memory

@@ -271,11 +271,12 @@ def _for_another(parts: tuple[str, ...], fields: Difference, call: Call) -> str:
         origin = printable(shown(json.loads(beside[ORIGIN])))
         attributes = ATTRIBUTES in parts
         ignored = f'("{ORIGIN}", "{ATTRIBUTES}")' if attributes else f'("{ORIGIN}",)'
+        # A block has its key from its caller, and its scope, too.
+        scope = "with it" if call.settings.key is None else 'that selects it, such as SQS\'s "eventSourceARN"'
         return (
             f"from another queue, topic, stream or account than this one, {origin}"
             f"{f', with other attributes{named}' if attributes else ''}: if both carry the same work, pass "
-            f"ignore={ignored}; if not, a scope= that selects it, such as SQS's "
-            '"eventSourceARN", which renames tokens: drain the queue first'
+            f"ignore={ignored}; if not, a scope= {scope}, which renames tokens: drain the queue first"
         )
     return (
         f"with other attributes{named}: send a new key, or pass "
