@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from lambda_once.core.checks import checked_flag
 from lambda_once.core.identity import NOTHING
+from lambda_once.core.keys import KeyOfRun
 from lambda_once.core.signatures import frame_that_called, title
 from lambda_once.core.variables import sound_listing
 from lambda_once.decorators.names import check_shared, token_name
@@ -376,7 +377,7 @@ class Once:
                 "once.run takes a non-empty name, a key and a function, then the function's arguments, as in "
                 f'once.run("charge", order_id, charge, card); it got: {kinds}'
             )
-        settings = settings_of(self._defaults, {"key": lambda *_, **__: key, "name": name}, Where.CALL)
+        settings = settings_of(self._defaults, {"key": KeyOfRun(key), "name": name}, Where.CALL)
         once: Callable[P, R] = protected_function(self._runtime, function, settings)
         return once(*args, **kwargs)
 

@@ -89,6 +89,21 @@ GROUP_OF_SENDER = {"dataType": "String", "stringValue": "a"}  # an attribute of 
 NOTICE = changed(
     sns_event(ORDER), ("Records.0.Sns.MessageAttributes", {"type": {"Type": "String", "Value": "a"}})
 )
+NAMED_ALIKE = {"MessageGroupId": "sender's", "type": "created"}  # of a notification that a message holds
+WRAPPED = changed(
+    sqs_event(
+        changed(
+            sns_event(ORDER),
+            (
+                "Records.0.Sns.MessageAttributes",
+                {name: {"Type": "String", "Value": text} for name, text in NAMED_ALIKE.items()},
+            ),
+        )["Records"][0]["Sns"],
+        attributes={"type": "forwarded"},
+        message_ids=["m-1"],
+    ),
+    ("Records.0.attributes.MessageGroupId", "a"),
+)
 QUEUED = sqs_event(ORDER, fifo_groups="g", message_ids=["m-1"])
 KINESIS = kinesis_event(ORDER)
 SPLIT = split(ORDER)
@@ -157,6 +172,9 @@ CELLS: tuple[Cell, ...] = (
         changed(GROUPED, ("Records.0.messageAttributes", {"MessageGroupId": GROUP_OF_SENDER})),
         ("Records.0.messageAttributes.MessageGroupId.stringValue", "b"),
     ),
+    cell(STANDARD, ATTRIBUTES, "sqs", WRAPPED, ("Records.0.attributes.MessageGroupId", "b")),
+    cell(STANDARD, ATTRIBUTES, "sqs", WRAPPED, ("Records.0.messageAttributes.type.stringValue", "moved")),
+    cell(STANDARD, "nothing", "sqs", WRAPPED, ("Records.0.messageId", "m-2")),
     cell(STANDARD, ORIGIN, "sns", NOTICE, ("Records.0.Sns.TopicArn", "arn:aws:sns:e:123456789012:other")),
     cell(STANDARD, ATTRIBUTES, "sns", NOTICE, ("Records.0.Sns.MessageAttributes.type.Value", "b")),
     cell(STANDARD, "nothing", "sns", NOTICE, ("Records.0.Sns.MessageId", "another")),

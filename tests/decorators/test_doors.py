@@ -589,3 +589,44 @@ def test_one_write_of_an_object_is_one_work(once: Once, door: str) -> None:
     for id_ in ("e-6", "e-7", "e-7"):
         send(created(id_, "Object Restore Completed"))
     assert len(ran) == 6
+
+
+def test_records_and_events_in_args_count_as_arguments(once: Once) -> None:
+    """A function whose parameters a wrapper hides behind ``*args`` gets them there."""
+    ran: list[object] = []
+
+    @once.function(name="work")
+    def work(*args: object) -> None:
+        ran.append(args)
+
+    sent, put = sqs_event({"id": 5}), eventbridge_event({"id": 5}, event_id="i-1")
+    first = sent["Records"][0]
+    for record in (
+        first,
+        redelivered(sent)["Records"][0],
+        SQSRecord(first),
+        SqsRecordModel.model_validate(first),
+    ):
+        work(record, put)
+    work(first, put | {"id": "i-2", "time": "2026-11-20T11:00:00Z"})
+    assert len(ran) == 1
+
+    work(put, first)
+    work(sqs_event({"id": 6})["Records"][0], put)
+    work(sqs_event({"id": 5}, queue="other")["Records"][0], put)
+    work(sqs_event({"id": 5}, attributes={"type": "cancelled"})["Records"][0], put)
+    assert len(ran) == 5
+
+
+def test_a_batch_in_args_is_refused_as_elsewhere(once: Once) -> None:
+    """Each delivery groups records in another way; one record by itself is no batch."""
+    records = sqs_event({"id": 5}, {"id": 6})["Records"]
+
+    def count(*args: object) -> int:
+        return len(args)
+
+    with pytest.raises(Misconfigured, match="a list of records"):
+        once.run("count", 5, count, records)
+    assert once.run("count", 5, count, *records) == 2
+    with pytest.raises(KeyReused, match="different: args"):
+        once.run("count", 5, count, *reversed(records))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once import KeyReused
+from lambda_once import Attempt, KeyMissing, KeyReused
 from lambda_once.core.fields import MOST_FIELDS
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory, on_every_store
@@ -155,6 +155,67 @@ def test_a_function_names_its_arguments(rig: Rig) -> None:
     with pytest.raises(KeyReused) as caught:
         charge(FIRST | {"amount": 0}, "CHF")
     assert caught.value.fields == ("currency", "order.amount")
+
+
+@in_memory
+def test_the_way_out_of_run_is_an_option_of_function(rig: Rig) -> None:
+    """once.run has no options: the way out names the decorator that has them, and holds at once there."""
+    blue, green = (sqs_record(FIRST, eventSourceARN=f"arn:aws:sqs:e:1:{name}") for name in ("blue", "green"))
+
+    charged = []
+
+    def charge(record: dict[str, Any]) -> None:
+        charged.append(record)
+
+    rig.once.run("charge", 1, charge, blue)
+    with pytest.raises(
+        KeyReused, match=r'ignore=\("@origin",\).*; once.run has no options: use once.function$'
+    ):
+        rig.once.run("charge", 1, charge, green)
+
+    key = "powertools_json(record.body).id"
+    decorated = rig.once.function(name="charge", key=key, ignore=("@origin",))(charge)
+    decorated(green)
+    decorated(blue)
+    assert charged == [blue]
+
+
+@in_memory
+def test_the_scope_of_a_block_is_a_value(rig: Rig) -> None:
+    """A block cannot select its scope from the record: the way out is the queue itself."""
+    blue, green = (sqs_record(FIRST, eventSourceARN=f"arn:aws:sqs:e:1:{name}") for name in ("blue", "green"))
+
+    def charged(record: dict[str, Any], scope: str | None = None) -> bool:
+        with rig.once.begin(1, name="charge", payload=record, scope=scope) as attempt:
+            return isinstance(attempt, Attempt)
+
+    assert charged(blue)
+    with pytest.raises(KeyReused, match=r"if not, a scope= with it, which renames tokens"):
+        charged(green)
+    assert [charged(record, record["eventSourceARN"]) for record in (blue, green, green)] == [
+        True,
+        True,
+        False,
+    ]
+
+
+@in_memory
+def test_a_function_has_the_options_of_its_way_out(rig: Rig) -> None:
+    """once.function itself is told to pass them, and no more."""
+
+    @rig.once.function(key="order.id")
+    def charge(order: dict[str, Any]) -> None: ...
+
+    charge(FIRST)
+    with pytest.raises(KeyReused, match=r"in ignore=$"):
+        charge(FIRST | {"amount": 0})
+
+
+@pytest.mark.parametrize("key", [None, "", (1, None)])
+def test_run_needs_a_whole_key(rig: Rig, key: object) -> None:
+    """The error names once.run, not how it passes its key on."""
+    with pytest.raises(KeyMissing, match=r"^the key of once.run, or a part of it, is missing"):
+        rig.once.run("charge", key, len, [1])
 
 
 def test_a_batch_tells_the_log(rig: Rig) -> None:

@@ -145,11 +145,18 @@ def test_what_a_sender_wrote_counts(case: str, door: str) -> None:
 
 
 def test_attributes_beside_an_envelope_count_with_those_in_it() -> None:
-    """Who sends a notification on may write attributes of their own; of one name the inner counts."""
-    text = json.dumps(samples.notification("x") | {"MessageAttributes": _of_sns({"a": ("String", "inner")})})
-    outer = _of_sqs({"a": ("String", "outer"), "b": ("String", "outer")})
+    """Who sends a notification on may write attributes of their own; of one name both count, unless equal."""
+    inner = {"a": ("String", "inner"), "b": ("String", "both"), "messageAttributes.a": ("String", "named so")}
+    text = json.dumps(samples.notification("x") | {"MessageAttributes": _of_sns(inner)})
+    outer = _of_sqs({"a": ("String", "outer"), "b": ("String", "both"), "c": ("String", "outer")})
     found = _unit(SQS, samples.sqs_record(text, messageAttributes=outer))
-    assert dict(found.what.attributes) == {"a": ["String", "inner"], "b": ["String", "outer"]}
+    assert dict(found.what.attributes) == {
+        "a": ["String", "outer"],
+        "b": ["String", "both"],
+        "c": ["String", "outer"],
+        "messageAttributes.a": ["String", "named so"],
+        "messageAttributes.messageAttributes.a": ["String", "inner"],
+    }
 
 
 def test_an_attribute_of_another_form_counts_as_it_is() -> None:

@@ -54,6 +54,19 @@ _UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*")
 # -- selecting
 
 
+class KeyOfRun:
+    """Selects the key of `Once.run`, which is a value."""
+
+    def __init__(self, key: object) -> None:
+        self._key = key
+
+    def __call__(self, *_arguments: object) -> object:
+        """Return the key. Raises `KeyMissing` if it, or a part of it, is nothing."""
+        if not is_whole(self._key):
+            raise KeyMissing("the key of once.run, or a part of it, is missing: give it with every call")
+        return self._key
+
+
 @lru_cache(maxsize=512)
 def compile_expression(
     expression: str, what: str = "key", *, may_be_null: bool = False

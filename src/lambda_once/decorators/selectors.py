@@ -15,6 +15,7 @@ from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
+from lambda_once.core.keys import KeyOfRun
 from lambda_once.core.signatures import accepts, is_async, signature_of, title
 from lambda_once.decorators.validation import is_self
 from lambda_once.errors import KeyMissing, Misconfigured
@@ -93,10 +94,10 @@ def selector_of_call(selector: Selector, function: Callable[..., Any], what: str
     Return *selector*, the option *what*, as a function of the `BoundArguments` of a call of *function*.
 
     Like every selector it's called with the Lambda context, too, and ignores it. An expression is returned
-    unchanged. Raises `Misconfigured` for a callable that is async, or needs an argument that *function*
-    doesn't get.
+    unchanged, as is the key of `Once.run`. Raises `Misconfigured` for a callable that is async, or needs an
+    argument that *function* doesn't get.
     """
-    if selector is None or isinstance(selector, str):
+    if selector is None or isinstance(selector, str | KeyOfRun):
         return selector
     _check_plain(selector, what)
     take = _taker(selector, signature_of(function))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from lambda_once.core.clock import Clock, stamp
 from lambda_once.core.fields import Difference, difference, printable
 from lambda_once.core.identity import ATTRIBUTES, CONTENT, ORIGIN, differing, shown
+from lambda_once.core.keys import KeyOfRun
 from lambda_once.core.lifecycle import Course, Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, Unavailable, unpack, unpack_chunks
 from lambda_once.engine.invocation import Receiver, Redelivery
@@ -182,6 +183,8 @@ class Replayer:
                 names = fields_difference.named or tuple(part for part in parts if part != CONTENT)
                 make_error = partial(KeyReused, fields=names, hidden=_is_shared(call, record))
                 message = f"{at} was used {_for_another(parts, fields_difference, call)}"
+                if isinstance(call.settings.key, KeyOfRun):
+                    message += "; once.run has no options: use once.function"
                 if call.source.redelivery is Redelivery.IN_ORDER:
                     message += "; its sequence stops here unless on_give_up= parks the record"
             case Course.RESULT_UNAVAILABLE:
@@ -268,11 +271,12 @@ def _for_another(parts: tuple[str, ...], fields: Difference, call: Call) -> str:
         origin = printable(shown(json.loads(beside[ORIGIN])))
         attributes = ATTRIBUTES in parts
         ignored = f'("{ORIGIN}", "{ATTRIBUTES}")' if attributes else f'("{ORIGIN}",)'
+        # A block has its key from its caller, and its scope, too.
+        scope = "with it" if call.settings.key is None else 'that selects it, such as SQS\'s "eventSourceARN"'
         return (
             f"from another queue, topic, stream or account than this one, {origin}"
             f"{f', with other attributes{named}' if attributes else ''}: if both carry the same work, pass "
-            f"ignore={ignored}; if not, a scope= that selects it, such as SQS's "
-            '"eventSourceARN", which renames tokens: drain the queue first'
+            f"ignore={ignored}; if not, a scope= {scope}, which renames tokens: drain the queue first"
         )
     return (
         f"with other attributes{named}: send a new key, or pass "

@@ -434,6 +434,22 @@ def counted(attributes: object) -> dict[str, object]:
     return _drop_left_out({str(name): _form(value) for name, value in attributes.items()})
 
 
+def united(around: Mapping[str, object], attributes: Mapping[str, object]) -> dict[str, object]:
+    """
+    Return *attributes* and those *around* them: a message group, or those of the message around an envelope.
+
+    Of one name with two values both count, that of *attributes* as ``messageAttributes.`` and the name.
+    """
+    taken = {name for name, form in attributes.items() if around.get(name, form) != form}
+    both = {**around, **{name: form for name, form in attributes.items() if name not in taken}}
+    for name in sorted(taken):
+        label = f"messageAttributes.{name}"
+        while label in both:
+            label = f"messageAttributes.{label}"
+        both[label] = attributes[name]
+    return both
+
+
 def counted_amqp(properties: object) -> dict[str, object]:
     """
     Return what counts of *properties*, the ``basicProperties`` of a message of RabbitMQ.

@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn, TypeGuard
 from lambda_once.core.canonical import is_shortest
 from lambda_once.core.identity import NOTHING, Content, Identity
 from lambda_once.core.objects import Fields
-from lambda_once.sources.attributes import counted, is_dead_letter
+from lambda_once.sources.attributes import counted, is_dead_letter, united
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
 _LEAST_NORMAL: Final = 2.2250738585072014e-308
@@ -180,7 +180,7 @@ def open_body(body: object, origin: object, attributes: object, most: int = MOST
             origin = NOTHING
         elif topic is not NOTHING:
             origin = topic if origin is NOTHING else [origin, topic]
-        attributes = {**outer, **counted(inner)}
+        attributes = united(outer, counted(inner))
         return open_body(value["Message"], origin, attributes, most - 1)
     if is_eventbridge(value):  # origin and attributes of the message around it don't count
         return of_eventbridge(value, Content(value["detail"], partial(detail_content, value)))

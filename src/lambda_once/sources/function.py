@@ -45,13 +45,14 @@ from lambda_once.sources.source import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.settings import Settings
 
 # ------------------------------------------------------------------ reading
 
+_REST: Final = inspect.Parameter.VAR_POSITIONAL
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 
 
@@ -94,9 +95,38 @@ def _batch(value: Any) -> Identity | None:
         return None
     refused = Misconfigured(
         "once.function received a list of records, which the next delivery groups in another way. "
-        "Nothing ran. Call it with one record at a time, or pass key= and fingerprint=."
+        "Nothing ran. Call it with one record at a time, or pass once.function key= and fingerprint=."
     )
     return whole(Content(value, flaw=Refused(refused)))
+
+
+def _rest_of(values: tuple[object, ...]) -> Identity | None:
+    """Return the identity of *values*, those of ``*args``; None if none of them is a record or an event."""
+    identities = [argument_of(value) for value in values]
+    present = {str(index): identity for index, identity in enumerate(identities) if identity is not None}
+    if not present:
+        return None
+    contents = [
+        Content(value) if identity is None else identity.content
+        for value, identity in zip(values, identities, strict=True)
+    ]
+
+    def counted(payload: Any) -> object:
+        return [content.counted(value) for content, value in zip(contents, payload, strict=True)]
+
+    return Identity(
+        who=NOTHING,
+        operation=NOTHING,
+        origin=_part_of_each(present, "origin"),
+        position=_part_of_each(present, "position"),
+        attributes=_part_of_each(present, "attributes"),
+        content=Content(
+            [content.payload for content in contents],
+            counted,
+            view=[content.payload if content.view is NOTHING else content.view for content in contents],
+            flaw=_flaw([content.flaw for content in contents], guarded=True),
+        ),
+    )
 
 
 def _unit_of(
@@ -104,14 +134,20 @@ def _unit_of(
     arguments: object,
     declared: Callable[[dict[str, object]], Any],
     *,
+    rest: str | None = None,
     guarded: bool,
 ) -> Unit:
     """
     Return the unit of a call with all *arguments*; *named* are those that count, as they are *declared*.
 
-    *guarded*: no key= and fingerprint= identify a batch or a request among them, so it is refused.
+    *rest*: the name of ``*args``, whose values are arguments, too. *guarded*: no key= and fingerprint=
+    identify a batch or a request among them, so it is refused.
     """
-    identities = {name: found for name, value in named.items() if (found := argument_of(value)) is not None}
+    identities = {
+        name: identity
+        for name, value in named.items()
+        if (identity := _rest_of(value) if name == rest else argument_of(value)) is not None  # type: ignore[arg-type]  # a tuple
+    }
     if not identities:
         payload: Any = declared(named)
         return Unit(whole(Content(payload, parsed=False)), Delivered(arguments, payload))
@@ -230,18 +266,15 @@ class FunctionIdentifier(NamedTuple):
             if self.receivers is not None:
                 self.receivers.called_on(receiver)
         contexts = {name: value for name, value in named.items() if is_lambda_context(name, value)}
-        for context in (*contexts.values(), *self._contexts_in_rest(named)):
+        rest = next((each.name for each in self.signature.parameters.values() if each.kind is _REST), None)
+        # The payload has all of *args, contexts included.
+        in_rest = () if rest is None else (value for value in named[rest] if is_lambda_context("", value))
+        for context in (*contexts.values(), *in_rest):
             self.runtime.serve(context)
         counted = {name: value for name, value in named.items() if name not in contexts}
         settings = self.identifier.settings
         guarded = settings.key is None or settings.fingerprint is None
-        return _unit_of(counted, named, self.declared, guarded=guarded), bound
-
-    def _contexts_in_rest(self, named: Mapping[str, Any]) -> Iterator[object]:
-        """Yield the Lambda contexts in ``*args``; the payload has all of ``*args``, contexts included."""
-        for parameter in self.signature.parameters.values():
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                yield from (value for value in named[parameter.name] if is_lambda_context("", value))
+        return _unit_of(counted, named, self.declared, rest=rest, guarded=guarded), bound
 
 
 def is_lambda_context(name: str, value: object) -> bool:

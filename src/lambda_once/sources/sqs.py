@@ -19,7 +19,7 @@ from lambda_once.core.identity import NOTHING, Flaw
 from lambda_once.core.unit import BadRecord, Delivered, Unit
 from lambda_once.decorators.handlers import handler_like
 from lambda_once.errors import RetryLater
-from lambda_once.sources.attributes import counted
+from lambda_once.sources.attributes import counted, united
 from lambda_once.sources.envelopes import BadData, at, opened, origin_of, text_at
 from lambda_once.sources.records import Raw, Records, RecordSource, failures, pipe_response
 from lambda_once.sources.source import Source
@@ -49,9 +49,7 @@ def _read_content(record: Delivered, raw: Raw) -> Unit:
     system_attributes = raw.get("attributes")
     group, moved_from = text_at(system_attributes, "MessageGroupId"), text_at(system_attributes, _MOVED_FROM)
     if group is not None:  # a fair queue's message has one, too: its tenant
-        if "MessageGroupId" in attributes:
-            attributes["messageAttributes.MessageGroupId"] = attributes["MessageGroupId"]
-        attributes["MessageGroupId"] = group
+        attributes = united({"MessageGroupId": group}, attributes)
     origin = origin_of(moved_from or raw.get("eventSourceARN"), raw.get("messageAttributes"))
     identity = opened(raw, raw.get("body"), "body", origin, attributes)
     if record.group is None or identity.attributes is NOTHING:  # no FIFO queue, or an event
