@@ -420,6 +420,12 @@ class EqualBag(Bag):
 
 
 Alias = typing_extensions.TypeAliasType("Alias", list[int])
+K = TypeVar("K")
+Listed = typing_extensions.TypeAliasType("Listed", Sequence[T], type_params=(T,))
+Inverted = typing_extensions.TypeAliasType("Inverted", Mapping[T, K], type_params=(K, T))
+Maybe = typing_extensions.TypeAliasType("Maybe", T | None, type_params=(T,))
+Itself = typing_extensions.TypeAliasType("Itself", T, type_params=(T,))
+Phantom = typing_extensions.TypeAliasType("Phantom", Sequence[int], type_params=(T,))
 
 
 @pytest.mark.parametrize(
@@ -435,6 +441,13 @@ Alias = typing_extensions.TypeAliasType("Alias", list[int])
         (Alias, [1, 2], (1, 2), ""),
         (typing_extensions.ReadOnly[Sequence[int]], (1, 2), [1, 2], None),
         (typing_extensions.NotRequired[Alias], (1, 2), [1, 2], ""),
+        (Listed[int], (1, 2), [1, 2], None),
+        (Listed[int], (1, 2), [1, 3], "1"),
+        (Maybe[Listed[int]], (1, 2), [1, 2], None),
+        (Maybe[Alias], (1, 2), [1, 2], ""),
+        (Inverted[Listed[int], str], {"a": (1, 2)}, {"a": [1, 2]}, None),
+        (Itself[Sequence[int]], (1, 2), [1, 2], None),
+        (Phantom[str], (1, 2), [1, 2], None),
         (Sequence[Paid], [Paid("1", 5)], [Paid("1", 5.0)], None),
         (Sequence[Paid], {"1": 5}, ["1"], ""),
         (Mapping[str, int], {"1": 5}, {"1": 5.0}, "1"),

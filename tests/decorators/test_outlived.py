@@ -25,7 +25,7 @@ from lambda_once.core.threads import run_coroutine
 from lambda_once.dynamodb.sender import retry_deadline
 from lambda_once.engine.attempt import Attempt
 from lambda_once.observability.reporter import Tally
-from lambda_once.testing import sqs_event
+from lambda_once.testing import lambda_context, sqs_event
 from tests.decorators.rig import Rig, on_every_store
 
 Act = Callable[[], Any]
@@ -289,9 +289,9 @@ def test_a_block_that_a_generator_leaves_open_is_left_behind(rig: Rig, door: str
             charge(1)
             charge(2)
         case "batch":
-            handler(sqs_event({"order": 1}, {"order": 2}), None)
+            handler(sqs_event({"order": 1}, {"order": 2}), lambda_context())
         case _:
-            async_handler(sqs_event({"order": 1}, {"order": 2}), None)
+            async_handler(sqs_event({"order": 1}, {"order": 2}), lambda_context())
     assert stacks == [2, 2]
     with pytest.raises(Misconfigured, match="inside protected work"):
         rig.once.current()

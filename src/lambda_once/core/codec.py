@@ -39,7 +39,7 @@ from typing import (
 from lambda_once.core.canonical import MARK, converted, plain
 from lambda_once.core.differences import Difference, difference, is_typed_dict
 from lambda_once.core.fields import printable
-from lambda_once.core.lazy import check_no_lazy_part, check_not_lazy, check_parts, check_type
+from lambda_once.core.lazy import check_no_lazy_part, check_not_lazy, check_parts, check_type, unaliased
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
 from lambda_once.core.signatures import check_fields, title
 from lambda_once.errors import Misconfigured
@@ -300,6 +300,10 @@ def _adapter(annotation: object) -> Any:
 
 def _with_lists(annotation: Any) -> Any:
     """Return *annotation* with lists for iterables and collections, which pydantic doesn't read as lists."""
+    named = unaliased(annotation)
+    parts = get_args(named) if get_origin(named) in _UNIONS else (named,)
+    if any(get_origin(unaliased(part)) in _ITERABLES for part in parts):
+        annotation = named  # others keep their name, as they may be recursive
     origin, args = get_origin(annotation), tuple(map(_with_lists, get_args(annotation)))
     if origin in _ITERABLES:
         return list[args[0]]  # type: ignore[valid-type]
@@ -393,8 +397,10 @@ def _type_name(value: object) -> str:
 # -- annotations
 
 
-def is_plain(annotation: object) -> bool:
-    """Return whether *annotation* consists of JSON types, or is unknown."""
+def is_plain(annotation: object, within: tuple[object, ...] = ()) -> bool:
+    """Return whether *annotation*, a part of the aliases *within*, consists of JSON types, or is unknown."""
+    if unaliased(annotation) is not annotation:
+        return annotation in within or is_plain(unaliased(annotation), (*within, annotation))
     origin, args = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, str | ForwardRef | TypeVar) or is_typed_dict(origin or annotation):
         return True
@@ -402,9 +408,9 @@ def is_plain(annotation: object) -> bool:
         annotation = origin or annotation
         return any(annotation is one for one in (*_NOTHING, *_ANYTHING, *_SCALARS, *_MAPPINGS, *_SEQUENCES))
     if origin is Annotated:
-        return is_plain(args[0])
+        return is_plain(args[0], within)
     if origin is Literal:
         return all(arg is None or type(arg) in _SCALARS for arg in args)
     if origin in _MAPPINGS:
-        return args[0] in (str, Any) and is_plain(args[1])
-    return (origin in _UNIONS or origin in _SEQUENCES) and all(map(is_plain, args))
+        return args[0] in (str, Any) and is_plain(args[1], within)
+    return (origin in _UNIONS or origin in _SEQUENCES) and all(is_plain(each, within) for each in args)
