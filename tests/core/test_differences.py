@@ -410,6 +410,23 @@ class Bag:
         self.held = held
 
 
+class Slotted:
+    """What it holds is in slots, one of them empty."""
+
+    __slots__ = ("__held", "empty")
+
+    def __init__(self, held: object) -> None:
+        self.__held = held
+
+
+class SlottedBag(Slotted):
+    """It has attributes, too."""
+
+    def __init__(self, held: object, more: object) -> None:
+        super().__init__(held)
+        self.more = more
+
+
 class EqualBag(Bag):
     """It says itself what is equal."""
 
@@ -433,6 +450,11 @@ Phantom = typing_extensions.TypeAliasType("Phantom", Sequence[int], type_params=
     [
         (Bag, Bag([1, nan]), Bag([1, nan]), None),
         (Bag, Bag([1, 2]), Bag([1, 3]), "held.1"),
+        (Slotted, Slotted([1, nan]), Slotted([1, nan]), None),
+        (Slotted, Slotted([1, 2]), Slotted([1, 3]), "_Slotted__held.1"),
+        (SlottedBag, SlottedBag([1], 2), SlottedBag([1], 2), None),
+        (SlottedBag, SlottedBag([1], 2), SlottedBag([1.0], 2), "_Slotted__held.0"),
+        (SlottedBag, SlottedBag([1], 2), SlottedBag([1], 3), "more"),
         (EqualBag, EqualBag(1), EqualBag(1.0), None),
         (EqualBag, EqualBag(nan), EqualBag(nan), ""),
         (dict[str, int], {"a": 1}, {"b": 1}, ""),
