@@ -196,6 +196,21 @@ class Codec:
             return _form_of(self.annotation)
 
 
+class ExactCodec(Codec):
+    """
+    Reads and writes JSON so that all digits of its numbers are kept, also of a text that a person wrote.
+
+    For values that are only written again: a number that a float would shorten, such as 4.50, is a Decimal.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Any)
+
+    @cached_property
+    def _form(self) -> _PlainJson:
+        return _PlainJson(number=_number_as_written)
+
+
 JSON: Final = Codec(Any)
 """The codec of results without a type."""
 
@@ -267,12 +282,14 @@ class _PlainJson(NamedTuple):
 
     instead: str | None = None
     """Why a declared type has no adapter, an error's class; None: it needs no adapter."""
+    number: Callable[[str], object] | None = None
+    """Reads a number that is not whole; None: as a float."""
 
     def write(self, value: object) -> str:
         return _tagged(value, Decimal)
 
     def read(self, text: str) -> object:
-        return _untagged(text)
+        return _untagged(text, self.number)
 
 
 def _form_of(annotation: object) -> _ByPydantic | _PlainJson | _ByPair:
@@ -363,8 +380,13 @@ def _escape(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
     return {f"{MARK}{name}": mapping[name]} if looks_like_a_tag else mapping
 
 
-def _untagged(text: str) -> Any:
-    return json.loads(text, object_hook=_read if _WRITTEN_MARK in text else None)
+def _untagged(text: str, number: Callable[[str], object] | None = None) -> Any:
+    return json.loads(text, object_hook=_read if _WRITTEN_MARK in text else None, parse_float=number)
+
+
+def _number_as_written(text: str) -> float | Decimal:
+    number = float(text)
+    return number if str(Decimal(repr(number))) == str(Decimal(text)) else Decimal(text)
 
 
 def _read(content: dict[str, Any]) -> object:
