@@ -27,6 +27,7 @@ from typing import (  # noqa: UP035  # users write Dict and List
 
 import pydantic
 import pytest
+from typing_extensions import TypeAliasType
 
 from lambda_once.core.codec import codec_by, codec_for, is_plain
 from lambda_once.core.results import Corrupt, NotSerialisable
@@ -35,6 +36,9 @@ from lambda_once.errors import Misconfigured
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123_000, tzinfo=UTC)
 Sku = NewType("Sku", str)
 T = TypeVar("T")
+Json = TypeAliasType("Json", "dict[str, Json] | list[Json] | str | None")
+Tree = TypeAliasType("Tree", dict[str, "Tree"] | list["Tree"] | int)  # type: ignore[misc]  # it is recursive
+Many = TypeAliasType("Many", list[T], type_params=(T,))
 
 
 class Colour(Enum):
@@ -227,6 +231,10 @@ def test_a_message_names_the_field_that_does_not_fit() -> None:
         (Parameter.empty, True),
         (Dictionary, True),
         ("Unresolved", True),
+        (Json, True),
+        (Tree, True),
+        (Many[int] | None, True),
+        (Many[Decimal], False),
         (Literal[Colour.RED], False),
         (Annotated[Decimal, 1], False),
         (dict[int, str], False),

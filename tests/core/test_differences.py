@@ -410,6 +410,23 @@ class Bag:
         self.held = held
 
 
+class Slotted:
+    """What it holds is in slots, one of them empty."""
+
+    __slots__ = ("__held", "empty")
+
+    def __init__(self, held: object) -> None:
+        self.__held = held
+
+
+class SlottedBag(Slotted):
+    """It has attributes, too."""
+
+    def __init__(self, held: object, more: object) -> None:
+        super().__init__(held)
+        self.more = more
+
+
 class EqualBag(Bag):
     """It says itself what is equal."""
 
@@ -420,6 +437,12 @@ class EqualBag(Bag):
 
 
 Alias = typing_extensions.TypeAliasType("Alias", list[int])
+K = TypeVar("K")
+Listed = typing_extensions.TypeAliasType("Listed", Sequence[T], type_params=(T,))
+Inverted = typing_extensions.TypeAliasType("Inverted", Mapping[T, K], type_params=(K, T))
+Maybe = typing_extensions.TypeAliasType("Maybe", T | None, type_params=(T,))
+Itself = typing_extensions.TypeAliasType("Itself", T, type_params=(T,))
+Phantom = typing_extensions.TypeAliasType("Phantom", Sequence[int], type_params=(T,))
 
 
 @pytest.mark.parametrize(
@@ -427,6 +450,11 @@ Alias = typing_extensions.TypeAliasType("Alias", list[int])
     [
         (Bag, Bag([1, nan]), Bag([1, nan]), None),
         (Bag, Bag([1, 2]), Bag([1, 3]), "held.1"),
+        (Slotted, Slotted([1, nan]), Slotted([1, nan]), None),
+        (Slotted, Slotted([1, 2]), Slotted([1, 3]), "_Slotted__held.1"),
+        (SlottedBag, SlottedBag([1], 2), SlottedBag([1], 2), None),
+        (SlottedBag, SlottedBag([1], 2), SlottedBag([1.0], 2), "_Slotted__held.0"),
+        (SlottedBag, SlottedBag([1], 2), SlottedBag([1], 3), "more"),
         (EqualBag, EqualBag(1), EqualBag(1.0), None),
         (EqualBag, EqualBag(nan), EqualBag(nan), ""),
         (dict[str, int], {"a": 1}, {"b": 1}, ""),
@@ -435,6 +463,13 @@ Alias = typing_extensions.TypeAliasType("Alias", list[int])
         (Alias, [1, 2], (1, 2), ""),
         (typing_extensions.ReadOnly[Sequence[int]], (1, 2), [1, 2], None),
         (typing_extensions.NotRequired[Alias], (1, 2), [1, 2], ""),
+        (Listed[int], (1, 2), [1, 2], None),
+        (Listed[int], (1, 2), [1, 3], "1"),
+        (Maybe[Listed[int]], (1, 2), [1, 2], None),
+        (Maybe[Alias], (1, 2), [1, 2], ""),
+        (Inverted[Listed[int], str], {"a": (1, 2)}, {"a": [1, 2]}, None),
+        (Itself[Sequence[int]], (1, 2), [1, 2], None),
+        (Phantom[str], (1, 2), [1, 2], None),
         (Sequence[Paid], [Paid("1", 5)], [Paid("1", 5.0)], None),
         (Sequence[Paid], {"1": 5}, ["1"], ""),
         (Mapping[str, int], {"1": 5}, {"1": 5.0}, "1"),

@@ -300,6 +300,22 @@ def test_names_that_are_written_alike_are_not_stored(value: Any) -> None:
         CODEC.answer(value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["4.50", "[0.00, -1.0E+2]", '{"id": 12345678901234567890.1234567890}', "1E+400", "5.0", "0.1", "NaN"],
+)
+def test_digits_that_a_person_wrote_are_written(text: str) -> None:
+    """A result of ``lambda-once resolve``, such as ``show`` printed, is no float if that has other digits."""
+    assert text_of(HandlerCodec().load(text), escaped=False) == text
+
+
+@pytest.mark.parametrize("text", ["5e-7", "1E-4", "1e21", "100.0", "2.5"])
+def test_a_number_that_a_float_holds_is_one(text: str) -> None:
+    """Whatever its spelling."""
+    loaded = HandlerCodec().load(text)
+    assert (type(loaded), loaded) == (float, float(text))
+
+
 def test_a_decimal_that_prints_another_number_is_not_stored() -> None:
     """The runtime writes what it prints, such as an e for the E; its digits would be read back."""
     assert marshalled([Short(100)])[0] == "[1.0e+2]"

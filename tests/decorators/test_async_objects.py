@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest.mock import AsyncMock  # noqa: TID251  (users decorate it in their tests)
 
 import pytest
 
@@ -62,3 +63,9 @@ def test_an_object_is_awaited_everywhere(rig: Rig) -> None:
     assert asyncio.run(work(1)) == {"statusCode": 201}
     assert asyncio.run(rig.once.run("run", "1", ship, 1)) == {"statusCode": 201}
     assert len(ship.seen) == 4
+
+
+def test_an_async_mock_is_one(rig: Rig) -> None:
+    """Its annotations are None."""
+    work = rig.once.function(name="work")(AsyncMock(return_value=5))
+    assert asyncio.run(work(1)) == asyncio.run(work(1)) == 5

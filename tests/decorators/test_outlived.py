@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from queue import SimpleQueue
@@ -25,7 +25,7 @@ from lambda_once.core.threads import run_coroutine
 from lambda_once.dynamodb.sender import retry_deadline
 from lambda_once.engine.attempt import Attempt
 from lambda_once.observability.reporter import Tally
-from lambda_once.testing import sqs_event
+from lambda_once.testing import lambda_context, sqs_event
 from tests.decorators.rig import Rig, on_every_store
 
 Act = Callable[[], Any]
@@ -260,6 +260,50 @@ def test_blocks_end_in_any_order(rig: Rig, order: tuple[int, int]) -> None:
     work(5)
     with pytest.raises(Misconfigured, match="inside protected work"):
         rig.once.current()
+
+
+@pytest.mark.parametrize("door", ["function", "batch", "async batch"])
+def test_a_block_that_a_generator_leaves_open_is_left_behind(rig: Rig, door: str) -> None:
+    """Its attempt answers neither the next record nor what runs in no work."""
+    stacks: list[int] = []
+    parts = [_part(rig, number) for number in range(2)]
+
+    def act() -> None:
+        next(parts[len(stacks)])
+        stacks.append(len(call_stack()))
+
+    @rig.once.function(key="order")
+    def charge(order: int) -> None:
+        act()
+
+    @rig.once.sqs(key="order")
+    def handler(record: Any) -> None:
+        act()
+
+    @rig.once.sqs(key="order", name="later")
+    async def async_handler(record: Any) -> None:
+        act()
+
+    match door:
+        case "function":
+            charge(1)
+            charge(2)
+        case "batch":
+            handler(sqs_event({"order": 1}, {"order": 2}), lambda_context())
+        case _:
+            async_handler(sqs_event({"order": 1}, {"order": 2}), lambda_context())
+    assert stacks == [2, 2]
+    with pytest.raises(Misconfigured, match="inside protected work"):
+        rig.once.current()
+    for part in parts:
+        part.close()
+    with pytest.raises(Misconfigured, match="inside protected work"):
+        rig.once.current()
+
+
+def _part(rig: Rig, number: int) -> Generator[None, None, None]:
+    with rig.once.begin(number, name="part"):
+        yield
 
 
 @on_every_store

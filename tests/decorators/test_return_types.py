@@ -167,6 +167,17 @@ def test_returns_may_be_text(rig: Rig, returns: Any) -> None:
     assert buy(1) == buy(1) == RECEIPT
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type statements are of Python 3.12")
+@pytest.mark.parametrize("returns", ["Named", "Named | None", "Generic[int]"])
+def test_a_type_statement_that_cannot_be_resolved(returns: str) -> None:
+    """Its value is evaluated when it is asked for: it is refused when decorated, too."""
+    names: dict[str, Any] = {}
+    exec("type Named = list[Hidden]; type Generic[T] = dict[T, Hidden]", names)
+    annotation = eval(returns, names)
+    with pytest.raises(Misconfigured, match=r"cannot be resolved \(Hidden is not defined\)"):
+        Once(store=MemoryStore()).function(returns=annotation)(len)
+
+
 @pytest.mark.parametrize("returns", ["Hidden", list["Hidden"], "Receipt |"])
 def test_returns_that_cannot_be_resolved(returns: Any) -> None:
     """It is refused when decorated, and by `begin`."""

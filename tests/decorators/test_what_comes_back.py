@@ -18,10 +18,12 @@ from collections.abc import (
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, NewType, TypedDict
+from enum import Enum
+from typing import Annotated, Any, NewType, TypedDict, TypeVar
 
 import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr, field_serializer
+from typing_extensions import TypeAliasType as Alias
 
 from lambda_once import Misconfigured, ResultUnavailable
 from lambda_once.testing import sqs_event
@@ -52,6 +54,10 @@ class ApiKey(BaseModel):
 class Totals(TypedDict):
     total: Decimal
 
+
+Item = TypeVar("Item")
+Yielding = Alias("Yielding", Iterator[Item], type_params=(Item,))
+Several = Alias("Several", Iterable[Item], type_params=(Item,))
 
 Door = Callable[[Rig, Any, Any], Callable[[], Any]]
 
@@ -311,6 +317,77 @@ def test_a_part_that_only_has_next_is_not_drained(
     assert rig.events().count("once.lazy_result") == 1
 
 
+class Day(Enum):
+    MONDAY = "mo"
+    TUESDAY = "tu"
+
+    def __next__(self) -> Day:
+        return Day.TUESDAY
+
+
+@dataclass
+class Node:
+    value: datetime
+    following: Node | None = None
+
+    def __next__(self) -> Node | None:
+        return self.following
+
+
+class Page(BaseModel):
+    numbers: list[int]
+    day: Day = Day.TUESDAY
+
+    def __next__(self) -> Page:
+        return Page(numbers=[])
+
+
+@dataclass
+class Paged:
+    pages: list[Page]
+    last: Node
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [Day.MONDAY, Node(NOON, Node(NOON)), Page(numbers=[1]), Paged([Page(numbers=[1])], Node(NOON))],
+    ids=["enum", "dataclass", "model", "inside"],
+)
+@pytest.mark.parametrize("door", CALLERS)
+@in_memory
+def test_what_has_fields_and_a_next_one_comes_back(rig: Rig, door: Door, returned: Any) -> None:
+    """A node of a list isn't lazy: pydantic writes its fields, and asks it for nothing."""
+    call = door(rig, type(returned), returned)
+    assert call() is returned
+    assert call() == returned
+    assert "once.lazy_result" not in rig.events()
+
+
+@dataclass
+class Drawn:
+    """An iterator that is a dataclass."""
+
+    left: int
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        raise StopIteration
+
+
+@in_memory
+def test_a_dataclass_that_iterates_is_lazy(rig: Rig) -> None:
+    """By an ``__iter__`` of its own."""
+    with pytest.raises(Misconfigured, match="return a list"):
+        function(rig, Drawn, None)
+    call = function(rig, list[Any], [Drawn(1)])
+    call()
+    with pytest.raises(ResultUnavailable):
+        call()
+    assert rig.events().count("once.lazy_result") == 1
+
+
 class Listed(BaseModel):
     rows: Any
 
@@ -385,6 +462,7 @@ def test_a_lazy_result_of_a_record(rig: Rig) -> None:
         *(Iterator[int] | None, typing.Union[list[int], Generator[int, None, None]]),  # noqa: UP007
         *(Annotated[Iterator[int], "rows"], Awaitable[Iterator[int]], Coroutine[Any, Any, Iterator[int]]),
         Annotated[Awaitable[AsyncIterator[int] | None], "rows"],
+        *(Alias("Rows", Iterator[int]), Yielding[int]),
     ],
     ids=str,
 )
@@ -416,7 +494,14 @@ def test_a_lazy_annotation_elsewhere(rig: Rig) -> None:
         raise AssertionError
 
 
-@pytest.mark.parametrize("annotation", [Iterable[int], typing.Iterable[int], AsyncIterable[int], list[int]])
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(Iterable[int], typing.Iterable[int], AsyncIterable[int], list[int], Alias("Rows", Iterable[int])),
+        *(Several[int], Several[int] | None, Alias("Rows", Iterable[int] | None)),
+    ],
+    ids=str,
+)
 @in_memory
 def test_an_iterable_is_no_lazy_annotation(rig: Rig, annotation: Any) -> None:
     """A list is one."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +18,7 @@ from lambda_once.engine import finish as finishing
 from lambda_once.engine.engine import Engine
 from lambda_once.observability.events import Event
 from lambda_once.stores.contract import AcquireAnswer, Unanswered, Won, WriteAnswer, Written
-from lambda_once.testing import FakeClock
+from lambda_once.testing import FakeClock, lambda_context
 from tests.decorators.rig import Rig
 from tests.kit.frail import FrailStore
 from tests.simulation.guards import read_once
@@ -71,6 +73,48 @@ def test_what_an_exception_leaves(options: Any, error: BaseException, state: Sta
         work(5)
     if state is not State.RELEASED:
         assert getattr(again.value, "token", None) == rig.row().token
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """A class whose instances refuse attributes, ``__traceback__`` among them."""
+
+    code: int
+
+
+@pytest.mark.parametrize("door", ["function", "async function", "event", "run", "block", "invocation"])
+def test_an_exception_that_refuses_attributes_is_the_callers(door: str) -> None:
+    """None is set: another exception would reach a caller that catches this one."""
+    rig, error = Rig(), Frozen(5)
+
+    def work(*_: Any) -> None:
+        if door == "block":
+            with rig.once.begin(5, name="block"):
+                raise error
+        raise error
+
+    async def async_work(order: int) -> None:
+        raise error
+
+    def call() -> None:
+        match door:
+            case "function":
+                rig.once.function(name="work")(work)(5)
+            case "async function":
+                asyncio.run(rig.once.function(name="work")(async_work)(5))
+            case "event":
+                rig.once.event(key="id")(work)({"id": 5}, lambda_context())
+            case "run":
+                rig.once.run("work", 5, work)
+            case "block":
+                work()
+            case _:
+                with rig.once.invocation(lambda_context()):
+                    work()
+
+    with pytest.raises(Frozen) as raised:
+        call()
+    assert raised.value is error
 
 
 def test_work_can_be_called_without_its_decorator() -> None:

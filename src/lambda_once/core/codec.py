@@ -39,7 +39,7 @@ from typing import (
 from lambda_once.core.canonical import MARK, converted, plain
 from lambda_once.core.differences import Difference, difference, is_typed_dict
 from lambda_once.core.fields import printable
-from lambda_once.core.lazy import check_no_lazy_part, check_not_lazy, check_parts, check_type
+from lambda_once.core.lazy import check_no_lazy_part, check_not_lazy, check_parts, check_type, unaliased
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
 from lambda_once.core.signatures import check_fields, title
 from lambda_once.errors import Misconfigured
@@ -196,6 +196,21 @@ class Codec:
             return _form_of(self.annotation)
 
 
+class ExactCodec(Codec):
+    """
+    Reads and writes JSON so that all digits of its numbers are kept, also of a text that a person wrote.
+
+    For values that are only written again: a number that a float would shorten, such as 4.50, is a Decimal.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Any)
+
+    @cached_property
+    def _form(self) -> _PlainJson:
+        return _PlainJson(number=_number_as_written)
+
+
 JSON: Final = Codec(Any)
 """The codec of results without a type."""
 
@@ -267,12 +282,14 @@ class _PlainJson(NamedTuple):
 
     instead: str | None = None
     """Why a declared type has no adapter, an error's class; None: it needs no adapter."""
+    number: Callable[[str], object] | None = None
+    """Reads a number that is not whole; None: as a float."""
 
     def write(self, value: object) -> str:
         return _tagged(value, Decimal)
 
     def read(self, text: str) -> object:
-        return _untagged(text)
+        return _untagged(text, self.number)
 
 
 def _form_of(annotation: object) -> _ByPydantic | _PlainJson | _ByPair:
@@ -300,6 +317,10 @@ def _adapter(annotation: object) -> Any:
 
 def _with_lists(annotation: Any) -> Any:
     """Return *annotation* with lists for iterables and collections, which pydantic doesn't read as lists."""
+    named = unaliased(annotation)
+    parts = get_args(named) if get_origin(named) in _UNIONS else (named,)
+    if any(get_origin(unaliased(part)) in _ITERABLES for part in parts):
+        annotation = named  # others keep their name, as they may be recursive
     origin, args = get_origin(annotation), tuple(map(_with_lists, get_args(annotation)))
     if origin in _ITERABLES:
         return list[args[0]]  # type: ignore[valid-type]
@@ -359,8 +380,13 @@ def _escape(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
     return {f"{MARK}{name}": mapping[name]} if looks_like_a_tag else mapping
 
 
-def _untagged(text: str) -> Any:
-    return json.loads(text, object_hook=_read if _WRITTEN_MARK in text else None)
+def _untagged(text: str, number: Callable[[str], object] | None = None) -> Any:
+    return json.loads(text, object_hook=_read if _WRITTEN_MARK in text else None, parse_float=number)
+
+
+def _number_as_written(text: str) -> float | Decimal:
+    number = float(text)
+    return number if str(Decimal(repr(number))) == str(Decimal(text)) else Decimal(text)
 
 
 def _read(content: dict[str, Any]) -> object:
@@ -393,8 +419,10 @@ def _type_name(value: object) -> str:
 # -- annotations
 
 
-def is_plain(annotation: object) -> bool:
-    """Return whether *annotation* consists of JSON types, or is unknown."""
+def is_plain(annotation: object, within: tuple[object, ...] = ()) -> bool:
+    """Return whether *annotation*, a part of the aliases *within*, consists of JSON types, or is unknown."""
+    if unaliased(annotation) is not annotation:
+        return annotation in within or is_plain(unaliased(annotation), (*within, annotation))
     origin, args = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, str | ForwardRef | TypeVar) or is_typed_dict(origin or annotation):
         return True
@@ -402,9 +430,9 @@ def is_plain(annotation: object) -> bool:
         annotation = origin or annotation
         return any(annotation is one for one in (*_NOTHING, *_ANYTHING, *_SCALARS, *_MAPPINGS, *_SEQUENCES))
     if origin is Annotated:
-        return is_plain(args[0])
+        return is_plain(args[0], within)
     if origin is Literal:
         return all(arg is None or type(arg) in _SCALARS for arg in args)
     if origin in _MAPPINGS:
-        return args[0] in (str, Any) and is_plain(args[1])
-    return (origin in _UNIONS or origin in _SEQUENCES) and all(map(is_plain, args))
+        return args[0] in (str, Any) and is_plain(args[1], within)
+    return (origin in _UNIONS or origin in _SEQUENCES) and all(is_plain(each, within) for each in args)

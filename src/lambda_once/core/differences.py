@@ -23,7 +23,7 @@ from decimal import Decimal
 from functools import lru_cache
 from inspect import isabstract
 from numbers import Number
-from types import NoneType, UnionType
+from types import MemberDescriptorType, NoneType, UnionType
 from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from lambda_once.core.canonical import comparable
@@ -274,7 +274,20 @@ def _inner_of_object(returned: Any, loaded: Any, trail: _Trail) -> list[_Part] |
         return [(_UNKNOWN, returned.get_secret_value(), loaded.get_secret_value(), trail)]
     if any("__eq__" in vars(kind) for kind in type(returned).__mro__[:-1]):
         return None
-    return [(_UNKNOWN, vars(returned), vars(loaded), trail)]
+    return [(_UNKNOWN, _held(returned), _held(loaded), trail)]
+
+
+def _held(value: Any) -> dict[str, object]:
+    """Return the attributes of *value*, also those in slots. Raises TypeError if it is of neither."""
+    slots = [
+        name
+        for kind in type(value).__mro__
+        if "__slots__" in vars(kind)
+        for name, member in vars(kind).items()
+        if isinstance(member, MemberDescriptorType) and hasattr(value, name)
+    ]
+    own = vars(value) if hasattr(value, "__dict__") or not slots else {}
+    return {**own, **{name: getattr(value, name) for name in slots}}
 
 
 # -- containers

@@ -16,7 +16,7 @@ from enum import Enum
 from functools import lru_cache
 from itertools import islice
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, NewType, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NewType, TypeVar, Union, get_args, get_origin
 
 from lambda_once.core.results import NotSerialisable
 from lambda_once.errors import Misconfigured
@@ -26,13 +26,30 @@ _SCALARS: Final = frozenset(
     {str, int, float, bool, NoneType, bytes, Decimal, datetime, date, time, timedelta}
 )
 
+_OF_MODELS: Final = "pydantic.main"
+"""The module of `BaseModel`, whose ``__iter__`` yields the fields."""
+
 MOST_PARTS: Final = 50_000
 """Parts of a typed result, beyond which it is neither compared nor stored: its token waits for that."""
 
 
 def _has_next(kind: Any) -> bool:
-    """Whether objects of the class *kind* yield: pydantic drains them, also those without ``__iter__``."""
-    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
+    """
+    Whether objects of the class *kind* yield: pydantic drains them, also those without ``__iter__``.
+
+    Not what it writes by its fields or its value, such as a node of a linked list or a day of the week,
+    unless that iterates in a way of its own.
+    """
+    if not (hasattr(kind, "__next__") or hasattr(kind, "__anext__")):
+        return False
+    if not (_has_fields(kind) or issubclass(kind, Enum)):
+        return True
+    own = [vars(each) for each in kind.__mro__ if each.__module__ != _OF_MODELS]
+    return any("__iter__" in each or "__aiter__" in each for each in own)
+
+
+def _has_fields(kind: Any) -> bool:
+    return hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__pydantic_fields__")
 
 
 class Shape(Enum):
@@ -53,7 +70,7 @@ def shape_of(kind: Any) -> Shape:
         return Shape.NONE
     if _has_next(kind):
         return Shape.LAZY
-    if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__pydantic_fields__"):
+    if _has_fields(kind):
         return Shape.FIELDS
     if issubclass(kind, Mapping):
         return Shape.MAPPING
@@ -112,13 +129,49 @@ def bare(annotation: Any) -> object:
             annotation = get_args(annotation)[0]
         elif isinstance(annotation, NewType):
             annotation = annotation.__supertype__
-        elif type(annotation).__name__ == "TypeAliasType":
-            annotation = annotation.__value__
+        elif (named := unaliased(annotation)) is not annotation:
+            annotation = named
         elif str(get_origin(annotation)).endswith(("Required", "ReadOnly")):  # of either module
             annotation = get_args(annotation)[0]
         else:
             break
     return annotation
+
+
+def unaliased(annotation: Any) -> Any:
+    """
+    Return what *annotation* is the name of; itself if it is no alias.
+
+    Raises `Misconfigured` for an unknown name in its value, which is evaluated when it is asked for.
+    """
+    try:
+        while True:
+            if _is_alias(annotation):
+                annotation = annotation.__value__
+            elif _is_alias(get_origin(annotation)):
+                annotation = _with_arguments(get_origin(annotation), get_args(annotation))
+            else:
+                return annotation
+    except NameError as error:
+        raise Misconfigured(
+            f"the type {annotation} cannot be resolved ({error.name} is not defined): "
+            "import the name at run time, or pass returns=; returns=Any for plain JSON"
+        ) from error
+
+
+def _is_alias(annotation: object) -> bool:
+    return type(annotation).__name__ == "TypeAliasType"  # of either module
+
+
+def _with_arguments(alias: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return the value of a generic *alias* with *arguments*; as it is if they don't fit."""
+    value, given = alias.__value__, dict(zip(alias.__type_params__, arguments, strict=False))
+    if isinstance(value, TypeVar):
+        return given.get(value, Any)
+    try:
+        return value[tuple(given[each] for each in value.__parameters__)]
+    except (AttributeError, KeyError, TypeError):  # it has none, or one that stands for several
+        return value
 
 
 def _is_lazy(annotation: object) -> bool:

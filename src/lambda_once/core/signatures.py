@@ -190,7 +190,7 @@ def _annotations(function: AnyFunction) -> Mapping[str, object]:
         from annotationlib import Format, get_annotations
 
         return get_annotations(function, format=Format.FORWARDREF)
-    return getattr(function, "__annotations__", {})
+    return getattr(function, "__annotations__", None) or {}  # an AsyncMock's are None
 
 
 def _type_parameters(function: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from lambda_once.core.canonical import MARK, plain
-from lambda_once.core.codec import JSON, Codec
+from lambda_once.core.codec import JSON, ExactCodec
 from lambda_once.core.lazy import check_no_lazy_part, check_not_lazy
 from lambda_once.core.objects import Fields, content_of, kind_of
 from lambda_once.core.results import NotSerialisable
@@ -42,11 +42,8 @@ class Answer(NamedTuple):
     """Whether the runtime writes the result itself; it writes *loaded* as the same JSON then."""
 
 
-class HandlerCodec(Codec):
+class HandlerCodec(ExactCodec):
     """Writes what a handler returned, whatever its annotation says, as Lambda's runtime would."""
-
-    def __init__(self) -> None:
-        super().__init__(Any)
 
     def dump(self, value: Any) -> str:
         """Return the text of `answer`. Raises NotSerialisable as that does."""

@@ -178,11 +178,13 @@ class working:  # noqa: N801  (a context manager, read as a word)
     """
     Make *attempt* current in the block; it is over after it.
 
-    A class, as generators lose their context in async code.
+    *nests*: the block is a call, so what began in it and has not ended, such as a block in a generator, is
+    left behind. A class, as generators lose their context in async code.
     """
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, *, nests: bool) -> None:
         self._attempt = attempt
+        self._nests = nests
         self._ownership = attempt._ownership  # noqa: SLF001  (of this module)
         self._before: tuple[tuple[Attempt, ...], tuple[Running, ...]] = ((), ())
 
@@ -196,7 +198,7 @@ class working:  # noqa: N801  (a context manager, read as a word)
     def __exit__(self, *_: object) -> None:
         self._ownership.over = True
         # A block that was abandoned is closed by the garbage collector, perhaps within other work.
-        if self._attempt in _current.get()[-1:]:
+        if self._attempt in _current.get()[0 if self._nests else -1 :]:
             attempts, running = self._before
             _current.set(_running(attempts) or attempts)  # blocks of generators end in any order
             ATTEMPTS.set(running)

@@ -460,9 +460,9 @@ class Engine:
             raise
         return await uncancelled(self.finisher.off_loop(ownership, self.returned(ownership, value)))
 
-    def as_current(self, ownership: Ownership) -> working:
-        """Return a block in which `Once.current` returns the attempt of *ownership*."""
-        return working(Attempt(ownership, self.finisher))
+    def as_current(self, ownership: Ownership, *, nests: bool = True) -> working:
+        """Return a block, a call if it *nests*, in which `Once.current` is the attempt of *ownership*."""
+        return working(Attempt(ownership, self.finisher), nests=nests)
 
     def left(self, ownership: Ownership, error: BaseException | None) -> Waits[None]:
         """Finish a block: with the result None, or by the policy for *error*."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from enum import Enum
@@ -26,7 +25,7 @@ from lambda_once.settings import FOR_QUEUES, Settings
 from lambda_once.stores.contract import AcquireAnswer, Refused, WriteAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from lambda_once.core.codec import Codec
     from lambda_once.core.fields import Printed
@@ -78,41 +77,56 @@ def current_invocation() -> Invocation | None:
     return None if invocation is None or invocation.span.over else invocation
 
 
-@contextmanager
-def invoked(
-    context: object, clock: Clock, reporter: Reporter, unknown: Callable[[], object]
-) -> Iterator[Invocation]:
+class invoked:  # noqa: N801  (a context manager, read as a word)
     """
     Set the invocation of *context*, with its remaining time and counts, for all work in the block.
 
     Inside an invocation with the same context the outer one continues, and metrics are flushed once, at its
     end. What was started inside one and outlives it is not in it. *unknown* is called if no context has a
     remaining time. Raises `RetryLater` while the interpreter exits: datetime fails then, from Python 3.13 on.
+
+    A class, as `contextlib.contextmanager` sets an attribute of each exception that leaves it, which one of a
+    frozen dataclass refuses.
     """
-    if sys.is_finalizing():
-        raise exiting()
-    outer = current_invocation()
-    if outer is None or not (context is None or context is outer.context):
-        invocation = invocation_of(context, clock, reporter)
-    elif outer.reporter is reporter and not outer.tally.over:
-        yield outer
-        return
-    else:
-        invocation = outer._replace(reporter=reporter, tally=Tally())
-    if not invocation.known:
-        unknown()
-    CURRENT_INVOCATION.set(invocation)
-    INVOCATION.set(invocation.span)
-    try:
-        yield invocation
-    finally:
+
+    def __init__(
+        self, context: object, clock: Clock, reporter: Reporter, unknown: Callable[[], object]
+    ) -> None:
+        self._context = context
+        self._clock = clock
+        self._reporter = reporter
+        self._unknown = unknown
+        self._outer: Invocation | None = None
+        self._own: Invocation | None = None
+
+    def __enter__(self) -> Invocation:
+        if sys.is_finalizing():
+            raise exiting()
+        context, outer = self._context, current_invocation()
+        if outer is None or not (context is None or context is outer.context):
+            invocation = invocation_of(context, self._clock, self._reporter)
+        elif outer.reporter is self._reporter and not outer.tally.over:
+            return outer
+        else:
+            invocation = outer._replace(reporter=self._reporter, tally=Tally())
+        if not invocation.known:
+            self._unknown()
+        self._outer, self._own = outer, invocation
+        CURRENT_INVOCATION.set(invocation)
+        INVOCATION.set(invocation.span)
+        return invocation
+
+    def __exit__(self, *_: object) -> None:
+        outer, invocation, self._own = self._outer, self._own, None
+        if invocation is None:
+            return
         # A block that was abandoned is closed by the garbage collector, perhaps within another invocation.
         if CURRENT_INVOCATION.get() is invocation:
             CURRENT_INVOCATION.set(outer)
             INVOCATION.set(None if outer is None else outer.span)
         if outer is None or outer.span is not invocation.span:
             invocation.span.over = True
-        reporter.end(invocation.tally)
+        self._reporter.end(invocation.tally)
         invocation.tally.raise_interruption()
 
 

@@ -173,7 +173,7 @@ class Execution:
             call = self._call(stack.enter_context(self._runtime.invocation(self._context.lambda_context)))
             entered = self._entered(call)
             if isinstance(entered, ExecutionAttempt):
-                stack.enter_context(working(entered))
+                stack.enter_context(working(entered, nests=False))
                 self._attempt = entered
             self._stack = stack.pop_all()
             return entered

@@ -103,7 +103,7 @@ class Begun:
     def _enter(self, entered: Ownership | Replayed, stack: ExitStack) -> Attempt | Replayed:
         inside: Attempt | Replayed
         if isinstance(entered, Ownership):
-            inside = self._working.enter_context(self._runtime.engine.as_current(entered))
+            inside = self._working.enter_context(self._runtime.engine.as_current(entered, nests=False))
             self._ownership = entered
         else:
             inside, self._ownership = entered, None
