@@ -19,7 +19,7 @@ BATCHES = """
 import json, logging, sys
 import boto3
 from lambda_once import Once
-from lambda_once.testing import create_table, lambda_context, sqs_event
+from lambda_once.testing import activemq_event, create_table, lambda_context, sqs_event
 
 class Names(logging.Handler):
     def emit(self, record):
@@ -35,12 +35,18 @@ once = Once(table="tokens", service="shop", logger=logger)
 def charge(record):
     handled.append(record.json_body["orderId"])
 
+@once.mq(key="orderId")
+def charge_message(message):
+    handled.append(message.json_data["orderId"])
+
+deliver, event_of = (charge_message, activemq_event) if sys.argv[2] == "mq" else (charge, sqs_event)
 failures, number = [], 0
 for size in json.loads(sys.argv[1]):
     orders = [{"orderId": number + n} for n in range(size)]
     number += size
     for _ in range(2):
-        failures.append(len(charge(sqs_event(*orders), lambda_context())["batchItemFailures"]))
+        answer = deliver(event_of(*orders), lambda_context())
+        failures.append(len((answer or {}).get("batchItemFailures", ())))
 print(json.dumps({"failures": failures, "handled": handled, "off": events.count("once.batches_off")}))
 """
 
@@ -64,8 +70,14 @@ def server() -> Iterator[str]:
         process.wait(10)
 
 
-@pytest.mark.parametrize(("sizes", "off"), [((1, 1), 0), ((3, 2), 1)], ids=["single messages", "batches"])
-def test_messages_are_handled_once_by_a_moto_server(server: str, sizes: tuple[int, ...], off: int) -> None:
+@pytest.mark.parametrize(
+    ("source", "sizes", "off"),
+    [("sqs", (1, 1), 0), ("sqs", (3, 2), 1), ("mq", (3, 2), 1)],
+    ids=["single messages", "batches", "batches of Amazon MQ"],
+)
+def test_messages_are_handled_once_by_a_moto_server(
+    server: str, source: str, sizes: tuple[int, ...], off: int
+) -> None:
     """
     Each batch is delivered twice; nothing fails, nothing runs twice.
 
@@ -74,7 +86,7 @@ def test_messages_are_handled_once_by_a_moto_server(server: str, sizes: tuple[in
     """
     environment = CREDENTIALS | {"AWS_ENDPOINT_URL_DYNAMODB": server, "POWERTOOLS_METRICS_DISABLED": "true"}
     program = subprocess.run(
-        [sys.executable, "-c", BATCHES, json.dumps(sizes)],
+        [sys.executable, "-c", BATCHES, json.dumps(sizes), source],
         env=os.environ | environment,
         capture_output=True,
         text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import boto3
@@ -107,11 +108,19 @@ def test_what_is_neither_sns_nor_sqs_takes_no_message(address: str, target: str,
 
 
 class WithoutItem:
-    """Hands requests to *client*, whose refusals come without the item."""
+    """Hands requests to *client*, whose refusals come without the item, as if from *endpoint*."""
+
+    endpoint = "http://localhost:8000"
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self.meta = client.meta
+        meta = client.meta
+        self.meta = SimpleNamespace(
+            config=meta.config,
+            endpoint_url=self.endpoint,
+            events=meta.events,
+            region_name="eu-central-1",
+        )
 
     def __getattr__(self, name: str) -> Any:
         operation = getattr(self._client, name)
@@ -315,6 +324,58 @@ def test_a_role_that_may_not_read_trusts_the_refusal(strict: Ground) -> None:
             raise ClientError(answer, "GetItem")  # type: ignore[arg-type,unused-ignore]
 
     assert added(Denied(strict.client), table, -1, "m1", floor={"n": 0}) == Refused({}, {"n": 0})
+
+
+def test_an_item_that_came_back_is_no_reason(strict: Ground) -> None:
+    """A write is not Stale for an older item, which another writer put between the refusal and the read."""
+    table = strict.table("pk")
+
+    class Late(WithoutItem):
+        """The item that was expected appears before it is read."""
+
+        def get_item(self, **arguments: Any) -> Any:
+            put(self._client, table, SECOND)
+            return self._client.get_item(**arguments)
+
+    with pytest.raises(Conflict):
+        put(Late(strict.client), table, SECOND + 1, expected=FIVE | {"ts": SECOND})
+
+
+NOTHING_THERE: dict[str, Callable[[Any, str], object]] = {
+    "a floor": lambda client, table: added(client, table, -1, "m1", floor={"n": 0}),
+    "what an update expects": lambda client, table: Ledger(table, client, window=DAY).update(
+        "5", {"n": 1}, expected={"n": 3}
+    ),
+    "what a ratchet expects": lambda client, table: put(
+        client, table, SECOND + 1, expected=FIVE | {"ts": SECOND}
+    ),
+}
+
+
+@pytest.mark.parametrize("write", NOTHING_THERE.values(), ids=NOTHING_THERE)
+def test_at_aws_nothing_is_read(strict: Ground, write: Callable[[Any, str], object]) -> None:
+    """AWS returns the item, so there is none: no second request, which a role may not be allowed."""
+    table = strict.table("pk")
+    reads: list[object] = []
+
+    class Aws(WithoutItem):
+        """Counts what is read."""
+
+        endpoint = "https://dynamodb.eu-central-1.amazonaws.com"
+
+        def get_item(self, **arguments: Any) -> Any:
+            reads.append(arguments)
+            return self._client.get_item(**arguments)
+
+    class Given(Aws):
+        """The same at an endpoint of somebody else's."""
+
+        endpoint = WithoutItem.endpoint
+
+    result = _result(write, Aws(strict.client), table)
+    assert reads == []
+    assert _result(write, Given(strict.client), table) == result
+    assert len(reads) == 1
 
 
 def test_what_no_item_refuses_needs_none(ground: Ground) -> None:

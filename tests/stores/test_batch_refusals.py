@@ -281,12 +281,22 @@ def test_single_writes_that_get_pages_too_turn_nothing_off(engine_endpoint: str)
         assert line.warnings == []
 
 
-def test_a_page_from_aws_own_endpoint_is_no_answer() -> None:
-    """A load balancer's page, which is gone in a second: nothing runs, and batches stay on."""
+@pytest.mark.parametrize(
+    ("status", "body"), [(500, HTML), *NO_ANSWERS.values()], ids=["HTML, 500", *NO_ANSWERS]
+)
+def test_what_is_no_answer_at_aws_own_endpoint_turns_nothing_off(status: int, body: bytes) -> None:
+    """Nothing runs, no token counts as refused, nothing goes singly, and the next batch is sent as one."""
     with mounted.mounted(), on_wire(None) as line:
-        line.wire.fates_of[BATCH] = [page(arrives_first=False)] * TRIES
+        line.wire.fates_of[BATCH] = [page(False, status, body)] * TRIES
         answers = line.acquire(line.acquisition(0), line.acquisition(1))
-        assert [type(answer) for answer in answers] == [Unanswered, Unanswered]
-        assert line.wire.sent == [BATCH] * TRIES
-        assert line.acquire(line.acquisition(0), line.acquisition(1))
-        assert line.wire.sent[TRIES:] == [BATCH]
+        assert all(isinstance(answer, Unanswered | Misconfigured) for answer in answers)
+        assert {*line.wire.sent} == {BATCH}
+        if status >= 500:
+            assert line.wire.sent == [BATCH] * TRIES
+            assert [type(answer) for answer in answers] == [Unanswered, Unanswered]
+        line.wire.fates_of[BATCH].clear()
+        line.wire.sent.clear()
+        answers = line.acquire(line.acquisition(0), line.acquisition(1))
+        assert [type(answer) for answer in answers] == [Won, Won]
+        assert line.wire.sent == [BATCH]
+        assert line.warnings == []

@@ -97,11 +97,13 @@ class Sender:
         Return the item at *key*, read consistently; None if there is none.
 
         For a refusal without an item whose condition a missing item refuses, too: it's no proof that there is
-        none, as some engines ignore ReturnValuesOnConditionCheckFailure. A role that may not read is AWS',
-        which doesn't. Raises as `send`.
+        none, as some engines ignore ReturnValuesOnConditionCheckFailure. AWS doesn't, so nothing is read at
+        its endpoints, and a role that may not read is AWS', too. Raises as `send`.
         """
         from lambda_once.dynamodb.errors import DENIED, code_of
 
+        if self._transport.client is not None and not self._transport.is_given:
+            return None
         try:
             answer = self.send("get_item", {"TableName": table, "Key": key, "ConsistentRead": True})
         except Misconfigured as error:

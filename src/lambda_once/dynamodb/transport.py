@@ -267,12 +267,12 @@ class Transport:
 
     @property
     def is_given(self) -> bool:
-        """Whether the endpoint isn't one of AWS', which have the region's name as a label, and no port."""
+        """Whether the endpoint isn't one of AWS', with the region as a label and no port of their own."""
         region = getattr(getattr(self._client, "meta", None), "region_name", None)
         if self.host is None:
             return False
-        host = self.host.removesuffix(":443")
-        return ":" in host or region not in host.split(".")[1:-1]
+        parts = urlsplit(f"//{self.host}")
+        return parts.port not in (None, 80, 443) or region not in (parts.hostname or "").split(".")[1:-1]
 
     @property
     def given_place(self) -> tuple[str | None, str | None]:

@@ -190,7 +190,8 @@ class Ratchet:
                 )
             stored = plain_item({name: found[name]})[name]
             self._check_ahead(stored, f"the item {write.key}")
-            as_expected = write.expects(found)
+            # An older item, which was read, isn't what refused this write.
+            as_expected = write.expects(found) and not stored < write.stamp
             # expected=None accepts a tombstone, which may be newer than an earlier request of this write.
             if as_expected and write.expected is not None:
                 return Stale({name: stored})
