@@ -62,7 +62,7 @@ def granted(everything: Sequence[Resource], tokens: Iterable[Table]) -> dict[str
                 *_managed(each, managed, unread),
                 *_attached(each, everything, targets),
             )
-            found[intrinsics.arn(each.id, each.stack.scope)] = Role(statements, tuple(unread))
+            found[each.arn] = Role(statements, tuple(unread))
     return found
 
 
@@ -100,11 +100,10 @@ def _attached(
     role: Resource, everything: Iterable[Resource], targets: Sequence[Target]
 ) -> Iterator[Statement]:
     """Yield the statements of policies that name their roles."""
-    name = intrinsics.physical(role.id, role.stack.scope)
     for each in everything:
         if each.kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
             roles = each.properties.get("Roles", [each.properties.get("RoleName")])
-            if isinstance(roles, list) and name in roles:
+            if isinstance(roles, list) and role.physical in roles:
                 yield from _read(each.properties.get("PolicyDocument"), targets)
             elif not isinstance(roles, list) or UNKNOWN in roles:
                 yield _UNREAD

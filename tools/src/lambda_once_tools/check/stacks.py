@@ -11,7 +11,14 @@ from typing import Any, Final, NamedTuple
 
 from lambda_once_tools.check import intrinsics
 from lambda_once_tools.check.deployment import UNKNOWN, CannotCheck, Loop, NotChecked, Unknown
-from lambda_once_tools.check.documents import Template, document, expanded, is_serverless, resources
+from lambda_once_tools.check.documents import (
+    SERVERLESS,
+    Template,
+    document,
+    expanded,
+    is_serverless,
+    resources,
+)
 from lambda_once_tools.check.intrinsics import Scope, computed, mark_of
 from lambda_once_tools.check.loops import unrolled
 
@@ -50,9 +57,37 @@ class Resource(NamedTuple):
         return self.stack.scope.path + self.id
 
     @property
+    def physical(self) -> str:
+        """What it is called once it is deployed: as the template says, else in marks."""
+        return intrinsics.physical(self.id, self.stack.scope)
+
+    @property
+    def arn(self) -> str:
+        return intrinsics.arn(self.id, self.stack.scope)
+
+    @property
     def metadata(self) -> Mapping[str, Any]:
-        found = self.stack.scope.resources[self.id].get("Metadata")
-        return found if isinstance(found, Mapping) else {}
+        return mapping(self.stack.scope.resources[self.id].get("Metadata"))
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The resource as it is written; empty if SAM makes it."""
+        return mapping(self.stack.raw["Resources"].get(self.id))
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """Its properties as they are written."""
+        return mapping(self.raw.get("Properties"))
+
+    @property
+    def shared(self) -> Mapping[str, Any]:
+        """The properties that its template's Globals give SAM's functions."""
+        return mapping(mapping(self.stack.raw.get("Globals")).get("Function"))
+
+    @property
+    def is_serverless(self) -> bool:
+        """Whether it is written as a function of SAM's."""
+        return self.raw.get("Type") == f"{SERVERLESS}Function"
 
 
 class Opening(NamedTuple):
@@ -153,8 +188,8 @@ def _outputs(
 
 
 def _location(nested: Resource) -> Path | Unknown:
-    raw = mapping(nested.stack.raw["Resources"].get(nested.id, {}).get("Properties"))
-    return path_of(nested, next((raw[key] for key in ("Location", "TemplateURL") if key in raw), None))
+    given = nested.written
+    return path_of(nested, next((given[key] for key in ("Location", "TemplateURL") if key in given), None))
 
 
 def path_of(resource: Resource, given: object) -> Path | Unknown:

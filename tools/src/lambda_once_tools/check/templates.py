@@ -41,7 +41,6 @@ from lambda_once_tools.check.deployment import (
     Table,
     Unknown,
 )
-from lambda_once_tools.check.documents import SERVERLESS
 from lambda_once_tools.check.intrinsics import NO_VALUE, unmarked
 from lambda_once_tools.check.packages import layer_of, package_of
 from lambda_once_tools.check.roles import Role, granted
@@ -193,11 +192,8 @@ def _variables(function: Function) -> Iterator[str]:
 
 
 def _is_from_globals(resource: Resource, name: str) -> bool:
-    raw = resource.stack.raw["Resources"].get(resource.id, {})
-    own = (raw.get("Properties") or {}).get("Environment") or {}
-    variables = own.get("Variables") if isinstance(own, Mapping) else None
-    is_own = not isinstance(variables, Mapping) or name in variables
-    return str(raw.get("Type")) == f"{SERVERLESS}Function" and not (is_own and variables is not None)
+    own = mapping(resource.written.get("Environment")).get("Variables")
+    return resource.is_serverless and (own is None or (isinstance(own, Mapping) and name not in own))
 
 
 _WRITES: Final = ("dynamodb:UpdateItem", "dynamodb:PartiQLUpdate", "dynamodb:PartiQLInsert")
@@ -238,11 +234,10 @@ def _table(resource: Resource) -> Table:
         for each in replicas
     ]
     protection = [truth(each.get("DeletionProtectionEnabled"), default=False) for each in replicas]
-    scope = resource.stack.scope
     return Table(
         resource=resource.name,
-        name=intrinsics.physical(resource.id, scope),
-        arn=intrinsics.arn(resource.id, scope),
+        name=resource.physical,
+        arn=resource.arn,
         keys=_keys(properties),
         indexes=_indexes(properties.get("GlobalSecondaryIndexes")),
         ttl=_ttl(properties.get("TimeToLiveSpecification")),
@@ -335,14 +330,13 @@ def _function(
     resource: Resource, environment: Mapping[str, str | Unknown] | Unknown, roles: Mapping[str, Role]
 ) -> Function:
     properties = resource.properties
-    scope = resource.stack.scope
     handler = properties.get("Handler")
     layers = properties.get("Layers", [])
     role = _role(resource, roles)
     known = isinstance(handler, str) and intrinsics.is_known(handler)
     return Function(
         resource=resource.name,
-        name=intrinsics.physical(resource.id, scope),
+        name=resource.physical,
         timeout=whole(properties.get("Timeout"), 3),
         environment=environment,
         statements=UNKNOWN if role is None else role.statements,
@@ -352,21 +346,14 @@ def _function(
         is_isolated=_is_isolated(resource),
         alias=alias_of(resource),
         is_durable="DurableConfig" in properties,
-        is_serverless=mapping(resource.stack.raw["Resources"].get(resource.id)).get("Type")
-        == f"{SERVERLESS}Function",
+        is_serverless=resource.is_serverless,
     )
 
 
 def _is_isolated(function: Resource) -> bool | Unknown:
     """Whether Lambda isolates its tenants; read as written, for SAM expands no function that may not."""
-    raw = function.stack.raw
-    own = mapping(raw["Resources"].get(function.id))
-    shared = (
-        mapping(mapping(raw.get("Globals")).get("Function"))
-        if own.get("Type") == f"{SERVERLESS}Function"
-        else {}
-    )
-    given = {**shared, **mapping(own.get("Properties"))}.get("TenancyConfig")
+    shared = function.shared if function.is_serverless else {}
+    given = function.written.get("TenancyConfig", shared.get("TenancyConfig"))
     found = intrinsics.computed(given, function.stack.scope)
     return found if isinstance(found, Unknown) else "TenantIsolationMode" in mapping(found)
 
@@ -423,8 +410,7 @@ def _may_name(text: str, tables: Iterable[Table]) -> bool:
 
 def _subscriptions(function: Resource) -> Iterator[str]:
     """Yield SAM's events of type SNS that put a queue between, of which it makes a mapping."""
-    raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
-    for name, event in mapping(raw.get("Events")).items():
+    for name, event in mapping(function.written.get("Events")).items():
         given = intrinsics.computed(
             mapping(mapping(event).get("Properties")).get("SqsSubscription"), function.stack.scope
         )
@@ -440,11 +426,7 @@ def _sources(
 ) -> Iterator[EventSource]:
     names = {each.resource for each in users}
     targets = Targets(everything, [each for each in functions if each.name in names])
-    queues = {
-        intrinsics.arn(each.id, each.stack.scope): each.name
-        for each in everything
-        if each.kind == "AWS::SQS::Queue"
-    }
+    queues = {each.arn: each.name for each in everything if each.kind == "AWS::SQS::Queue"}
     made = {
         f"{each.name}{name}EventSourceMapping": name for each in functions for name in _subscriptions(each)
     }
@@ -550,7 +532,7 @@ def _kind(properties: Mapping[str, Any]) -> Kind:
 def _queues(everything: Sequence[Resource], sources: Iterable[EventSource]) -> list[Queue]:
     """Return the queues that feed functions, and their dead-letter queues."""
     all_queues = {each.name: each for each in everything if each.kind == "AWS::SQS::Queue"}
-    arns = {intrinsics.arn(each.id, each.stack.scope): name for name, each in all_queues.items()}
+    arns = {each.arn: name for name, each in all_queues.items()}
     wanted = dict.fromkeys(each.source for each in sources if each.source in all_queues)
     made = {name: _queue(each, arns) for name, each in all_queues.items()}
     targets = {each.dead_letter for each in made.values()}
@@ -570,17 +552,16 @@ def _queue(resource: Resource, arns: Mapping[str, str]) -> Queue:
         target = redrive.get("deadLetterTargetArn")
         dead_letter = arns.get(target, target) if isinstance(target, str) else UNKNOWN
         receives = whole(redrive.get("maxReceiveCount"), 10)
-    scope = resource.stack.scope
     return Queue(
         resource=resource.name,
-        name=intrinsics.physical(resource.id, scope),
-        arn=intrinsics.arn(resource.id, scope),
+        name=resource.physical,
+        arn=resource.arn,
         visibility=whole(properties.get("VisibilityTimeout"), 30),
         retention=whole(properties.get("MessageRetentionPeriod"), 345_600),
         fifo=truth(properties.get("FifoQueue"), default=False),
         dead_letter=dead_letter,
         receives=receives,
-        is_generated=resource.id not in resource.stack.raw["Resources"],
+        is_generated=not resource.raw,
     )
 
 
