@@ -10,12 +10,12 @@ value, an import. Where not even a text is certain, the value is `UNKNOWN`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from lambda_once_tools.check.deployment import UNKNOWN, Unknown
+from lambda_once_tools.check.deployment import UNKNOWN, Answer, Unknown, all_of, any_of, negated
 
 Template = Mapping[str, Any]
 
@@ -360,7 +360,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[Any, Scope], Any]]] = {
 # -- conditions
 
 
-def holds(name: str, scope: Scope) -> bool | Unknown:
+def holds(name: str, scope: Scope) -> Answer:
     """Return whether the condition *name* holds."""
     if name not in scope._decided:  # noqa: SLF001 - its own module's
         scope._decided[name] = UNKNOWN  # noqa: SLF001 - what one that refers to itself is
@@ -368,24 +368,23 @@ def holds(name: str, scope: Scope) -> bool | Unknown:
     return scope._decided[name]  # noqa: SLF001
 
 
-def _holds(condition: Any, scope: Scope) -> bool | Unknown:
+def _holds(condition: Any, scope: Scope) -> Answer:
     match condition:
         case {"Condition": str(name)}:
             return holds(name, scope)
         case {"Fn::Equals": [one, other]}:
             return _equal(computed(one, scope), computed(other, scope))
         case {"Fn::Not": [inner]}:
-            answer = _holds(inner, scope)
-            return answer if isinstance(answer, Unknown) else not answer
+            return negated(_holds(inner, scope))
         case {"Fn::And": list(inner)}:
-            return _all(_holds(each, scope) for each in inner)
+            return all_of(_holds(each, scope) for each in inner)
         case {"Fn::Or": list(inner)}:
-            return _any(_holds(each, scope) for each in inner)
+            return any_of(_holds(each, scope) for each in inner)
         case _:
             return UNKNOWN
 
 
-def _equal(one: Any, other: Any) -> bool | Unknown:
+def _equal(one: Any, other: Any) -> Answer:
     """Compare texts. Of a resource nothing is known, but that it has a name."""
     if any(isinstance(each, Unknown | NoValue | list | dict) for each in (one, other)):
         return UNKNOWN
@@ -398,13 +397,3 @@ def _equal(one: Any, other: Any) -> bool | Unknown:
     if "" in (first, second) and (MARK.sub("", mixed) or OPEN not in mixed):
         return False
     return UNKNOWN
-
-
-def _all(answers: Iterable[bool | Unknown]) -> bool | Unknown:
-    found = set(answers)
-    return False if False in found else UNKNOWN if UNKNOWN in found else True
-
-
-def _any(answers: Iterable[bool | Unknown]) -> bool | Unknown:
-    found = set(answers)
-    return True if True in found else UNKNOWN if UNKNOWN in found else False
