@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from lambda_once_tools.check import intrinsics
 from lambda_once_tools.check.deployment import UNKNOWN, Caller, Pipe, Unknown
 from lambda_once_tools.check.documents import POLLED
+from lambda_once_tools.check.intrinsics import known
 from lambda_once_tools.check.schedules import is_on
 from lambda_once_tools.check.stacks import Resource, inside, items_of, mapping
 
@@ -48,11 +49,6 @@ class Targets:
         if name not in self._functions:
             return None
         return Target(self._functions[name], known(self._aliases.get(qualifier, qualifier)))
-
-
-def known(qualifier: object) -> str | Unknown:
-    """Return *qualifier*, if a template decides it."""
-    return qualifier if isinstance(qualifier, str) and intrinsics.is_known(qualifier) else UNKNOWN
 
 
 # -- asynchronous events

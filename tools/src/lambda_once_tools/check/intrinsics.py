@@ -62,6 +62,11 @@ def is_known(text: str) -> bool:
     return MARK.search(text) is None
 
 
+def known(value: object) -> str | Unknown:
+    """Return *value* if it is a text that a template decides."""
+    return value if isinstance(value, str) and is_known(value) else UNKNOWN
+
+
 def may_be(one: str, other: str) -> bool:
     """Whether the deployed texts may match, with wildcards in both. Names of two resources do not."""
     named = [{mark for mark in MARK.findall(each) if _is_resource(mark)} for each in (one, other)]
@@ -331,9 +336,9 @@ def _find_in_map(argument: Any, scope: Scope) -> Any:
             found = scope.section("Mappings").get(name, {}).get(str(first), {})
             if str(second) in found:
                 return found[str(second)]
-            known = is_known(str(first)) and is_known(str(second))
+            decided = is_known(str(first)) and is_known(str(second))
             given = default[0] if default and isinstance(default[0], dict) else {}
-            return given.get("DefaultValue", UNKNOWN) if known else UNKNOWN
+            return given.get("DefaultValue", UNKNOWN) if decided else UNKNOWN
         case _:
             return UNKNOWN
 

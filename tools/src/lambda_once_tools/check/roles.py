@@ -175,7 +175,7 @@ def _stripped(statement: object) -> dict[str, Any]:
 def _known(value: Any) -> Any:
     match value:
         case str():
-            return value if intrinsics.is_known(value) else UNKNOWN
+            return intrinsics.known(value)
         case dict():
             return {key: _known(each) for key, each in value.items()}
         case list():

@@ -7,7 +7,7 @@ from typing import Any
 
 from lambda_once_tools.check import intrinsics
 from lambda_once_tools.check.deployment import UNKNOWN, Idle, Unknown
-from lambda_once_tools.check.intrinsics import computed
+from lambda_once_tools.check.intrinsics import computed, known
 from lambda_once_tools.check.stacks import Resource, items_of, mapping, truth, whole
 
 
@@ -64,8 +64,7 @@ def is_on(properties: object) -> bool | Unknown:
     enabled, state = truth(given.get("Enabled"), default=True), given.get("State", "ENABLED")
     if enabled is False or state == "DISABLED":
         return False
-    is_known = enabled is True and isinstance(state, str) and intrinsics.is_known(state)
-    return True if is_known else UNKNOWN
+    return UNKNOWN if UNKNOWN in (enabled, known(state)) else True
 
 
 def _is_callable(names: set[str], everything: Sequence[Resource]) -> bool:

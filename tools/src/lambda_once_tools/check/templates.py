@@ -41,7 +41,7 @@ from lambda_once_tools.check.deployment import (
     Table,
     Unknown,
 )
-from lambda_once_tools.check.intrinsics import NO_VALUE, unmarked
+from lambda_once_tools.check.intrinsics import NO_VALUE, known, unmarked
 from lambda_once_tools.check.packages import layer_of, package_of
 from lambda_once_tools.check.roles import Role, granted
 from lambda_once_tools.check.schedules import idle
@@ -139,12 +139,12 @@ def _elsewhere(
             yield NotChecked(function.resource, f"its token table{shown}, which is not in this template")
         if isinstance(function.statements, Unknown):
             yield NotChecked(function.resource, "its role, which is not in this template")
-    known = {each.resource for each in queues}
+    here = {each.resource for each in queues}
     for queue in queues:
-        if queue.dead_letter is not None and queue.dead_letter not in known:
+        if queue.dead_letter is not None and queue.dead_letter not in here:
             yield NotChecked(queue.resource, "its dead-letter queue, which is not in this template")
     for source in sources:
-        if source.kind == "sqs" and source.source not in known:
+        if source.kind == "sqs" and source.source not in here:
             yield NotChecked(source.resource, "its queue, which is not in this template")
         if isinstance(source.kind, Unknown):
             yield NotChecked(source.resource, "its source is not known")
@@ -252,8 +252,7 @@ def _table(resource: Resource) -> Table:
 def _stream(given: object) -> str | Unknown | None:
     if given is None:
         return None
-    view = mapping(given).get("StreamViewType", UNKNOWN)
-    return view if isinstance(view, str) and intrinsics.is_known(view) else UNKNOWN
+    return known(mapping(given).get("StreamViewType"))
 
 
 def _is_replicated(properties: Mapping[str, Any]) -> bool | Unknown:
@@ -283,10 +282,8 @@ def _schema(given: object) -> tuple[str, ...] | Unknown:
     """Return the attributes of a key, the partition key first."""
     keys = [mapping(each) for each in items_of(given)]
     ordered = sorted(keys, key=lambda each: each.get("KeyType") != "HASH")
-    names = tuple(each.get("AttributeName") for each in ordered)
-    if not names or not all(isinstance(each, str) and intrinsics.is_known(each) for each in names):
-        return UNKNOWN
-    return cast("tuple[str, ...]", names)
+    names = tuple(known(each.get("AttributeName")) for each in ordered)
+    return cast("tuple[str, ...]", names) if names and UNKNOWN not in names else UNKNOWN
 
 
 def _indexes(given: object) -> tuple[Index, ...] | Unknown:
@@ -313,10 +310,10 @@ def _index(given: object) -> Index | None:
 def _ttl(given: object) -> str | Unknown | None:
     if given is None:
         return None
-    enabled, name = truth(mapping(given).get("Enabled"), default=True), mapping(given).get("AttributeName")
+    enabled = truth(mapping(given).get("Enabled"), default=True)
     if enabled is False:
         return None
-    return name if isinstance(name, str) and enabled is True and intrinsics.is_known(name) else UNKNOWN
+    return known(mapping(given).get("AttributeName")) if enabled is True else UNKNOWN
 
 
 def _has_tokens(table: Table) -> bool:
@@ -330,10 +327,8 @@ def _function(
     resource: Resource, environment: Mapping[str, str | Unknown] | Unknown, roles: Mapping[str, Role]
 ) -> Function:
     properties = resource.properties
-    handler = properties.get("Handler")
     layers = properties.get("Layers", [])
     role = _role(resource, roles)
-    known = isinstance(handler, str) and intrinsics.is_known(handler)
     return Function(
         resource=resource.name,
         name=resource.physical,
@@ -342,7 +337,7 @@ def _function(
         statements=UNKNOWN if role is None else role.statements,
         layers=tuple(map(_layer_name, layers)) if isinstance(layers, list) else (UNKNOWN,),
         package=package_of(resource),
-        handler=cast("str", handler) if known else UNKNOWN,
+        handler=known(properties.get("Handler")),
         is_isolated=_is_isolated(resource),
         alias=alias_of(resource),
         is_durable="DurableConfig" in properties,
@@ -472,15 +467,14 @@ def _source(resource: Resource, function: str, queues: Mapping[str, str]) -> Eve
 def _piped(pipe: Resource, function: str, queues: Mapping[str, str]) -> EventSource:
     """Return what a pipe feeds *function* from; what it does with batches that fail is not judged."""
     arn = pipe.properties.get("Source")
-    known = arn if isinstance(arn, str) else UNKNOWN
     given = mapping(pipe.properties.get("SourceParameters")).values()
     parameters = next((mapping(each) for each in given if "BatchSize" in mapping(each)), {})
-    kind = _kind({"EventSourceArn": known, "StartingPosition": None})
+    kind = _kind({"EventSourceArn": arn, "StartingPosition": None})
     return EventSource(
         resource=pipe.name,
         function=function,
         kind=kind,
-        source=UNKNOWN if isinstance(known, Unknown) else queues.get(known, known),
+        source=queues.get(arn, arn) if isinstance(arn, str) else UNKNOWN,
         batch_size=whole(parameters.get("BatchSize"), 10 if kind == "sqs" else 100),
         window=whole(parameters.get("MaximumBatchingWindowInSeconds"), 0),
         reports_failures=UNKNOWN,
@@ -494,11 +488,7 @@ def _reports(types: object) -> bool | Unknown:
         return UNKNOWN
     if "ReportBatchItemFailures" in types:
         return True
-    return (
-        UNKNOWN
-        if any(not isinstance(each, str) or not intrinsics.is_known(each) for each in types)
-        else False
-    )
+    return UNKNOWN if UNKNOWN in map(known, types) else False
 
 
 def _limit(value: object) -> int | Unknown | None:
