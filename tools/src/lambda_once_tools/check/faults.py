@@ -316,56 +316,42 @@ def _subscribed(source: EventSource, function: Function, queues: Mapping[object,
 def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
     for queue in _feeding(deployment):
         if queue.dead_letter is None and not queue.is_dead_letter:
-            yield Fault(
-                queue.resource,
-                "no dead-letter queue",
-                _DEAD_LETTERS,
-            )
+            yield Fault(queue.resource, "no dead-letter queue", _DEAD_LETTERS)
 
 
-def _visibilities(deployment: Deployment) -> Iterator[tuple[Queue, int, int, int]]:
-    """Yield what is known of queues, with visibility, longest timeout, and what AWS recommends."""
+def _visible(deployment: Deployment) -> Iterator[tuple[Queue, Fault, bool]]:
+    """
+    Yield queues with less than the visibility that AWS recommends, and whether Lambda refuses their mapping.
+
+    It does where that is less than the timeout; of a pipe it refuses nothing.
+    """
+    mapped = {queue.resource for source, _, queue in _fed(deployment) if not source.is_piped}
     for queue in _feeding(deployment):
         times = [
             (function.timeout, source.window) for source, function, its in _fed(deployment) if its is queue
         ]
         known = [(t, w) for t, w in times if not isinstance(t, Unknown) and not isinstance(w, Unknown)]
-        if not isinstance(queue.visibility, Unknown) and known:
-            longest = max(timeout for timeout, _ in known)
-            yield (
-                queue,
-                queue.visibility,
-                longest,
-                max(VISIBILITY * timeout + window for timeout, window in known),
-            )
-
-
-def _mapped(deployment: Deployment) -> set[str]:
-    """Return the queues that a mapping reads: of a pipe, Lambda refuses nothing."""
-    return {queue.resource for source, _, queue in _fed(deployment) if not source.is_piped}
+        visibility = queue.visibility
+        if isinstance(visibility, Unknown) or not known:
+            continue
+        longest = max(timeout for timeout, _ in known)
+        wanted = max(VISIBILITY * timeout + window for timeout, window in known)
+        if visibility < wanted:
+            what = f"messages are visible again after {visibility} s, the function's timeout is {longest} s"
+            fault = Fault(queue.resource, what, f"VisibilityTimeout: {wanted}")
+            yield queue, fault, visibility < longest and queue.resource in mapped
 
 
 def visible_at_work(deployment: Deployment) -> Iterator[Fault]:
-    mapped = _mapped(deployment)
-    for queue, visibility, timeout, wanted in _visibilities(deployment):
-        if visibility < timeout and queue.resource in mapped:
-            yield Fault(
-                queue.resource,
-                f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
-                f"VisibilityTimeout: {wanted}",
-            )
+    return (fault for _, fault, is_refused in _visible(deployment) if is_refused)
 
 
 def visible_soon(deployment: Deployment) -> Iterator[Fault]:
-    mapped = _mapped(deployment)
-    for queue, visibility, timeout, wanted in _visibilities(deployment):
-        is_refused = visibility < timeout and queue.resource in mapped
-        if visibility < wanted and not is_refused and not queue.is_dead_letter:
-            yield Fault(
-                queue.resource,
-                f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
-                f"VisibilityTimeout: {wanted}",
-            )
+    return (
+        fault
+        for queue, fault, is_refused in _visible(deployment)
+        if not is_refused and not queue.is_dead_letter
+    )
 
 
 def few_receives(deployment: Deployment) -> Iterator[Fault]:
@@ -505,7 +491,7 @@ def whole_batches(deployment: Deployment) -> Iterator[Fault]:
             yield Fault(
                 function,
                 f"{mapping} lacks ReportBatchItemFailures",
-                "FunctionResponseTypes: [ReportBatchItemFailures]  # and report_failures=True",
+                f"{_REPORT}  # and report_failures=True",
             )
 
 

@@ -498,13 +498,6 @@ def _limit(value: object) -> int | Unknown | None:
 
 
 Kind = Literal["sqs", "kinesis", "dynamodb", "kafka", "mq", "other"] | Unknown
-_SERVICES: Final[Mapping[str, Kind]] = {
-    "sqs": "sqs",
-    "kinesis": "kinesis",
-    "dynamodb": "dynamodb",
-    "kafka": "kafka",
-    "mq": "mq",
-}
 
 
 def _kind(properties: Mapping[str, Any]) -> Kind:
@@ -515,7 +508,8 @@ def _kind(properties: Mapping[str, Any]) -> Kind:
     if "Queues" in properties:
         return "mq"
     if isinstance(arn, str) and arn.startswith("arn:"):
-        return _SERVICES.get(arn.split(":")[2], "other")
+        service = arn.split(":")[2]
+        return cast("Kind", service) if service in faults.BATCHED else "other"
     return UNKNOWN if "StartingPosition" in properties else "sqs"
 
 
