@@ -54,8 +54,6 @@ MOST_NAMES = 1_000
 """Functions, with their scopes, under whose names a key is looked up before the whole table is read."""
 
 _READ = (*LISTED, "error")
-_SHOWN = ", ".join((*(f"#{name}" for name in _READ),))
-_NAMES = {f"#{name}": name for name in _READ}
 
 
 # -- one token, and its result
@@ -111,7 +109,7 @@ def by_known_names(
     prefixes = dict.fromkeys(name if tenant is None else _of_tenant(name, tenant) for name in names)
     similar = list[str]()
     keys, unread = keys_of(key), list[Misconfigured]()
-    listed = _unfinished_tokens(table, now, unread)
+    listed = (entry.record.token for entry in unfinished(table, UNFINISHED, now, unread))
     for token in chain(listed, (each.token for each in unread if each.token is not None)):
         parts = parts_of(token)
         if parts is None:
@@ -133,12 +131,6 @@ def _of_tenant(name: str, tenant: str) -> str:
     service, function, *rest = name.split("/")
     own = tenant_part(tenant)
     return "/".join((service, function, own, *(() if rest == [own] else rest[-1:])))
-
-
-def _unfinished_tokens(table: TokenTable, now: datetime, unread: list[Misconfigured]) -> Iterator[str]:
-    """Yield the tokens in the index."""
-    for entry in unfinished(table, UNFINISHED, now, unread):
-        yield entry.record.token
 
 
 def names_from(setting: str) -> tuple[str, ...]:
@@ -233,7 +225,7 @@ class Pattern(NamedTuple):
 
 
 def containing(typed: str, *, ignore_case: bool = False) -> Pattern:
-    return Pattern(typed, ignore_case, _digests_of(typed))
+    return Pattern(typed, ignore_case, digests=frozenset(map(digest, _values(typed))))
 
 
 def exactly(typed: str) -> Pattern:
@@ -255,10 +247,6 @@ def keys_of(typed: str) -> frozenset[str]:
     """
     parts = (token_of("service", "name", None, value).rpartition("/")[2] for value in _values(typed))
     return frozenset(map(unquote, parts))
-
-
-def _digests_of(typed: str) -> frozenset[str]:
-    return frozenset(map(digest, _values(typed)))
 
 
 def _values(typed: str) -> list[object]:
@@ -330,9 +318,8 @@ def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
     """Return the Scan for *pattern*. A filter cannot ignore case, so then there is none."""
     request: dict[str, Any] = {
         "TableName": table,
-        "ProjectionExpression": _SHOWN,
-        "ExpressionAttributeNames": _NAMES,
         "ReturnConsumedCapacity": "TOTAL",
+        **projection(_READ),
     }
     if pattern.delivery is not None:
         return request | {
