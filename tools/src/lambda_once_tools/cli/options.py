@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import os
 import re
 import sys
 from contextlib import contextmanager
@@ -204,6 +205,21 @@ def _configured() -> Iterator[None]:
     except (BotoCoreError, ValueError) as error:
         message = str(error).rstrip(".")
         raise Misconfigured(f"{message}: check --region, --profile and --endpoint-url") from error
+
+
+@contextmanager
+def environment(given: Mapping[str, str | None]) -> Iterator[None]:
+    """Set the variables of *given* that have a value, and put back what was there before."""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update({name: each for name, each in given.items() if each is not None})
+    try:
+        yield
+    finally:
+        for name, each in before.items():
+            if each is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = each
 
 
 def clock() -> Clock:
