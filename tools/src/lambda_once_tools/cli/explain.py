@@ -324,17 +324,14 @@ def drawn(
     for file, units in events:
         for n, unit in enumerate(units, 1):
             place = f"{file}, {n} of {len(units)}" if len(units) > 1 else file
-            parts += [line((place, "bold")), _unit(unit, full=full), ""]
+            told = (each for each in _lines(unit, full=full) if each[1])
+            parts += [line((place, "bold")), labelled(told, BETWEEN), ""]
         if not units:
             parts += [line((file, "bold")), "no records", ""]
     for n, comparison in enumerate(comparisons, 1):
         place = f"verdict, {n} of {len(comparisons)}" if len(comparisons) > 1 else "verdict"
         parts += [line((place, "bold")), *_comparison(comparison, full=full), ""]
     return Group(*parts[:-1])
-
-
-def _unit(unit: Explanation, *, full: bool) -> RenderableType:
-    return labelled((each for each in _lines(unit, full=full) if each[1]), BETWEEN)
 
 
 def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
@@ -392,11 +389,7 @@ def _compared(presented: Presented | None) -> str:
 def _with_origin(found: object, origin: str | None) -> str:
     if found is None:
         return origin or ""
-    return f"{_text(found)}, by {origin}"
-
-
-def _text(found: object) -> str:
-    return written(_jsonable(found))
+    return f"{written(_jsonable(found))}, by {origin}"
 
 
 def _jsonable(found: object) -> Any:

@@ -404,12 +404,11 @@ def side_by_side(rows: Mapping[str, Record | None], now: datetime) -> Renderable
         label: [_field_text(field, row.get(field)) for row in values] for field, label in FIELDS.items()
     }
     shown = {"": list(rows), **fields, " ": missing if any(missing) else []}
-    return labelled((label, _changed(cells), "") for label, cells in shown.items() if any(cells))
-
-
-def _changed(cells: Sequence[str]) -> str:
-    """Return equal *cells* once, others one after the other."""
-    return cells[0] if len(set(cells)) == 1 else " → ".join(cell or "nothing" for cell in cells)
+    return labelled(
+        (label, cells[0] if len(set(cells)) == 1 else " → ".join(cell or "nothing" for cell in cells), "")
+        for label, cells in shown.items()
+        if any(cells)
+    )
 
 
 def _field_text(field: str, value: Any) -> str:
@@ -459,9 +458,9 @@ def story_lines(
     """Render the story of a row, and the log queries."""
     from rich.console import Group
 
-    status = token_status(record, now).value
+    status = token_status(record, now)
     lines: list[RenderableType] = [
-        line((Status(status).words, COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
+        line((status.words, COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
         Paragraph(outlook(record, now, parts_present)),
         "",
         labelled(_events(record, now, parts_present)),
