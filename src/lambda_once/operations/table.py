@@ -49,7 +49,10 @@ class TokenTable:
 
         Raises `Misconfigured`.
         """
-        self.name = table or given("LAMBDA_ONCE_TABLE") or _no_table()
+        named = table or given("LAMBDA_ONCE_TABLE")
+        if not named:
+            raise Misconfigured("no token table: pass table=, or set LAMBDA_ONCE_TABLE")
+        self.name = named
         self.listing = configured_listing() if listing is None else listing
         """When functions list what they acquire first, as far as is said; None: nothing is."""
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
@@ -191,7 +194,3 @@ class Cursor:
 def was_denied(error: Misconfigured) -> bool:
     """Return whether AWS denied the request that *error* is about."""
     return isinstance(error.__cause__, Caught) and is_denied(error.__cause__)
-
-
-def _no_table() -> str:
-    raise Misconfigured("no token table: pass table=, or set LAMBDA_ONCE_TABLE")
