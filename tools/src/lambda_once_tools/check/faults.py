@@ -15,7 +15,7 @@ from lambda_once.core.fields import closest
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.row import INDEX, TOKEN
+from lambda_once.stores.row import INDEX, INDEXED, TOKEN
 from lambda_once_tools.check.callers import DESTINATION, EVERY, LATEST
 from lambda_once_tools.check.deployment import (
     NOTHING_KNOWN,
@@ -39,8 +39,7 @@ from lambda_once_tools.check.policies import LEADING_KEYS, leading_keys, permits
 WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
 LISTING: Final = "LAMBDA_ONCE_LISTING"
 STATUS_KEYS: Final = ("listed", "expectedCompletion")
-PROJECTED: Final = ("lockedBy", "created", "attempt")
-"""What `stores.row.indexed` reads, beside the keys."""
+PROJECTED: Final = tuple(name for name in INDEXED if name not in (TOKEN, *STATUS_KEYS))
 
 TOKENS: Final = ("GetItem", "UpdateItem")
 BATCHES: Final = ("PartiQLInsert", "PartiQLUpdate", "BatchGetItem")
