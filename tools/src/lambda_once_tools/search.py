@@ -185,8 +185,8 @@ class Pattern(NamedTuple):
     """What to look for in keys and scopes."""
 
     text: str
-    ignore_case: bool
-    digests: frozenset[str]
+    ignore_case: bool = False
+    digests: frozenset[str] = frozenset()
     """How a key that is exactly this text, or the JSON value that it spells, is stored if it was hashed."""
     keys: frozenset[str] | None = None
     """Whole keys; None: every key and scope that contains the text."""
@@ -230,12 +230,12 @@ def containing(typed: str, *, ignore_case: bool = False) -> Pattern:
 
 def exactly(typed: str) -> Pattern:
     """Return the pattern of the key *typed*: text, a number or JSON."""
-    return Pattern(typed, ignore_case=False, digests=frozenset(), keys=keys_of(typed))
+    return Pattern(typed, keys=keys_of(typed))
 
 
 def delivered_as(delivery: str) -> Pattern:
     """Return the pattern of *delivery*: the id of a message, an event or a request."""
-    return Pattern(delivery, ignore_case=False, digests=frozenset(), delivery=delivery)
+    return Pattern(delivery, delivery=delivery)
 
 
 def keys_of(typed: str) -> frozenset[str]:
@@ -444,7 +444,9 @@ class ScannedIndex(StatusIndex):
         """Return all entries of *partition* after *cursor*, at most *limit*: there is no next page."""
         del deadline, cursor
         page = index_page(self._of(partition, before, None)[:limit], None)
-        return page._replace(entries=tuple(map(self._with_ttl, page.entries)))
+        # By its ttl what a function released differs from what a decision did.
+        records = (entry.record._replace(ttl=self._ttls.get(entry.record.token)) for entry in page.entries)
+        return page._replace(entries=tuple(map(Entry, records)))
 
     def count_some(
         self,
@@ -463,11 +465,6 @@ class ScannedIndex(StatusIndex):
             for partition in wanted
         }
         return {partition: count for partition, count in counts.items() if count}, False
-
-    def _with_ttl(self, entry: Entry) -> Entry:
-        """Return *entry* with its ttl, by which what a function released differs from what a decision did."""
-        record = entry.record
-        return Entry(record._replace(ttl=self._ttls.get(record.token)))
 
     def _of(self, partition: str, before: datetime | None, since: datetime | None) -> list[Item]:
         first, last = "" if since is None else stamp(since), None if before is None else stamp(before)

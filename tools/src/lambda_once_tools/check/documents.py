@@ -235,7 +235,7 @@ def _reduced(template: Template) -> Template:
     shared.pop("TenancyConfig", None)
     functions = [each for _, each in resources(reduced) if each["Type"] == f"{SERVERLESS}Function"]
     for each in functions:
-        _prepare(each, is_image="Image" in (shared.get("PackageType"), _package(each)))
+        _prepare(each, shared.get("PackageType"))
     for name, each in list(resources(reduced)):
         _keep_where(each.get("Connectors"), lambda each: _connects(each.get("Properties"), reduced))
         if each["Type"] == f"{SERVERLESS}Connector" and not _connects(each.get("Properties"), reduced):
@@ -243,18 +243,14 @@ def _reduced(template: Template) -> Template:
     return reduced
 
 
-def _package(function: dict[str, Any]) -> Any:
-    properties = function.get("Properties")
-    return properties.get("PackageType") if isinstance(properties, dict) else None
-
-
-def _prepare(function: dict[str, Any], *, is_image: bool) -> None:
+def _prepare(function: dict[str, Any], shared_package: Any) -> None:
     """Leave out of a function what needs other resources or forbids others, and let its code be packaged."""
     properties = function.setdefault("Properties", {})
     if not isinstance(properties, dict):
         return
     properties.pop("TenancyConfig", None)
     if "InlineCode" not in properties:
+        is_image = "Image" in (shared_package, properties.get("PackageType"))
         properties |= {"ImageUri": "image"} if is_image else {"CodeUri": _CODE}
     _keep_where(properties.get("Events"), lambda each: each.get("Type") in POLLED)
 

@@ -99,7 +99,7 @@ def permits(
 
     *context* has the condition keys that are known of the request.
     """
-    keys = {name.lower(): _values(value) for name, value in {**_ALWAYS, **(context or {})}.items()}
+    keys = {name.lower(): tuple(_listed(value)) for name, value in {**_ALWAYS, **(context or {})}.items()}
     allowed: list[Answer] = [False]
     denied: list[Answer] = [False]
     for each in statements:
@@ -120,12 +120,6 @@ def _leading(tests: object) -> Iterator[str]:
 
 
 _Keys = Mapping[str, tuple[str, ...]]
-
-
-def _values(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _applies(statement: Statement, action: str, resource: str | Unknown, keys: _Keys) -> Answer:

@@ -99,11 +99,11 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
             callers=callers.get(each.name, ()),
             nameless=nameless.get(each.name, ()),
             kept_on=kept[each.name],
+            idle=idle(each, everything) if each.properties.get("Handler") == faults.WATCHDOG else None,
         )
         for each in functions
     ]
     users = _users(made, functions, tokens, notes)
-    users = [_scheduled(each, functions, everything) for each in users]
     sources = list(_sources(everything, users, functions, notes))
     queues = _queues(everything, sources)
     names = {each.resource for each in users}
@@ -173,14 +173,6 @@ def _users(
             NotChecked(left, "LAMBDA_ONCE_TABLE is from Globals, and no policy allows a write to the table")
         )
     return users
-
-
-def _scheduled(function: Function, given: Iterable[Resource], everything: Sequence[Resource]) -> Function:
-    """Return *function*; the watchdog with whether it runs."""
-    if function.handler != faults.WATCHDOG:
-        return function
-    resource = next(each for each in given if each.name == function.resource)
-    return replace(function, idle=idle(resource, everything))
 
 
 def _variables(function: Function) -> Iterator[str]:

@@ -331,6 +331,8 @@ def token_list(records: Iterable[Record], now: datetime) -> RenderableType:
 def _cells(row: Row, now: datetime) -> Cells:
     created, expected = parse_stamp(row["created"]), parse_stamp(row["expectedCompletion"])
     status: str = row["status"]
+    # Until when a released row is kept: nothing is known of its work afterwards.
+    until = row.get("until") if status == Status.RELEASED else None
     plain = {
         "token": row["lockToken"],
         "locked by": row["lockedBy"],
@@ -338,17 +340,11 @@ def _cells(row: Row, now: datetime) -> Cells:
         "expected": time_text(expected, now),
         "age": duration_text(now - created),
         "reason": _field_text("error", row.get("error")),
-        "kept until": _kept_until(row, now),
+        "kept until": "" if until is None else time_text(parse_stamp(until), now),
         "decided": _field_text("decisions", row.get("decisions")),
     }
     state = (Status(status).words, COLOURS.get(status, ""))
     return {"state": state} | {head: (content, "") for head, content in plain.items()}
-
-
-def _kept_until(row: Row, now: datetime) -> str:
-    """Return until when a released row is kept; nothing is known of its work afterwards."""
-    until = row.get("until") if row["status"] == Status.RELEASED else None
-    return "" if until is None else time_text(parse_stamp(until), now)
 
 
 def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:
