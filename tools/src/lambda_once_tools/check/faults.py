@@ -9,6 +9,7 @@ What we are not happy with: a rule's words are in `rules`, so its reader has two
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Final, NamedTuple
 
 from lambda_once.core.fields import closest
@@ -555,7 +556,7 @@ def _may_be_watchdog(function: Function, by: Iterable[str], deployment: Deployme
         return True
     table = _table_of(function, deployment)
     lists = table is not None and all(
-        answer is True for _, answer in _answers(Need(function, table, ("Query",), on_index=True))
+        answer is True for _, answer in _answers(Need(function, table, ("Query",), on=On.INDEX))
     )
     return lists and {*by} <= _SCHEDULES
 
@@ -599,14 +600,22 @@ def no_tenant(deployment: Deployment) -> Iterator[Fault]:
 # -- permissions
 
 
+class On(Enum):
+    """What of a table actions are on: what the ARN has behind the table's, and how it is called."""
+
+    TABLE = ("", "")
+    INDEX = (f"/index/{INDEX}", "the index of ")
+    STREAM = ("/stream/2026-01-01T00:00:00.000", "the stream of ")
+    """Any label of a stream stands for all."""
+
+
 class Need(NamedTuple):
     """Actions that a function needs on a table."""
 
     function: Function
     table: Table
     verbs: tuple[str, ...]
-    on_index: bool = False
-    on_stream: bool = False
+    on: On = On.TABLE
 
 
 def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
@@ -616,14 +625,9 @@ def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
         if isinstance(function.statements, Unknown) or isinstance(table.arn, Unknown):
             yield verb, UNKNOWN
             continue
-        resource = f"{table.arn}{_below(need)}"
+        resource = f"{table.arn}{need.on.value[0]}"
         answer = _permitted(need, function.statements, f"dynamodb:{verb}", resource)
         yield verb, answer if answer is not False or not table.resource_policy else UNKNOWN
-
-
-def _below(need: Need) -> str:
-    """Return what the resource has behind the table's ARN; any label of a stream stands for all."""
-    return f"/index/{INDEX}" if need.on_index else "/stream/2026-01-01T00:00:00.000" if need.on_stream else ""
 
 
 def _permitted(need: Need, statements: tuple[Statement, ...], action: str, resource: str) -> bool | Unknown:
@@ -647,7 +651,7 @@ _OF_PARTS: Final = "*#*#*"
 
 def _own_keys(need: Need) -> str | None:
     """Return the pattern of keys that the function needs, those of its service; None: it is not known."""
-    own = None if need.on_index or is_watchdog(need.function) else _own_tokens(need.function)
+    own = None if need.on is On.INDEX or is_watchdog(need.function) else _own_tokens(need.function)
     return own if own is None or need.verbs != PARTS else own.replace("*", _OF_PARTS)
 
 
@@ -663,8 +667,7 @@ def lacking(needs: Iterable[Need]) -> Iterator[Fault]:
     for need in needs:
         lacks = [f"dynamodb:{verb}" for verb, answer in _answers(need) if answer is False]
         if lacks:
-            part = "the index of " if need.on_index else "the stream of " if need.on_stream else ""
-            where = f"{part}{need.table.resource}"
+            where = f"{need.on.value[1]}{need.table.resource}"
             own = _own_keys(need)
             keys = own or (_OF_PARTS if need.verbs == PARTS else None)
             yield Fault(
@@ -714,17 +717,17 @@ def needs_parts(deployment: Deployment) -> Iterator[Need]:
 
 
 def _may_list(need: Need) -> bool:
-    return any(answer is not False for _, answer in _answers(need._replace(verbs=("Query",), on_index=True)))
+    return any(answer is not False for _, answer in _answers(need._replace(verbs=("Query",), on=On.INDEX)))
 
 
 def needs_watching(deployment: Deployment) -> Iterator[Need]:
     for function, table in _pairs(deployment):
         if is_watchdog(function):
-            yield Need(function, table, ("Query",), on_index=True)
+            yield Need(function, table, ("Query",), on=On.INDEX)
             more = SWEEPING if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") is True else ()
             if lists_by_stream(function):
                 more = tuple(dict.fromkeys((*READING, *more)))
-                yield Need(function, table, STREAMING, on_stream=True)
+                yield Need(function, table, STREAMING, on=On.STREAM)
             yield Need(function, table, WATCHING + more)
 
 
@@ -787,12 +790,17 @@ def _token(keys: str) -> str:
 def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
     """Return the permissions of which it is not known whether functions have them."""
     found: dict[str, list[str]] = {}
+    part = {LEADING_KEYS: "service/function/key#attempt#0"}
     for needs in _NEEDS:
         for need in needs(deployment):
-            if isinstance(need.function.statements, Unknown):
+            statements = need.function.statements
+            if isinstance(statements, Unknown):
                 continue  # its role is elsewhere, which is listed
             unknown = [verb for verb, answer in _answers(need) if isinstance(answer, Unknown)]
-            if "BatchWriteItem" in unknown and _may_write_parts(need):
+            if (
+                "BatchWriteItem" in unknown
+                and permits(statements, "dynamodb:BatchWriteItem", need.table.arn, part) is True
+            ):
                 unknown.remove("BatchWriteItem")
             found.setdefault(need.function.resource, []).extend(unknown)
     return tuple(
@@ -800,13 +808,6 @@ def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
         for resource, verbs in found.items()
         if verbs
     )
-
-
-def _may_write_parts(need: Need) -> bool:
-    if isinstance(need.function.statements, Unknown):
-        return False
-    part = {LEADING_KEYS: "service/function/key#attempt#0"}
-    return permits(need.function.statements, "dynamodb:BatchWriteItem", need.table.arn, part) is True
 
 
 # -- variables
