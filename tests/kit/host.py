@@ -65,8 +65,7 @@ def nothing(_request: Request) -> bytes:
 
 def refusal(code: str, message: str = "no", status: int = 400) -> bytes:
     """Return DynamoDB's error *code*, as it sends it."""
-    body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}
-    return http(status, json.dumps(body).encode())
+    return http(status, json.dumps(mounted.error_body(code, message)).encode())
 
 
 class Host(ThreadingTCPServer):
