@@ -267,18 +267,8 @@ def with_filter(command: AnyCommand) -> AnyCommand:
     """Add the options that select tokens; the command gets a `Filter` as ``wanted``."""
 
     @functools.wraps(command)
-    def wrapped(
-        *args: Any,
-        service: str | None,
-        name: str | None,
-        scope: str | None,
-        tenant: str | None,
-        error: str | None,
-        older_than: timedelta | None,
-        newer_than: timedelta | None,
-        **options: Any,
-    ) -> Any:
-        wanted = Filter(service, name, scope, older_than, newer_than, error, tenant)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        wanted = Filter(**{field: options.pop(field) for field in Filter._fields})
         return command(*args, wanted=wanted, **options)
 
     return _with(_FILTERS, wrapped)
