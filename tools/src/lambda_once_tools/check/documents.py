@@ -219,7 +219,9 @@ def _reduced(template: Template) -> Template:
     reduced = copy.deepcopy(template)
     for name in [each for each in reduced["Resources"] if str(each).startswith("Fn::")]:
         del reduced["Resources"][name]
-    _keep(reduced.get("Globals"), {"Function", "SimpleTable"})
+    sections: Any = reduced.get("Globals")
+    for name in {*sections} - {"Function", "SimpleTable"} if isinstance(sections, dict) else ():
+        del sections[name]
     for name, each in list(resources(reduced)):
         match each["Type"]:
             case "AWS::Serverless::LayerVersion":
@@ -230,7 +232,7 @@ def _reduced(template: Template) -> Template:
                 del reduced["Resources"][name]
             case _:
                 pass
-    shared = (reduced.get("Globals") or {}).get("Function") or {}
+    shared = (sections or {}).get("Function") or {}
     shared.pop("CodeUri", None)
     shared.pop("TenancyConfig", None)
     functions = [each for _, each in resources(reduced) if each["Type"] == f"{SERVERLESS}Function"]
@@ -262,12 +264,6 @@ def _connects(properties: Any, template: Template) -> bool:
     )
     named = [one.get("Id") for end in ends for one in (end if isinstance(end, list) else [end]) if one]
     return all(name is None or name in template["Resources"] for name in named)
-
-
-def _keep(mapping: Any, names: set[str]) -> None:
-    for name in list(mapping) if isinstance(mapping, dict) else ():
-        if name not in names:
-            del mapping[name]
 
 
 def _keep_where(mapping: Any, wanted: Callable[[Any], bool]) -> None:

@@ -88,7 +88,11 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     functions = [each for each in everything if each.kind == "AWS::Lambda::Function"]
     variables = {each.name: _environment(each, tables) for each in functions}
     named = {_table_of(each) for each in variables.values()}
-    tokens = [each for each in tables if each.name in named or _has_tokens(each)]
+    tokens = [
+        each
+        for each in tables
+        if each.name in named or (not isinstance(each.keys, Unknown) and each.keys[0][0] == TOKEN)
+    ]
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
     callers, nameless = callers_of(everything, functions), nameless_callers(everything, functions)
@@ -107,7 +111,12 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     sources = list(_sources(everything, users, functions, notes))
     queues = _queues(everything, sources)
     names = {each.resource for each in users}
-    notes += _unread([each for each in functions if each.name in names], roles)
+    notes += [
+        NotChecked(each.name, f"{policy}, which is not in this template")
+        for each in functions
+        if each.name in names and (role := _role(each, roles)) is not None
+        for policy in role.unread
+    ]
     notes += _elsewhere(users, tokens, sources, queues)
     used = {layer for each in users for layer in each.layers}
     found = Deployment(
@@ -226,6 +235,7 @@ def _table(resource: Resource) -> Table:
         for each in replicas
     ]
     protection = [truth(each.get("DeletionProtectionEnabled"), default=False) for each in replicas]
+    stream = properties.get("StreamSpecification")
     return Table(
         resource=resource.name,
         name=resource.physical,
@@ -236,15 +246,9 @@ def _table(resource: Resource) -> Table:
         recovery=recovery[0] if len(set(recovery)) == 1 else UNKNOWN,
         deletion_protection=protection[0] if len(set(protection)) == 1 else UNKNOWN,
         resource_policy=any("ResourcePolicy" in each for each in replicas),
-        stream=_stream(properties.get("StreamSpecification")),
+        stream=None if stream is None else known(mapping(stream).get("StreamViewType")),
         is_replicated=_is_replicated(properties),
     )
-
-
-def _stream(given: object) -> str | Unknown | None:
-    if given is None:
-        return None
-    return known(mapping(given).get("StreamViewType"))
 
 
 def _is_replicated(properties: Mapping[str, Any]) -> bool | Unknown:
@@ -308,10 +312,6 @@ def _ttl(given: object) -> str | Unknown | None:
     return known(mapping(given).get("AttributeName")) if enabled is True else UNKNOWN
 
 
-def _has_tokens(table: Table) -> bool:
-    return not isinstance(table.keys, Unknown) and table.keys[0][0] == TOKEN
-
-
 # -- functions
 
 
@@ -327,7 +327,10 @@ def _function(
         timeout=whole(properties.get("Timeout"), 3),
         environment=environment,
         statements=UNKNOWN if role is None else role.statements,
-        layers=tuple(map(_layer_name, layers)) if isinstance(layers, list) else (UNKNOWN,),
+        layers=tuple(
+            unmarked(each) if isinstance(each, str) and intrinsics.OPEN not in each else UNKNOWN
+            for each in (layers if isinstance(layers, list) else [UNKNOWN])
+        ),
         package=package_of(resource),
         handler=known(properties.get("Handler")),
         is_isolated=_is_isolated(resource),
@@ -349,20 +352,6 @@ def _role(function: Resource, roles: Mapping[str, Role]) -> Role | None:
     """Return the role of *function*; None if it is not in the templates."""
     arn = function.properties.get("Role")
     return roles.get(arn) if isinstance(arn, str) else None
-
-
-def _unread(functions: Iterable[Resource], roles: Mapping[str, Role]) -> Iterator[NotChecked]:
-    for function in functions:
-        role = _role(function, roles)
-        for policy in () if role is None else role.unread:
-            yield NotChecked(function.name, f"{policy}, which is not in this template")
-
-
-def _layer_name(given: object) -> str | Unknown:
-    """Return the resource of a layer, else its ARN."""
-    if not isinstance(given, str) or intrinsics.OPEN in given:
-        return UNKNOWN
-    return unmarked(given)
 
 
 def _environment(resource: Resource, tables: Iterable[Table]) -> Mapping[str, str | Unknown] | Unknown:
