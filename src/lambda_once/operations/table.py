@@ -90,7 +90,7 @@ class TokenTable:
 
     def rows(self, tokens: Iterable[str], deadline: Deadline | None = None) -> dict[str, Item]:
         """Return the rows of *tokens* that exist, read consistently. Raises as `read`."""
-        keys = [{"lockToken": {"S": token}} for token in dict.fromkeys(tokens)]
+        keys = [{TOKEN: {"S": token}} for token in dict.fromkeys(tokens)]
         read = partial(self.transport.items, keys, deadline or self.deadline(), None)
         return self._permitted(read, partial(read, only=LISTED)) if keys else {}
 
@@ -99,7 +99,7 @@ class TokenTable:
         return record_of(item)._replace(omits_outcome=self.omits_outcome)
 
     def _row(self, token: str, only: Sequence[str] = ()) -> Item | None:
-        key = {"lockToken": {"S": token}}
+        key = {TOKEN: {"S": token}}
         request = {"TableName": self.name, "Key": key, "ConsistentRead": True, **projection(only)}
         row: Item | None = self.transport.asked("get_item", request, self.deadline(), token).get("Item")
         return row
@@ -170,7 +170,7 @@ class Cursor:
 
     def __init__(self, transport: TokenTransport, key: str) -> None:
         self._transport = transport
-        self._key = {"lockToken": {"S": key}}
+        self._key = {TOKEN: {"S": key}}
         self._read: str | None = None
 
     def read(self, deadline: Deadline) -> str | None:

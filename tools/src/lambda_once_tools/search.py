@@ -162,7 +162,7 @@ def parts_present(table: TokenTable, record: Record) -> int | None:
     if not isinstance(record.stored, Parts):
         return None
     keys = part_keys(record, record.stored.count)
-    return len(table.transport.items(keys, table.deadline(), record.token, only=("lockToken",)))
+    return len(table.transport.items(keys, table.deadline(), record.token, only=(TOKEN,)))
 
 
 def parts_are_missing(record: Record, present: int | None) -> bool:
@@ -333,7 +333,7 @@ def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
         return request
     values = {f":wanted{number}": {"S": each} for number, each in enumerate(pattern.encoded)}
     return request | {
-        "FilterExpression": " OR ".join(f"contains(#lockToken, {name})" for name in values),
+        "FilterExpression": " OR ".join(f"contains(#{TOKEN}, {name})" for name in values),
         "ExpressionAttributeValues": values,
     }
 
@@ -489,7 +489,7 @@ def _scanned(pages: list[Any], pattern: Pattern, *, complete: bool) -> Scanned:
     malformed: list[Misconfigured] = []
     records: list[Record | None] = []
     for item in (item for page in pages for item in page["Items"]):
-        parts = parts_of(item["lockToken"]["S"]) if "lockToken" in item else None
+        parts = parts_of(item[TOKEN]["S"]) if TOKEN in item else None
         if parts is None or not pattern.matches(parts) or not pattern.is_delivered(item):
             continue
         records.append(readable(item, malformed))
