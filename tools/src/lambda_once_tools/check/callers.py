@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from lambda_once_tools.check import intrinsics
 from lambda_once_tools.check.deployment import UNKNOWN, Caller, Pipe, Unknown
 from lambda_once_tools.check.documents import POLLED
-from lambda_once_tools.check.intrinsics import known
+from lambda_once_tools.check.intrinsics import known, mapping
 from lambda_once_tools.check.schedules import is_on
-from lambda_once_tools.check.stacks import Resource, inside, items_of, mapping
+from lambda_once_tools.check.stacks import Resource, inside, items_of
 
 
 def names_of(functions: Iterable[Resource]) -> dict[str | Unknown, str]:

@@ -114,6 +114,10 @@ def _skipped(reached: set[int], pattern: tuple[str, ...]) -> set[int]:
     return reached | {n + 1 for n in reached if n < len(pattern) and pattern[n] == "*"}
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 # -- where names are looked up
 
 
@@ -136,17 +140,15 @@ class Scope:
         return found
 
     def section(self, name: str) -> Mapping[str, Any]:
-        found = self.template.get(name)
-        return found if isinstance(found, Mapping) else {}
+        return mapping(self.template.get(name))
 
 
 def parameter_values(template: Template, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of *template*'s parameters, *given* or by default, and the pseudo parameters'."""
     values = dict(PSEUDO)
-    declared = template.get("Parameters")
-    for name, each in declared.items() if isinstance(declared, Mapping) else ():
-        kind = str(each.get("Type", "String")) if isinstance(each, Mapping) else "String"
-        value = given.get(name, each.get("Default") if isinstance(each, Mapping) else None)
+    for name, each in mapping(template.get("Parameters")).items():
+        kind = str(mapping(each).get("Type", "String"))
+        value = given.get(name, mapping(each).get("Default"))
         if value is None or kind.startswith(SSM):
             values[name] = mark_of(f"?{name}")
         elif isinstance(value, Unknown | list):
@@ -196,7 +198,7 @@ def _ref(name: Any, scope: Scope) -> Any:
         case "AWS::SQS::Queue":
             return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{physical(name, scope)}"
         case "AWS::Lambda::Alias" | "AWS::Lambda::Version":
-            of = computed(_properties(resource).get("FunctionName"), scope)
+            of = computed(mapping(resource.get("Properties")).get("FunctionName"), scope)
             return f"{of}:{mark_of(scope.path + name)}" if isinstance(of, str) else UNKNOWN
         case "AWS::Kinesis::StreamConsumer":
             return f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/consumer/{mark_of(scope.path + name)}"
@@ -204,11 +206,6 @@ def _ref(name: Any, scope: Scope) -> Any:
             return mark_of(scope.path + name)
         case _:
             return physical(name, scope)
-
-
-def _properties(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = resource.get("Properties")
-    return found if isinstance(found, Mapping) else {}
 
 
 NAMES: Final = {
@@ -226,7 +223,7 @@ def physical(name: str, scope: Scope) -> str:
     """Return the name of a resource: as the template gives it, else in marks."""
     resource = scope.resources[name]
     attribute, _ = NAMES.get(str(resource.get("Type")), ("", ""))
-    given = computed(_properties(resource).get(attribute), scope)
+    given = computed(mapping(resource.get("Properties")).get(attribute), scope)
     return given if isinstance(given, str) and given else mark_of(scope.path + name)
 
 

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from lambda_once.sources.source import Source
 from lambda_once_tools.check.deployment import NOTHING_KNOWN, UNKNOWN, Layer, Package, Unknown
-from lambda_once_tools.check.stacks import Resource, mapping, path_of
+from lambda_once_tools.check.intrinsics import mapping
+from lambda_once_tools.check.stacks import Resource, path_of
 
 
 class Module(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from lambda_once.stores.row import INDEX
 from lambda_once_tools.check import intrinsics, policies
 from lambda_once_tools.check.deployment import UNKNOWN, Statement, Table, Unknown
-from lambda_once_tools.check.intrinsics import MARK, mark_of, may_be, unmarked
-from lambda_once_tools.check.stacks import Resource, mapping
+from lambda_once_tools.check.intrinsics import MARK, mapping, mark_of, may_be, unmarked
+from lambda_once_tools.check.stacks import Resource
 
 _WITHOUT_TABLES: Final = re.compile(
     "AWSLambda(Basic|VPCAccess|ENIManagement|DynamoDB|Kinesis|SQSQueue|MSK|MQ)\\w*Role(Policy)?"

@@ -7,8 +7,8 @@ from typing import Any
 
 from lambda_once_tools.check import intrinsics
 from lambda_once_tools.check.deployment import UNKNOWN, Idle, Unknown
-from lambda_once_tools.check.intrinsics import computed, known
-from lambda_once_tools.check.stacks import Resource, items_of, mapping, truth, whole
+from lambda_once_tools.check.intrinsics import computed, known, mapping
+from lambda_once_tools.check.stacks import Resource, items_of, truth, whole
 
 
 def idle(function: Resource, everything: Sequence[Resource]) -> Idle | Unknown | None:

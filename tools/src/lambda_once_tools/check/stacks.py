@@ -19,7 +19,7 @@ from lambda_once_tools.check.documents import (
     is_serverless,
     resources,
 )
-from lambda_once_tools.check.intrinsics import Scope, computed, mark_of
+from lambda_once_tools.check.intrinsics import Scope, computed, mapping, mark_of
 from lambda_once_tools.check.loops import unrolled
 
 ASSET: Final = "aws:asset:path"
@@ -125,8 +125,7 @@ def opened(opening: Opening, stacks: list[Stack], notes: list[NotChecked]) -> Sc
 
 
 def _expect(given: Mapping[str, Any], template: Template, path: Path) -> None:
-    declared = template.get("Parameters")
-    known = {*(declared if isinstance(declared, Mapping) else ()), *intrinsics.PSEUDO}
+    known = {*mapping(template.get("Parameters")), *intrinsics.PSEUDO}
     for name in sorted(given.keys() - known):
         raise CannotCheck(f"{path} has no parameter {name}; it has {', '.join(sorted(known)) or 'none'}")
 
@@ -177,8 +176,7 @@ def _outputs(
     above = (*opening.above, opening.path.resolve())
     if path.resolve() in above:
         raise CannotCheck(f"{opening.path}: {nested.name} nests a template in itself; correct it")
-    parameters = nested.properties.get("Parameters", {})
-    given = dict(parameters) if isinstance(parameters, Mapping) else {}
+    given = dict(mapping(nested.properties.get("Parameters")))
     scope = opened(Opening(path, given, f"{nested.name}.", above), stacks, notes)
     return {
         name: computed(each.get("Value"), scope)
@@ -250,10 +248,6 @@ def truth(value: object, *, default: bool) -> bool | Unknown:
             return value == "true"
         case _:
             return UNKNOWN
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def items_of(value: object) -> list[Any]:

@@ -41,7 +41,7 @@ from lambda_once_tools.check.deployment import (
     Table,
     Unknown,
 )
-from lambda_once_tools.check.intrinsics import NO_VALUE, known, unmarked
+from lambda_once_tools.check.intrinsics import NO_VALUE, known, mapping, unmarked
 from lambda_once_tools.check.packages import layer_of, package_of
 from lambda_once_tools.check.roles import Role, granted
 from lambda_once_tools.check.schedules import idle
@@ -52,7 +52,6 @@ from lambda_once_tools.check.stacks import (
     existing,
     inside,
     items_of,
-    mapping,
     opened,
     truth,
     whole,
