@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once_tools.check.deployment import UNKNOWN, Unknown
-from lambda_once_tools.check.policies import LEADING_KEYS, Answer, Context, permits, statements
+from lambda_once_tools.check.deployment import UNKNOWN, Answer, Unknown
+from lambda_once_tools.check.policies import LEADING_KEYS, Context, permits, statements
 
 TABLE = "arn:aws:dynamodb:eu-central-1:123456789012:table/tokens"
 INDEX = f"{TABLE}/index/byStatus"

@@ -40,8 +40,7 @@ from lambda_once.integrations import private
 from lambda_once.testing import FakeClock
 from tests.dynamodb.scripted import Server
 from tests.dynamodb.scripted import answer as scripted
-from tests.kit.host import Host, Request, refusal, serving
-from tests.kit.played import http
+from tests.kit.host import Host, Request, http, refusal, serving
 from tests.kit.tls import Authority
 
 REGION = "eu-central-1"

@@ -23,7 +23,8 @@ from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
 from tests.fuzz.test_fuzz import fuzz
 from tests.kit import tables
-from tests.kit.played import Sent, played
+from tests.kit.host import Sent
+from tests.kit.played import played
 from tests.kit.strict.mounted import mounted
 from tests.stores.suite.world import PAID, World
 from tests.stores.world import DynamoDBRows

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import boto3
-
+from tests.kit import tables
 from tests.kit.engines import ENGINES, Engine
-
-REGION = "eu-central-1"
 
 
 def _command(port: int) -> list[str]:
@@ -28,10 +25,4 @@ running = Engine("ElasticMQ", ENGINES / "elasticmq", "lib/elasticmq-server_*.jar
 
 def client(endpoint: str) -> Any:
     """Return a client of the queues at *endpoint*."""
-    return boto3.client(
-        "sqs",
-        endpoint_url=endpoint,
-        region_name=REGION,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
+    return tables.session().client("sqs", endpoint_url=endpoint)

@@ -6,6 +6,7 @@ import itertools
 import random
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -57,10 +58,8 @@ class FaultyClient:
         with self._lock:
             arriving, self.delayed = self.delayed[:copies], self.delayed[len(self.delayed[:copies]) :]
         for copy in arriving:
-            try:
+            with suppress(ClientError):  # this answer is lost
                 copy()
-            except ClientError:
-                continue  # this answer is lost
 
 
 def every_second_answer_lost() -> Callable[[], Fate]:

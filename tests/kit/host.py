@@ -9,13 +9,16 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any, NamedTuple
+from zlib import crc32
 
-from tests.kit.played import http
+from tests.kit.strict import mounted
 
 IDLE_SECONDS = 10.0
 """Seconds after which a connection is closed that a failed test has left open."""
+_IDS = count()
 
 
 class Request(NamedTuple):
@@ -33,8 +36,26 @@ class Request(NamedTuple):
         return arguments
 
 
-Answer = Callable[[Request], bytes]
+class Sent(NamedTuple):
+    """Bytes of the server, and whether it ends the connection after them."""
+
+    data: bytes
+    ends: bool = False
+
+
+Answer = Callable[[Request], bytes | Sent]
 """Returns the bytes that answer a request."""
+
+
+def http(status: int, body: bytes) -> bytes:
+    """Return DynamoDB's answer as it sends it."""
+    shown = mounted.HEADERS | {
+        "x-amzn-requestid": f"strict-{next(_IDS)}",
+        "content-length": str(len(body)),
+        "x-amz-crc32": str(crc32(body)),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in shown.items())
+    return f"HTTP/1.1 {status} Any\r\n{lines}\r\n".encode() + body
 
 
 def nothing(_request: Request) -> bytes:
@@ -44,8 +65,7 @@ def nothing(_request: Request) -> bytes:
 
 def refusal(code: str, message: str = "no", status: int = 400) -> bytes:
     """Return DynamoDB's error *code*, as it sends it."""
-    body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}
-    return http(status, json.dumps(body).encode())
+    return http(status, json.dumps(mounted.error_body(code, message)).encode())
 
 
 class Host(ThreadingTCPServer):
@@ -125,8 +145,12 @@ class _Connection(StreamRequestHandler):
         body = self.rfile.read(int(headers.get("content-length", 0)))
         request = Request(self.client_address[1], line, headers, body)
         self.server.requests.append(request)
-        self.connection.sendall(self.server.answer(request))
-        return True
+        answer = self.server.answer(request)
+        sent = answer if isinstance(answer, Sent) else Sent(answer)
+        self.connection.sendall(sent.data)
+        if sent.ends:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        return not sent.ends
 
 
 @contextmanager

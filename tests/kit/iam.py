@@ -186,6 +186,5 @@ def _of_statement(statement: Mapping[str, Any]) -> Asked:
     return Asked(f"dynamodb:PartiQL{text.split()[0].capitalize()}", context)
 
 
-def _key(item: Mapping[str, Any]) -> str:
-    key: str = item["lockToken"]["S"]
-    return key
+def _key(item: Mapping[str, Any]) -> Any:
+    return item["lockToken"]["S"]

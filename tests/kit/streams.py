@@ -191,10 +191,8 @@ class PlayedStreams:
     # ---------------------------------------------------------------- the client
 
     def describe_stream(self, **request: Any) -> Answer:
-        with_limit = self._begun(
-            "describe_stream", request, {"StreamArn"}, {"Limit", "ExclusiveStartShardId"}
-        )
-        stream = self._stream(with_limit["StreamArn"], "DescribeStream")
+        self._begun("describe_stream", request, {"StreamArn"}, {"Limit", "ExclusiveStartShardId"})
+        stream = self._stream(request["StreamArn"], "DescribeStream")
         most = _limit(request, MOST_SHARDS, "DescribeStream")
         names = sorted(stream.shards)
         after = request.get("ExclusiveStartShardId", "")
@@ -245,8 +243,8 @@ class PlayedStreams:
             raise client_error("ExpiredIteratorException", "the iterator exceeds the maximum age", operation)
         if shard.trimmed >= place.number:
             raise client_error("TrimmedDataAccessException", "the data has been trimmed", operation)
-        ahead = [record for record in self._readable(shard) if record.number >= place.number]
-        whole = len([record for record in shard.records if record.number >= place.number]) == len(ahead)
+        left = [record for record in shard.records if record.number >= place.number]
+        ahead = [record for record in left if record.at <= self._clock.now() - self.delay]
         if ahead and place.passed < ahead[0].pages_before:
             passed = place.passed + 1
             return {
@@ -256,16 +254,14 @@ class PlayedStreams:
         page = list(_page(ahead, most))
         answer: Answer = {"Records": [_record(record) for record in page]}
         after = page[-1].number + 1 if page else place.number
-        at_end = whole and shard.last is not None and len(page) == len(ahead)
+        at_end = shard.last is not None and len(page) == len(left)
         if at_end and (not page or shard.ordinal % 2):
             return answer
         return answer | {"NextShardIterator": self._place(stream, shard, after, 0).text()}
 
     # ---------------------------------------------------------------- parts of these
 
-    def _begun(
-        self, operation: str, request: Mapping[str, Any], needed: set[str], more: set[str]
-    ) -> Mapping[str, Any]:
+    def _begun(self, operation: str, request: Mapping[str, Any], needed: set[str], more: set[str]) -> None:
         self.sent[operation] += 1
         self.before(operation, request)
         if self._failures.get(operation):
@@ -273,7 +269,6 @@ class PlayedStreams:
         if not needed <= set(request) <= needed | more:
             raise client_error("ValidationException", f"parameters {sorted(request)}", operation)
         self._trim()
-        return request
 
     def _trim(self) -> None:
         """Take away records of more than a day, closed shards a day after their end, streams so."""
@@ -290,10 +285,6 @@ class PlayedStreams:
                     del stream.shards[shard.name]
             if stream.off_at is not None and stream.off_at < oldest:
                 del self.streams[stream.arn]
-
-    def _readable(self, shard: Shard) -> list[Written]:
-        latest = self._clock.now() - self.delay
-        return [record for record in shard.records if record.at <= latest]
 
     def _numbered(self, shard: Shard, text: str | None, operation: str) -> int:
         if text is None or not text.isdecimal():
@@ -330,8 +321,7 @@ class PlayedStreams:
         stream = self.latest.get(table.name)
         if stream is None or stream.off_at is not None:
             return
-        spot = _hash(key if isinstance(key, str) else key[0])
-        shard = next(each for each in stream.open if spot in each.hashes)
+        shard = self.shard_of(key if isinstance(key, str) else key[0], table.name)
         self._number += 1
         event = "INSERT" if before is None else "REMOVE" if after is None else "MODIFY"
         pages, shard.stretch = shard.stretch + self.pages_before(), 0

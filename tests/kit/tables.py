@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -94,7 +94,8 @@ def fresh(client: Any, create: Callable[[Any, str], None] = create_table) -> Ite
         _keep_rows(client, name)
         yield name
     finally:
-        _delete(client, name)
+        with suppress(client.exceptions.ResourceNotFoundException):  # it could not be created
+            client.delete_table(TableName=name)
 
 
 def clear(client: Any, name: str) -> None:
@@ -116,10 +117,3 @@ def _keep_rows(client: Any, name: str) -> None:
         # Engines without TTL delete nothing; the real one refuses a change this soon, and takes two days.
         if error.response["Error"]["Code"] not in ("UnknownOperationException", "ValidationException"):
             raise
-
-
-def _delete(client: Any, name: str) -> None:
-    try:
-        client.delete_table(TableName=name)
-    except client.exceptions.ResourceNotFoundException:
-        return  # it could not be created in the first place

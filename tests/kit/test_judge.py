@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_once_tools.check import policies
-from lambda_once_tools.check.deployment import UNKNOWN
+from lambda_once_tools.check.deployment import UNKNOWN, Answer
 from tests.kit import judge
 from tests.kit.judge import Wild, allows, listed
 
@@ -42,7 +42,7 @@ def _judged(case: Mapping[str, Any]) -> list[bool]:
     ]
 
 
-def _checked(case: Mapping[str, Any]) -> list[policies.Answer]:
+def _checked(case: Mapping[str, Any]) -> list[Answer]:
     statements = policies.statements({"Statement": case["policy"]})
     return [
         policies.permits(statements, each["action"], each["resource"], each["context"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
@@ -35,10 +35,9 @@ def answer_lost(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
 
 def refused(code: str, status: int = 400, message: str = "as the test wants it") -> Fate:
     """Nothing was written, for DynamoDB answers *code*."""
-    body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message})
 
     def fate(request: AWSPreparedRequest, _forward: Forward) -> AWSResponse:
-        return mounted.response(request.url, status, body.encode())
+        return _answering(request, mounted.error_body(code, message), status)
 
     return fate
 
@@ -116,8 +115,8 @@ def _forwarded(arguments: dict[str, Any], request: AWSPreparedRequest, forward: 
     return answer
 
 
-def _answering(request: AWSPreparedRequest, body: dict[str, Any]) -> AWSResponse:
-    return mounted.response(request.url, 200, json.dumps(body).encode())
+def _answering(request: AWSPreparedRequest, body: Mapping[str, Any], status: int = 200) -> AWSResponse:
+    return mounted.response(request.url, status, json.dumps(body).encode())
 
 
 class Wire:

@@ -43,23 +43,15 @@ def answer_of(response: Response) -> dict[str, Any]:
     if status >= REDIRECT:
         kind = str(parsed.pop("__type", status))
         code = kind.partition(":")[0].rpartition("#")[2]
-        text = (
-            _phrase(status)
-            if content is None
-            else next((parsed[name] for name in _MESSAGES if name in parsed), "")
-        )
+        if content is None:
+            from http.client import responses  # for a page of a proxy: no cold start needs it
+
+            text = responses.get(status, "")
+        else:
+            text = next((parsed[name] for name in _MESSAGES if name in parsed), "")
         parsed["Error"] = {"Message": text, "Code": code}
     metadata = {"HTTPStatusCode": status, "HTTPHeaders": dict(headers), "RetryAttempts": 0}
     if REQUEST_ID in headers:
         metadata["RequestId"] = headers[REQUEST_ID]
     parsed["ResponseMetadata"] = metadata
     return parsed
-
-
-def _phrase(status: int) -> str:
-    from http import HTTPStatus  # for a page of a proxy: no cold start needs it
-
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:  # no known status
-        return ""

@@ -118,29 +118,19 @@ def declined(environ: Mapping[str, str], modules: Container[str]) -> str | None:
 
 def of_environment(environ: Mapping[str, str]) -> str | None:
     """Return what *environ* has, or lacks, that only botocore understands; None: nothing."""
-    for name in _NOT_UNDERSTOOD:
-        if environ.get(name):
-            return f"{name} is set"
-    for name in _PROXIES:
-        if environ.get(name) or environ.get(name.lower()):
-            return f"{name} is set"
-    for name in _SWITCHES:
-        if environ.get(name, "").lower() == "true":
-            return f"{name} is set"
+    names = (
+        *(name for name in _NOT_UNDERSTOOD if environ.get(name)),
+        *(name for name in _PROXIES if environ.get(name) or environ.get(name.lower())),
+        *(name for name in _SWITCHES if environ.get(name, "").lower() == "true"),
+    )
+    if names:
+        return f"{names[0]} is set"
     if environ.get("AWS_ACCOUNT_ID_ENDPOINT_MODE", "").lower() == "required":
         return "AWS_ACCOUNT_ID_ENDPOINT_MODE is required"
-    return _of_files(environ) or _of_endpoint(environ)
-
-
-def _of_files(environ: Mapping[str, str]) -> str | None:
     for name, usual in _FILES.items():
         named = environ.get(name)
         if named != os.devnull and Path(named or usual).expanduser().is_file():
             return f"there is a configuration file, {named or usual}"
-    return None
-
-
-def _of_endpoint(environ: Mapping[str, str]) -> str | None:
     region = environ.get("AWS_DEFAULT_REGION", "")
     if not region:
         return "AWS_DEFAULT_REGION is not set"
@@ -164,10 +154,7 @@ def _is_plain(url: str) -> bool:
 
 def of_modules(modules: Container[str]) -> str | None:
     """Return which of *modules* must see requests through botocore; None: none does."""
-    for name in _PATCH_BOTOCORE:
-        if name in modules:
-            return f"{name} is loaded"
-    return None
+    return next((f"{name} is loaded" for name in _PATCH_BOTOCORE if name in modules), None)
 
 
 def endpoint_given(environ: Mapping[str, str]) -> str | None:
@@ -211,12 +198,7 @@ def new_client() -> Any:
     If the program has loaded boto3, it is what ``boto3.client`` makes, of the default session. If not, boto3
     is not loaded for it, which a cold start would pay for. Raises botocore's NoRegionError without a region.
     """
-    boto3 = sys.modules.get("boto3")
-    if boto3 is not None:
-        return boto3.client("dynamodb", config=_config())
-    import botocore.session
-
-    return botocore.session.get_session().create_client("dynamodb", config=_config())
+    return _made("dynamodb")
 
 
 def own_client() -> Any:
@@ -230,23 +212,17 @@ def new_streams_client(region: str | None, endpoint: str | None) -> Any:
 
     Without botocore's validation: engines have shard ids that are shorter than AWS'.
     """
-    where = {"region_name": region, "endpoint_url": endpoint}
-    boto3 = sys.modules.get("boto3")
-    if boto3 is not None:
-        return boto3.client("dynamodbstreams", config=_config(), **where)
-    import botocore.session
-
-    return botocore.session.get_session().create_client("dynamodbstreams", config=_config(), **where)
+    return _made("dynamodbstreams", region_name=region, endpoint_url=endpoint)
 
 
-def _config() -> Any:
-    """Return time limits for an invocation, instead of botocore's minute, and what saves processor time."""
+def _made(service: str, **where: Any) -> Any:
+    """Return a client with time limits for an invocation, not botocore's minute; it saves processor time."""
     import platform
 
-    import botocore
+    import botocore.session
     from botocore.config import Config
 
-    return Config(
+    config = Config(
         connect_timeout=CONNECT,
         read_timeout=ANSWER,
         retries={"total_max_attempts": 1},  # `Transport.call` retries: it knows the deadline
@@ -256,6 +232,10 @@ def _config() -> Any:
         # A constant: botocore before 1.44.8 built its own twice a request, a quarter of a request's CPU.
         user_agent=f"lambda-once Botocore/{botocore.__version__} Python/{platform.python_version()}",
     )
+    boto3 = sys.modules.get("boto3")
+    if boto3 is not None:
+        return boto3.client(service, config=config, **where)
+    return botocore.session.get_session().create_client(service, config=config, **where)
 
 
 def guarded(client: Any, *, is_own: bool = False) -> Any:

@@ -78,7 +78,8 @@ def decided(
     if how is Resolve.FORGET:
         earlier = tuple(each._replace(because=FORGOTTEN) for each in record.decisions)
         erased = record._replace(decisions=earlier)  # a reason may quote what is erased
-        return resolving(erased, change, record.ttl, _ended(record) or now, decision)
+        ended = record.expected_completion if record.awaits_delivery else record.actual_completion
+        return resolving(erased, change, record.ttl, ended or now, decision)  # its end stays
     return resolving(record, change, _ttl(record, change, now, keep), now, decision)
 
 
@@ -87,11 +88,6 @@ def _ttl(record: Record, change: End | Keep, now: datetime, keep: timedelta | No
         return None
     ttl = epoch_seconds(now + (KEEP if keep is None else keep))
     return max(ttl, record.ttl or 0) if isinstance(change, Keep) and keep is None else ttl
-
-
-def _ended(record: Record) -> datetime | None:
-    """Return the time of the end of *record*, which stays where it is forgotten; None: it has none."""
-    return record.expected_completion if record.awaits_delivery else record.actual_completion
 
 
 def _decision(record: Record, how: Resolve, author: Author, now: datetime) -> Decision:

@@ -21,7 +21,7 @@ from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.tokens import UNFINISHED, Status, token_status
 from lambda_once.stores.index import partitions
-from lambda_once.stores.row import Entry, Item, listed, record_of
+from lambda_once.stores.row import TOKEN, Entry, Item, listed, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -342,4 +342,4 @@ def _start(partition: str, place: Place, before: datetime) -> Item | None:
     lease, token = place.get(partition, ("", ""))
     if not "" < lease < stamp(before):
         return None
-    return {"listed": {"S": partition}, "expectedCompletion": {"S": lease}, "lockToken": {"S": token}}
+    return {"listed": {"S": partition}, "expectedCompletion": {"S": lease}, TOKEN: {"S": token}}

@@ -30,7 +30,8 @@ class Moment(NamedTuple):
 
 def story(record: Record, now: datetime) -> tuple[Moment, ...]:
     """Return the events of a row in the order of time; those without a time end what has happened so far."""
-    events = [*_beginning(record, now), *_end(record), *_decisions(record), *_memory(record, now)]
+    decisions = (Moment(decision.at, describe_decision(decision)) for decision in record.decisions)
+    events = [*_beginning(record, now), *_end(record), *decisions, *_memory(record, now)]
     return tuple(sorted(events, key=lambda event: (event.at or now, event.at is None)))
 
 
@@ -81,10 +82,6 @@ def _end(record: Record) -> list[Moment]:
             return []
 
 
-def _decisions(record: Record) -> list[Moment]:
-    return [Moment(decision.at, describe_decision(decision)) for decision in record.decisions]
-
-
 _DECIDED: Final = {
     Resolve.DONE: "resolved it as done",
     Resolve.NOT_DONE: "released it as not done",
@@ -126,11 +123,9 @@ def _memory(record: Record, now: datetime) -> list[Moment]:
         return []
     until = time_of_ttl(record.ttl)
     past = until <= now
-    match record.state:
-        case State.COMPLETE:
-            return [Moment(until, "no longer replayed" if past else "replayed until then")]
-        case _:
-            return [Moment(until, "expired" if past else "expires unless it is acquired again")]
+    if record.state is State.COMPLETE:
+        return [Moment(until, "no longer replayed" if past else "replayed until then")]
+    return [Moment(until, "expired" if past else "expires unless it is acquired again")]
 
 
 # -- the state

@@ -9,16 +9,14 @@ program's row.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.operations.table import SWEEP_ROW, Cursor, TokenTable
 from lambda_once.stores.requests import ENDED, OF_ENDED
-
-if TYPE_CHECKING:
-    from lambda_once.stores.row import Item
+from lambda_once.stores.row import TOKEN, Item
 
 PAGES = 50
 """Scan pages of one run: about 10 MB, 1,280 read units; every five minutes that is 7 million rows a day."""
@@ -47,7 +45,7 @@ def sweep_expired(table: TokenTable, until: Deadline, deadline: Deadline, pages:
     """
     cursor = Cursor(table.transport, SWEEP_ROW)
     last = cursor.read(deadline)
-    start = None if last is None else {"lockToken": {"S": last}}
+    start = None if last is None else {TOKEN: {"S": last}}
     swept = 0
     for _ in range(pages):
         if until.passed():
@@ -61,7 +59,7 @@ def sweep_expired(table: TokenTable, until: Deadline, deadline: Deadline, pages:
         start = page.get("LastEvaluatedKey")
         if start is None:
             break
-    cursor.write(None if start is None else start["lockToken"]["S"], deadline)
+    cursor.write(None if start is None else start[TOKEN]["S"], deadline)
     return swept
 
 
@@ -71,7 +69,7 @@ def _scan(table: TokenTable, start: Item | None) -> dict[str, Any]:
         "TableName": table.name,
         "Limit": ROWS,
         "FilterExpression": OVER,
-        "ProjectionExpression": "lockToken, #ttl",
+        "ProjectionExpression": f"{TOKEN}, #ttl",
         "ExpressionAttributeNames": _NAMES,
         "ExpressionAttributeValues": {":over": {"N": str(over)}} | OF_ENDED,
     }
@@ -82,7 +80,7 @@ def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceErr
     """Delete *row* unless its ttl has changed, because it was acquired again."""
     request = {
         "TableName": table.name,
-        "Key": {"lockToken": row["lockToken"]},
+        "Key": {TOKEN: row[TOKEN]},
         "ConditionExpression": AS_SEEN,
         "ExpressionAttributeNames": _NAMES,
         "ExpressionAttributeValues": {":seen": row["ttl"]} | OF_ENDED,
@@ -92,7 +90,7 @@ def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceErr
     except Caught as error:
         if code_of(error) == CONDITION:
             return False
-        token = row["lockToken"]["S"]
+        token = row[TOKEN]["S"]
         failed = table.transport.failed(error, "DeleteItem", token)
         if isinstance(failed, Misconfigured):
             return failed

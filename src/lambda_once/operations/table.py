@@ -49,7 +49,10 @@ class TokenTable:
 
         Raises `Misconfigured`.
         """
-        self.name = table or given("LAMBDA_ONCE_TABLE") or _no_table()
+        named = table or given("LAMBDA_ONCE_TABLE")
+        if not named:
+            raise Misconfigured("no token table: pass table=, or set LAMBDA_ONCE_TABLE")
+        self.name = named
         self.listing = configured_listing() if listing is None else listing
         """When functions list what they acquire first, as far as is said; None: nothing is."""
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
@@ -87,7 +90,7 @@ class TokenTable:
 
     def rows(self, tokens: Iterable[str], deadline: Deadline | None = None) -> dict[str, Item]:
         """Return the rows of *tokens* that exist, read consistently. Raises as `read`."""
-        keys = [{"lockToken": {"S": token}} for token in dict.fromkeys(tokens)]
+        keys = [{TOKEN: {"S": token}} for token in dict.fromkeys(tokens)]
         read = partial(self.transport.items, keys, deadline or self.deadline(), None)
         return self._permitted(read, partial(read, only=LISTED)) if keys else {}
 
@@ -96,7 +99,7 @@ class TokenTable:
         return record_of(item)._replace(omits_outcome=self.omits_outcome)
 
     def _row(self, token: str, only: Sequence[str] = ()) -> Item | None:
-        key = {"lockToken": {"S": token}}
+        key = {TOKEN: {"S": token}}
         request = {"TableName": self.name, "Key": key, "ConsistentRead": True, **projection(only)}
         row: Item | None = self.transport.asked("get_item", request, self.deadline(), token).get("Item")
         return row
@@ -167,7 +170,7 @@ class Cursor:
 
     def __init__(self, transport: TokenTransport, key: str) -> None:
         self._transport = transport
-        self._key = {"lockToken": {"S": key}}
+        self._key = {TOKEN: {"S": key}}
         self._read: str | None = None
 
     def read(self, deadline: Deadline) -> str | None:
@@ -191,7 +194,3 @@ class Cursor:
 def was_denied(error: Misconfigured) -> bool:
     """Return whether AWS denied the request that *error* is about."""
     return isinstance(error.__cause__, Caught) and is_denied(error.__cause__)
-
-
-def _no_table() -> str:
-    raise Misconfigured("no token table: pass table=, or set LAMBDA_ONCE_TABLE")

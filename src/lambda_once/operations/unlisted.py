@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
@@ -30,7 +30,7 @@ from lambda_once.stores.row import ALWAYS, TOKEN, Item, record_of
 from lambda_once.stores.transport import projection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from lambda_once.core.clock import Deadline
     from lambda_once.core.lifecycle import Record
@@ -185,38 +185,13 @@ class CheckpointRow:
         written = replace(checkpoint, version=version, read=self._table.clock.now())
         item = written.to_item(CHECKPOINT_ROW)
         del item[TOKEN]
-        removed = [name for name in _OPTIONAL if name not in item]
-        update = "SET " + ", ".join(f"#{name} = :{name}" for name in item)
-        update += " REMOVE " + ", ".join(f"#{name}" for name in removed) if removed else ""
-        condition, values = self._condition()
-        self._send(
-            "update_item",
-            {
-                "UpdateExpression": update,
-                "ConditionExpression": condition,
-                "ExpressionAttributeNames": {f"#{name}": name for name in [*item, *removed]},
-                "ExpressionAttributeValues": {f":{name}": value for name, value in item.items()} | values,
-            },
-            deadline,
-        )
+        self._update(item, [name for name in _OPTIONAL if name not in item], deadline)
         self._exists, self._version, self.was_written = True, version, True
         return written
 
     def end(self, deadline: Deadline) -> None:
         """Leave nothing but the version, which needs no right to delete rows. Raises as `save`."""
-        condition, values = self._condition()
-        version = {":version": {"N": str((self._version or 0) + 1)}}
-        self._send(
-            "update_item",
-            {
-                "UpdateExpression": "SET #version = :version REMOVE "
-                + ", ".join(f"#{name}" for name in _CONTENT),
-                "ConditionExpression": condition,
-                "ExpressionAttributeNames": {f"#{name}": name for name in ("version", *_CONTENT)},
-                "ExpressionAttributeValues": values | version,
-            },
-            deadline,
-        )
+        self._update({"version": {"N": str((self._version or 0) + 1)}}, _CONTENT, deadline)
 
     @property
     def _key(self) -> Item:
@@ -229,14 +204,25 @@ class CheckpointRow:
             return "NOT attribute_type(#version, :number)", {":number": {"S": "N"}}
         return "#version = :seen", {":seen": {"N": str(self._version)}}
 
-    def _send(self, operation: str, request: dict[str, Any], deadline: Deadline) -> None:
+    def _update(self, item: Item, removed: Sequence[str], deadline: Deadline) -> None:
+        """Set the attributes that *item* has, and remove those that are *removed*. Raises as `save`."""
+        update = "SET " + ", ".join(f"#{name} = :{name}" for name in item)
+        update += " REMOVE " + ", ".join(f"#{name}" for name in removed) if removed else ""
+        condition, seen = self._condition()
+        request = {
+            "TableName": self._table.name,
+            "Key": self._key,
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {f"#{name}": name for name in [*item, *removed]},
+            "ExpressionAttributeValues": {f":{name}": value for name, value in item.items()} | seen,
+        }
         try:
-            arguments = {"TableName": self._table.name, "Key": self._key, **request}
-            self._table.transport.call(operation, arguments, deadline)
+            self._table.transport.call("update_item", request, deadline)
         except Caught as error:
             if code_of(error) == CONDITION:
                 raise Overtaken from None
-            failed = self._table.transport.failed(error, operation, None)
+            failed = self._table.transport.failed(error, "update_item", None)
             if isinstance(failed, Misconfigured):
                 raise failed from error
             message = (

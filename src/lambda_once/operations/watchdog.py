@@ -207,7 +207,8 @@ class Watchdog:
         Metrics are written before anything is resolved. Raises `StoreUnavailable` and `Misconfigured`; for
         rows that cannot be read, only after the others have been checked, and each has been logged.
         """
-        deadline = self.table.deadline(_remaining(context))
+        remaining = getattr(context, "get_remaining_time_in_millis", None)
+        deadline = self.table.deadline(SECONDS_WITHOUT_CONTEXT if remaining is None else remaining() / 1000)
         reading = self._read_stream(deadline.within(deadline.remaining() / 2))
         now = self.table.now()
         before = now - self.bounds.grace
@@ -216,7 +217,10 @@ class Watchdog:
         gauges["tokensInProgress"] += len(reading.kept)
         if reading.lag_seconds is not None and reading.failed is None:
             gauges["streamLagSeconds"] = reading.lag_seconds
-        self._measure(gauges, found)
+        self.reporter.measure(gauges)  # zeros too: an alarm on a watchdog that does not run needs them
+        if found.in_progress_beyond:
+            reason = f"{found.of(Status.IN_PROGRESS)} tokens or more are in progress: no more are counted"
+            self.reporter.warn(Event.COUNT_TRUNCATED, reason)
         check = _Check(self, before, deadline)
         try:
             truncated = check.overdue(found)
@@ -249,13 +253,6 @@ class Watchdog:
 
     def log_malformed(self, row: Misconfigured) -> None:
         self.reporter.log(Details(Event.MALFORMED_ROW, row.token, reason=str(row)))
-
-    def _measure(self, gauges: Mapping[str, float], found: Counts) -> None:
-        """Write the metrics, zeros too: an alarm on a watchdog that does not run needs them."""
-        self.reporter.measure(gauges)
-        if found.in_progress_beyond:
-            reason = f"{found.of(Status.IN_PROGRESS)} tokens or more are in progress: no more are counted"
-            self.reporter.warn(Event.COUNT_TRUNCATED, reason)
 
     def _swept(self, deadline: Deadline) -> int:
         until = deadline.earlier(LAST_SECONDS)
@@ -354,7 +351,12 @@ class _Check:
             self._save_place(more=True)
             self.counts["checked"] += 1
             self._report(Event.OVERDUE, record)
-            self._ask(probe, record)
+            try:
+                write = self._actions.decide(probe, record, self._table.now())
+            except ProbeFailed as failed:
+                self._report(Event.PROBE_FAILED, record, error=str(failed))
+            else:
+                self._resolve([(record, write)])
         return len(chunk)
 
     def _read(self, chunk: Sequence[Entry]) -> Iterator[Record | None]:
@@ -374,15 +376,6 @@ class _Check:
         first, count = self._malformed[0], len(self._malformed)
         others = "" if count == 1 else f"; and {count - 1} more: see the log events {Event.MALFORMED_ROW}"
         raise Misconfigured(f"{first}{others}", token=first.token)
-
-    def _ask(self, probe: OverdueProbe, record: Record) -> None:
-        """Ask *probe* about *record*, and write its answer."""
-        try:
-            write = self._actions.decide(probe, record, self._table.now())
-        except ProbeFailed as failed:
-            self._report(Event.PROBE_FAILED, record, error=str(failed))
-            return
-        self._resolve([(record, write)])
 
     def _resolve(self, decided: Sequence[tuple[Record, Write]]) -> None:
         """Send the writes concurrently. Rows that have changed since they were read stay unchanged."""
@@ -423,9 +416,3 @@ class _Check:
             reason=reason,
         )
         self._reporter.report(details, self.tally)
-
-
-def _remaining(context: Any) -> float:
-    """Return the seconds until the invocation times out."""
-    remaining = getattr(context, "get_remaining_time_in_millis", None)
-    return SECONDS_WITHOUT_CONTEXT if remaining is None else remaining() / 1000

@@ -53,7 +53,9 @@ def assert_completed(tokens: Tokens, key: object = ONLY, *, result: object = ANY
     if record.state is not State.COMPLETE or record.error is not None:
         raise _failed("complete", store, record)
     if result is not ANY_RESULT:
-        _compare(result, store, record)
+        wanted, stored = JSON.round_trip(result), _result_of(store, record)
+        if stored != wanted and stored != _answered(result):
+            raise AssertionError(f"duplicates get {stored!r}, not {wanted!r}\n{_described(store, record)}")
     return record
 
 
@@ -160,14 +162,6 @@ def _with_error(error: type[BaseException] | str | None, store: Store, record: R
     if kind is not None and (record.error is None or record.error.kind != kind):
         raise _failed(f"so because of {kind}", store, record)
     return record
-
-
-def _compare(expected: object, store: Store, record: Record) -> None:
-    __tracebackhide__ = True
-    wanted = JSON.round_trip(expected)
-    stored = _result_of(store, record)
-    if stored != wanted and stored != _answered(expected):
-        raise AssertionError(f"duplicates get {stored!r}, not {wanted!r}\n{_described(store, record)}")
 
 
 def _answered(expected: object) -> object:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lambda_once.core.tenant import TENANCY
 from lambda_once.engine.engine import Engine
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lambda_once.core.clock import Clock, Deadline
+    from lambda_once.core.clock import Deadline
     from lambda_once.core.lifecycle import Record, State
     from lambda_once.core.writes import Acquire, Write
     from lambda_once.engine.finish import PreparedFinish
@@ -53,7 +53,7 @@ class Killed:
     def check(self) -> None:
         """Raise `Crash` if the environment is dead."""
         if self.tokens:
-            self._die()
+            raise Crash(f"the environment was killed at {self.step!r}, with {', '.join(self.tokens)}")
 
     def come_to(self, step: Step, *tokens: str) -> None:
         """Kill the environment if *step* is the chosen one and has *tokens*; a dead one stays dead."""
@@ -61,9 +61,6 @@ class Killed:
             if step == self.step and tokens and not self.tokens:
                 self.tokens = tokens
         self.check()
-
-    def _die(self) -> NoReturn:
-        raise Crash(f"the environment was killed at {self.step!r}, with {', '.join(self.tokens)}")
 
 
 def crash_at(step: Step) -> AbstractContextManager[Killed]:
@@ -96,7 +93,8 @@ def crash_at(step: Step) -> AbstractContextManager[Killed]:
 def _crash_at(step: Step) -> Iterator[Killed]:
     killed = Killed(step)
     TENANCY.forget()
-    with overridden(engine=partial(_mortal, killed)):
+    finisher = partial(MortalFinisher, killed)
+    with overridden(engine=lambda store, clock: Engine(MortalStore(store, killed), clock, finisher)):
         try:
             yield killed
         except Crash:
@@ -109,10 +107,6 @@ def _crash_at(step: Step) -> Iterator[Killed]:
             f"nothing reached {step!r} in this block. Was the work a duplicate, is it protected, and did it "
             "end in the block?"
         )
-
-
-def _mortal(killed: Killed, store: Store, clock: Clock) -> Engine:
-    return Engine(MortalStore(store, killed), clock, partial(MortalFinisher, killed))
 
 
 class MortalStore:

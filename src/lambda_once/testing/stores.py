@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from lambda_once.core.tenant import TENANCY
 from lambda_once.decorators.names import Names
 from lambda_once.decorators.runtime import Overrides, Runtime
-from lambda_once.stores.row import INDEX, TOKEN
+from lambda_once.stores.row import INDEX, INDEXED, TOKEN
 from lambda_once.testing.recording import RecordingStore
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def create_table(client: Any, name: str = "tokens") -> None:
             create_table(client, "tokens")
             once = Once(table="tokens", client=client)
     """
+    keys = (TOKEN, "listed", "expectedCompletion")
     index = {
         "IndexName": INDEX,
         "KeySchema": [
@@ -82,10 +83,9 @@ def create_table(client: Any, name: str = "tokens") -> None:
         ],
         "Projection": {
             "ProjectionType": "INCLUDE",
-            "NonKeyAttributes": ["lockedBy", "created", "attempt"],
+            "NonKeyAttributes": [name for name in INDEXED if name not in keys],
         },
     }
-    keys = (TOKEN, "listed", "expectedCompletion")
     client.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",

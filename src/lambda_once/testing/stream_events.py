@@ -171,8 +171,11 @@ def pipes_event(event: Mapping[str, Any]) -> list[Event]:
 
         pipes_event(sqs_event({"orderId": 5}, {"orderId": 6}))
     """
-    if "Records" in event:
-        return [_piped_record(record) for record in event["Records"]]
+    if "Records" in event:  # the contents of ``kinesis`` are at the top level
+        return [
+            {name: value for name, value in record.items() if name != "kinesis"} | record.get("kinesis", {})
+            for record in event["Records"]
+        ]
     shared = {name: event[name] for name in ("eventSource", "eventSourceArn") if name in event}
     if shared["eventSource"] == "SelfManagedKafka":
         shared["bootstrapServers"] = event["bootstrapServers"]
@@ -180,22 +183,11 @@ def pipes_event(event: Mapping[str, Any]) -> list[Event]:
         return [{**shared, "eventSource": "aws:amq", **message} for message in event["messages"]]
     lists = event["records"] if "records" in event else event["rmqMessagesByQueue"]
     return [
-        {**shared, "eventSourceKey": name, **record, **_as_text(record, "partition")}
+        {**shared, "eventSourceKey": name, **record}
+        | ({"partition": str(record["partition"])} if "partition" in record else {})
         for name, records in lists.items()
         for record in records
     ]
-
-
-def _piped_record(record: Event) -> Event:
-    """Return *record* as EventBridge Pipes sends it: the contents of ``kinesis`` are at the top level."""
-    return {
-        **{name: value for name, value in record.items() if name != "kinesis"},
-        **record.get("kinesis", {}),
-    }
-
-
-def _as_text(record: Event, name: str) -> Event:
-    return {name: str(record[name])} if name in record else {}
 
 
 def _broker(name: str) -> str:

@@ -138,10 +138,7 @@ class StrictEngine:
 
     def batch_get_item(self, **request: Any) -> Answer:
         with self._answering("BatchGetItem"):
-            _sized(
-                [k for acquisition in request["RequestItems"].values() for k in acquisition["Keys"]],
-                MOST_KEYS,
-            )
+            _sized([key for each in request["RequestItems"].values() for key in each["Keys"]], MOST_KEYS)
             responses: dict[str, list[Item]] = {}
             left: dict[str, Any] = {}
             answered = 0
@@ -184,10 +181,8 @@ class StrictEngine:
 
     def transact_write_items(self, **request: Any) -> Answer:
         with self._answering("TransactWriteItems"):
-            token, said = (
-                request.get("ClientRequestToken"),
-                json.dumps(request["TransactItems"], default=repr),
-            )
+            token = request.get("ClientRequestToken")
+            said = json.dumps(request["TransactItems"], default=repr)
             if token is not None and token in self._done:
                 if self._done[token] != said:
                     raise _error("IdempotentParameterMismatchException", "TransactWriteItems")
@@ -243,7 +238,8 @@ class StrictEngine:
         try:
             after = write(before)
         except Refusal:
-            raise _refused(operation, before, request) from None
+            code, message = "ConditionalCheckFailedException", "The conditional request failed"
+            raise client_error(code, message, operation, **_old(before, request)) from None
         wanted = request.get("ReturnValues", "NONE")
         if wanted not in ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_NEW"):
             raise Invalid(f"ReturnValues {wanted} is not here")
@@ -328,13 +324,6 @@ def _prepared(statement: Mapping[str, Any], found: Mapping[str, Table]) -> Inser
 def _old(before: Item | None, request: Mapping[str, Any]) -> Answer:
     wanted = request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
     return {"Item": copied(before)} if wanted and before is not None else {}
-
-
-def _refused(operation: str, before: Item | None, request: Mapping[str, Any]) -> ClientError:
-    more = _old(before, request)
-    return client_error(
-        "ConditionalCheckFailedException", "The conditional request failed", operation, **more
-    )
 
 
 def _error(code: str, operation: str) -> ClientError:

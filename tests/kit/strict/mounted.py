@@ -73,8 +73,13 @@ def executed(target: str, body: bytes) -> tuple[int, bytes]:
     del answer["ResponseMetadata"]
     if "Error" in answer:
         error = answer.pop("Error")
-        answer |= {"__type": f"com.amazonaws.dynamodb.v20120810#{error['Code']}", "message": error["Message"]}
+        answer |= error_body(error["Code"], error["Message"])
     return status, json.dumps(answer, default=_encoded).encode()
+
+
+def error_body(code: str, message: str) -> dict[str, str]:
+    """Return the body of DynamoDB's error *code*."""
+    return {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}
 
 
 def response(url: str, status: int, body: bytes) -> AWSResponse:

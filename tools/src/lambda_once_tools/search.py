@@ -54,8 +54,6 @@ MOST_NAMES = 1_000
 """Functions, with their scopes, under whose names a key is looked up before the whole table is read."""
 
 _READ = (*LISTED, "error")
-_SHOWN = ", ".join((*(f"#{name}" for name in _READ),))
-_NAMES = {f"#{name}": name for name in _READ}
 
 
 # -- one token, and its result
@@ -111,7 +109,7 @@ def by_known_names(
     prefixes = dict.fromkeys(name if tenant is None else _of_tenant(name, tenant) for name in names)
     similar = list[str]()
     keys, unread = keys_of(key), list[Misconfigured]()
-    listed = _unfinished_tokens(table, now, unread)
+    listed = (entry.record.token for entry in unfinished(table, UNFINISHED, now, unread))
     for token in chain(listed, (each.token for each in unread if each.token is not None)):
         parts = parts_of(token)
         if parts is None:
@@ -133,12 +131,6 @@ def _of_tenant(name: str, tenant: str) -> str:
     service, function, *rest = name.split("/")
     own = tenant_part(tenant)
     return "/".join((service, function, own, *(() if rest == [own] else rest[-1:])))
-
-
-def _unfinished_tokens(table: TokenTable, now: datetime, unread: list[Misconfigured]) -> Iterator[str]:
-    """Yield the tokens in the index."""
-    for entry in unfinished(table, UNFINISHED, now, unread):
-        yield entry.record.token
 
 
 def names_from(setting: str) -> tuple[str, ...]:
@@ -170,7 +162,7 @@ def parts_present(table: TokenTable, record: Record) -> int | None:
     if not isinstance(record.stored, Parts):
         return None
     keys = part_keys(record, record.stored.count)
-    return len(table.transport.items(keys, table.deadline(), record.token, only=("lockToken",)))
+    return len(table.transport.items(keys, table.deadline(), record.token, only=(TOKEN,)))
 
 
 def parts_are_missing(record: Record, present: int | None) -> bool:
@@ -193,8 +185,8 @@ class Pattern(NamedTuple):
     """What to look for in keys and scopes."""
 
     text: str
-    ignore_case: bool
-    digests: frozenset[str]
+    ignore_case: bool = False
+    digests: frozenset[str] = frozenset()
     """How a key that is exactly this text, or the JSON value that it spells, is stored if it was hashed."""
     keys: frozenset[str] | None = None
     """Whole keys; None: every key and scope that contains the text."""
@@ -233,17 +225,17 @@ class Pattern(NamedTuple):
 
 
 def containing(typed: str, *, ignore_case: bool = False) -> Pattern:
-    return Pattern(typed, ignore_case, _digests_of(typed))
+    return Pattern(typed, ignore_case, digests=frozenset(map(digest, _values(typed))))
 
 
 def exactly(typed: str) -> Pattern:
     """Return the pattern of the key *typed*: text, a number or JSON."""
-    return Pattern(typed, ignore_case=False, digests=frozenset(), keys=keys_of(typed))
+    return Pattern(typed, keys=keys_of(typed))
 
 
 def delivered_as(delivery: str) -> Pattern:
     """Return the pattern of *delivery*: the id of a message, an event or a request."""
-    return Pattern(delivery, ignore_case=False, digests=frozenset(), delivery=delivery)
+    return Pattern(delivery, delivery=delivery)
 
 
 def keys_of(typed: str) -> frozenset[str]:
@@ -255,10 +247,6 @@ def keys_of(typed: str) -> frozenset[str]:
     """
     parts = (token_of("service", "name", None, value).rpartition("/")[2] for value in _values(typed))
     return frozenset(map(unquote, parts))
-
-
-def _digests_of(typed: str) -> frozenset[str]:
-    return frozenset(map(digest, _values(typed)))
 
 
 def _values(typed: str) -> list[object]:
@@ -330,9 +318,8 @@ def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
     """Return the Scan for *pattern*. A filter cannot ignore case, so then there is none."""
     request: dict[str, Any] = {
         "TableName": table,
-        "ProjectionExpression": _SHOWN,
-        "ExpressionAttributeNames": _NAMES,
         "ReturnConsumedCapacity": "TOTAL",
+        **projection(_READ),
     }
     if pattern.delivery is not None:
         return request | {
@@ -346,7 +333,7 @@ def scan_request(table: str, pattern: Pattern) -> dict[str, Any]:
         return request
     values = {f":wanted{number}": {"S": each} for number, each in enumerate(pattern.encoded)}
     return request | {
-        "FilterExpression": " OR ".join(f"contains(#lockToken, {name})" for name in values),
+        "FilterExpression": " OR ".join(f"contains(#{TOKEN}, {name})" for name in values),
         "ExpressionAttributeValues": values,
     }
 
@@ -457,7 +444,9 @@ class ScannedIndex(StatusIndex):
         """Return all entries of *partition* after *cursor*, at most *limit*: there is no next page."""
         del deadline, cursor
         page = index_page(self._of(partition, before, None)[:limit], None)
-        return page._replace(entries=tuple(map(self._with_ttl, page.entries)))
+        # By its ttl what a function released differs from what a decision did.
+        records = (entry.record._replace(ttl=self._ttls.get(entry.record.token)) for entry in page.entries)
+        return page._replace(entries=tuple(map(Entry, records)))
 
     def count_some(
         self,
@@ -476,11 +465,6 @@ class ScannedIndex(StatusIndex):
             for partition in wanted
         }
         return {partition: count for partition, count in counts.items() if count}, False
-
-    def _with_ttl(self, entry: Entry) -> Entry:
-        """Return *entry* with its ttl, by which what a function released differs from what a decision did."""
-        record = entry.record
-        return Entry(record._replace(ttl=self._ttls.get(record.token)))
 
     def _of(self, partition: str, before: datetime | None, since: datetime | None) -> list[Item]:
         first, last = "" if since is None else stamp(since), None if before is None else stamp(before)
@@ -505,7 +489,7 @@ def _scanned(pages: list[Any], pattern: Pattern, *, complete: bool) -> Scanned:
     malformed: list[Misconfigured] = []
     records: list[Record | None] = []
     for item in (item for page in pages for item in page["Items"]):
-        parts = parts_of(item["lockToken"]["S"]) if "lockToken" in item else None
+        parts = parts_of(item[TOKEN]["S"]) if TOKEN in item else None
         if parts is None or not pattern.matches(parts) or not pattern.is_delivered(item):
             continue
         records.append(readable(item, malformed))

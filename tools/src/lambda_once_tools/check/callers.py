@@ -8,20 +8,14 @@ from typing import Final, NamedTuple
 from lambda_once_tools.check import intrinsics
 from lambda_once_tools.check.deployment import UNKNOWN, Caller, Pipe, Unknown
 from lambda_once_tools.check.documents import POLLED
+from lambda_once_tools.check.intrinsics import known, mapping
 from lambda_once_tools.check.schedules import is_on
-from lambda_once_tools.check.stacks import Resource, inside, items_of, mapping
+from lambda_once_tools.check.stacks import Resource, inside, items_of
 
 
 def names_of(functions: Iterable[Resource]) -> dict[str | Unknown, str]:
     """Return *functions* by what names them in a template."""
-    return {
-        text: each.name
-        for each in functions
-        for text in (
-            intrinsics.physical(each.id, each.stack.scope),
-            intrinsics.arn(each.id, each.stack.scope),
-        )
-    }
+    return {text: each.name for each in functions for text in (each.physical, each.arn)}
 
 
 class Target(NamedTuple):
@@ -57,11 +51,6 @@ class Targets:
         return Target(self._functions[name], known(self._aliases.get(qualifier, qualifier)))
 
 
-def known(qualifier: object) -> str | Unknown:
-    """Return *qualifier*, if a template decides it."""
-    return qualifier if isinstance(qualifier, str) and intrinsics.is_known(qualifier) else UNKNOWN
-
-
 # -- asynchronous events
 
 
@@ -70,9 +59,7 @@ def callers_of(
 ) -> dict[str, tuple[Caller, ...]]:
     """Return what invokes each function: services, the events of SAM, and other functions' destinations."""
     targets = Targets(everything, functions)
-    rules = {
-        intrinsics.arn(each.id, each.stack.scope) for each in everything if each.kind == "AWS::Events::Rule"
-    }
+    rules = {each.arn for each in everything if each.kind == "AWS::Events::Rule"}
     found: dict[str, set[Caller]] = {each.name: {*_events_that_are_on(each)} for each in functions}
     for each in everything:
         of_rule = each.kind == "AWS::Lambda::Permission" and each.properties.get("SourceArn")
@@ -121,10 +108,7 @@ def _events_that_are_on(function: Resource) -> Iterator[Caller]:
 
 def alias_of(function: Resource) -> str | Unknown | None:
     """Return SAM's AutoPublishAlias, of its own or from Globals; None: there is none."""
-    raw = function.stack.raw
-    own = mapping(mapping(raw["Resources"].get(function.id)).get("Properties"))
-    shared = mapping(mapping(raw.get("Globals")).get("Function"))
-    given = own.get("AutoPublishAlias", shared.get("AutoPublishAlias"))
+    given = function.written.get("AutoPublishAlias", function.shared.get("AutoPublishAlias"))
     return None if given is None else known(intrinsics.computed(given, function.stack.scope))
 
 
@@ -212,9 +196,7 @@ def nameless_callers(
         ]
         for each in functions
     }
-    apis = {
-        intrinsics.physical(each.id, each.stack.scope): each for each in everything if each.kind == _HTTP_API
-    }
+    apis = {each.physical: each for each in everything if each.kind == _HTTP_API}
     for each in everything:
         api, target = each, each.properties.get("Target")
         if each.kind == "AWS::ApiGatewayV2::Integration":
@@ -241,8 +223,7 @@ def _names(target: str, function: str) -> bool:
 
 def _events(function: Resource) -> dict[str, tuple[str, object]]:
     """Return type and properties of SAM's events that are no mapping, by name, as they are written."""
-    raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
-    given = intrinsics.computed(raw.get("Events", {}), function.stack.scope)
+    given = intrinsics.computed(function.written.get("Events", {}), function.stack.scope)
     return {
         name: (event["Type"], event.get("Properties"))
         for name, event in mapping(given).items()

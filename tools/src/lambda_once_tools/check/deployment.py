@@ -7,7 +7,7 @@ lists it in `Deployment.not_checked`. Names are those of the resources in a temp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple
@@ -21,6 +21,21 @@ class Unknown(Enum):
 
 UNKNOWN: Final = Unknown.UNKNOWN
 """A value that the reader could not learn: an import, another stack's output."""
+Answer = bool | Unknown
+
+
+def any_of(answers: Iterable[Answer]) -> Answer:
+    found = set(answers)
+    return True if True in found else UNKNOWN if UNKNOWN in found else False
+
+
+def all_of(answers: Iterable[Answer]) -> Answer:
+    found = set(answers)
+    return False if False in found else UNKNOWN if UNKNOWN in found else True
+
+
+def negated(answer: Answer) -> Answer:
+    return answer if isinstance(answer, Unknown) else not answer
 
 
 class Index(NamedTuple):

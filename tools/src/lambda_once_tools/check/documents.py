@@ -219,7 +219,9 @@ def _reduced(template: Template) -> Template:
     reduced = copy.deepcopy(template)
     for name in [each for each in reduced["Resources"] if str(each).startswith("Fn::")]:
         del reduced["Resources"][name]
-    _keep(reduced.get("Globals"), {"Function", "SimpleTable"})
+    sections: Any = reduced.get("Globals")
+    for name in {*sections} - {"Function", "SimpleTable"} if isinstance(sections, dict) else ():
+        del sections[name]
     for name, each in list(resources(reduced)):
         match each["Type"]:
             case "AWS::Serverless::LayerVersion":
@@ -230,12 +232,12 @@ def _reduced(template: Template) -> Template:
                 del reduced["Resources"][name]
             case _:
                 pass
-    shared = (reduced.get("Globals") or {}).get("Function") or {}
+    shared = (sections or {}).get("Function") or {}
     shared.pop("CodeUri", None)
     shared.pop("TenancyConfig", None)
     functions = [each for _, each in resources(reduced) if each["Type"] == f"{SERVERLESS}Function"]
     for each in functions:
-        _prepare(each, is_image="Image" in (shared.get("PackageType"), _package(each)))
+        _prepare(each, shared.get("PackageType"))
     for name, each in list(resources(reduced)):
         _keep_where(each.get("Connectors"), lambda each: _connects(each.get("Properties"), reduced))
         if each["Type"] == f"{SERVERLESS}Connector" and not _connects(each.get("Properties"), reduced):
@@ -243,18 +245,14 @@ def _reduced(template: Template) -> Template:
     return reduced
 
 
-def _package(function: dict[str, Any]) -> Any:
-    properties = function.get("Properties")
-    return properties.get("PackageType") if isinstance(properties, dict) else None
-
-
-def _prepare(function: dict[str, Any], *, is_image: bool) -> None:
+def _prepare(function: dict[str, Any], shared_package: Any) -> None:
     """Leave out of a function what needs other resources or forbids others, and let its code be packaged."""
     properties = function.setdefault("Properties", {})
     if not isinstance(properties, dict):
         return
     properties.pop("TenancyConfig", None)
     if "InlineCode" not in properties:
+        is_image = "Image" in (shared_package, properties.get("PackageType"))
         properties |= {"ImageUri": "image"} if is_image else {"CodeUri": _CODE}
     _keep_where(properties.get("Events"), lambda each: each.get("Type") in POLLED)
 
@@ -266,12 +264,6 @@ def _connects(properties: Any, template: Template) -> bool:
     )
     named = [one.get("Id") for end in ends for one in (end if isinstance(end, list) else [end]) if one]
     return all(name is None or name in template["Resources"] for name in named)
-
-
-def _keep(mapping: Any, names: set[str]) -> None:
-    for name in list(mapping) if isinstance(mapping, dict) else ():
-        if name not in names:
-            del mapping[name]
 
 
 def _keep_where(mapping: Any, wanted: Callable[[Any], bool]) -> None:

@@ -9,13 +9,14 @@ What we are not happy with: a rule's words are in `rules`, so its reader has two
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Final, NamedTuple
 
 from lambda_once.core.fields import closest
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.variables import OF_FUNCTIONS, OF_OTHERS, OF_WATCHDOG, TRUE, boolean
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.row import INDEX, TOKEN
+from lambda_once.stores.row import INDEX, INDEXED, TOKEN
 from lambda_once_tools.check.callers import DESTINATION, EVERY, LATEST
 from lambda_once_tools.check.deployment import (
     NOTHING_KNOWN,
@@ -39,8 +40,7 @@ from lambda_once_tools.check.policies import LEADING_KEYS, leading_keys, permits
 WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
 LISTING: Final = "LAMBDA_ONCE_LISTING"
 STATUS_KEYS: Final = ("listed", "expectedCompletion")
-PROJECTED: Final = ("lockedBy", "created", "attempt")
-"""What `stores.row.indexed` reads, beside the keys."""
+PROJECTED: Final = tuple(name for name in INDEXED if name not in (TOKEN, *STATUS_KEYS))
 
 TOKENS: Final = ("GetItem", "UpdateItem")
 BATCHES: Final = ("PartiQLInsert", "PartiQLUpdate", "BatchGetItem")
@@ -316,56 +316,42 @@ def _subscribed(source: EventSource, function: Function, queues: Mapping[object,
 def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
     for queue in _feeding(deployment):
         if queue.dead_letter is None and not queue.is_dead_letter:
-            yield Fault(
-                queue.resource,
-                "no dead-letter queue",
-                _DEAD_LETTERS,
-            )
+            yield Fault(queue.resource, "no dead-letter queue", _DEAD_LETTERS)
 
 
-def _visibilities(deployment: Deployment) -> Iterator[tuple[Queue, int, int, int]]:
-    """Yield what is known of queues, with visibility, longest timeout, and what AWS recommends."""
+def _visible(deployment: Deployment) -> Iterator[tuple[Queue, Fault, bool]]:
+    """
+    Yield queues with less than the visibility that AWS recommends, and whether Lambda refuses their mapping.
+
+    It does where that is less than the timeout; of a pipe it refuses nothing.
+    """
+    mapped = {queue.resource for source, _, queue in _fed(deployment) if not source.is_piped}
     for queue in _feeding(deployment):
         times = [
             (function.timeout, source.window) for source, function, its in _fed(deployment) if its is queue
         ]
         known = [(t, w) for t, w in times if not isinstance(t, Unknown) and not isinstance(w, Unknown)]
-        if not isinstance(queue.visibility, Unknown) and known:
-            longest = max(timeout for timeout, _ in known)
-            yield (
-                queue,
-                queue.visibility,
-                longest,
-                max(VISIBILITY * timeout + window for timeout, window in known),
-            )
-
-
-def _mapped(deployment: Deployment) -> set[str]:
-    """Return the queues that a mapping reads: of a pipe, Lambda refuses nothing."""
-    return {queue.resource for source, _, queue in _fed(deployment) if not source.is_piped}
+        visibility = queue.visibility
+        if isinstance(visibility, Unknown) or not known:
+            continue
+        longest = max(timeout for timeout, _ in known)
+        wanted = max(VISIBILITY * timeout + window for timeout, window in known)
+        if visibility < wanted:
+            what = f"messages are visible again after {visibility} s, the function's timeout is {longest} s"
+            fault = Fault(queue.resource, what, f"VisibilityTimeout: {wanted}")
+            yield queue, fault, visibility < longest and queue.resource in mapped
 
 
 def visible_at_work(deployment: Deployment) -> Iterator[Fault]:
-    mapped = _mapped(deployment)
-    for queue, visibility, timeout, wanted in _visibilities(deployment):
-        if visibility < timeout and queue.resource in mapped:
-            yield Fault(
-                queue.resource,
-                f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
-                f"VisibilityTimeout: {wanted}",
-            )
+    return (fault for _, fault, is_refused in _visible(deployment) if is_refused)
 
 
 def visible_soon(deployment: Deployment) -> Iterator[Fault]:
-    mapped = _mapped(deployment)
-    for queue, visibility, timeout, wanted in _visibilities(deployment):
-        is_refused = visibility < timeout and queue.resource in mapped
-        if visibility < wanted and not is_refused and not queue.is_dead_letter:
-            yield Fault(
-                queue.resource,
-                f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
-                f"VisibilityTimeout: {wanted}",
-            )
+    return (
+        fault
+        for queue, fault, is_refused in _visible(deployment)
+        if not is_refused and not queue.is_dead_letter
+    )
 
 
 def few_receives(deployment: Deployment) -> Iterator[Fault]:
@@ -505,7 +491,7 @@ def whole_batches(deployment: Deployment) -> Iterator[Fault]:
             yield Fault(
                 function,
                 f"{mapping} lacks ReportBatchItemFailures",
-                "FunctionResponseTypes: [ReportBatchItemFailures]  # and report_failures=True",
+                f"{_REPORT}  # and report_failures=True",
             )
 
 
@@ -570,7 +556,7 @@ def _may_be_watchdog(function: Function, by: Iterable[str], deployment: Deployme
         return True
     table = _table_of(function, deployment)
     lists = table is not None and all(
-        answer is True for _, answer in _answers(Need(function, table, ("Query",), on_index=True))
+        answer is True for _, answer in _answers(Need(function, table, ("Query",), on=On.INDEX))
     )
     return lists and {*by} <= _SCHEDULES
 
@@ -614,14 +600,22 @@ def no_tenant(deployment: Deployment) -> Iterator[Fault]:
 # -- permissions
 
 
+class On(Enum):
+    """What of a table actions are on: what the ARN has behind the table's, and how it is called."""
+
+    TABLE = ("", "")
+    INDEX = (f"/index/{INDEX}", "the index of ")
+    STREAM = ("/stream/2026-01-01T00:00:00.000", "the stream of ")
+    """Any label of a stream stands for all."""
+
+
 class Need(NamedTuple):
     """Actions that a function needs on a table."""
 
     function: Function
     table: Table
     verbs: tuple[str, ...]
-    on_index: bool = False
-    on_stream: bool = False
+    on: On = On.TABLE
 
 
 def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
@@ -631,14 +625,9 @@ def _answers(need: Need) -> Iterator[tuple[str, bool | Unknown]]:
         if isinstance(function.statements, Unknown) or isinstance(table.arn, Unknown):
             yield verb, UNKNOWN
             continue
-        resource = f"{table.arn}{_below(need)}"
+        resource = f"{table.arn}{need.on.value[0]}"
         answer = _permitted(need, function.statements, f"dynamodb:{verb}", resource)
         yield verb, answer if answer is not False or not table.resource_policy else UNKNOWN
-
-
-def _below(need: Need) -> str:
-    """Return what the resource has behind the table's ARN; any label of a stream stands for all."""
-    return f"/index/{INDEX}" if need.on_index else "/stream/2026-01-01T00:00:00.000" if need.on_stream else ""
 
 
 def _permitted(need: Need, statements: tuple[Statement, ...], action: str, resource: str) -> bool | Unknown:
@@ -662,7 +651,7 @@ _OF_PARTS: Final = "*#*#*"
 
 def _own_keys(need: Need) -> str | None:
     """Return the pattern of keys that the function needs, those of its service; None: it is not known."""
-    own = None if need.on_index or is_watchdog(need.function) else _own_tokens(need.function)
+    own = None if need.on is On.INDEX or is_watchdog(need.function) else _own_tokens(need.function)
     return own if own is None or need.verbs != PARTS else own.replace("*", _OF_PARTS)
 
 
@@ -678,8 +667,7 @@ def lacking(needs: Iterable[Need]) -> Iterator[Fault]:
     for need in needs:
         lacks = [f"dynamodb:{verb}" for verb, answer in _answers(need) if answer is False]
         if lacks:
-            part = "the index of " if need.on_index else "the stream of " if need.on_stream else ""
-            where = f"{part}{need.table.resource}"
+            where = f"{need.on.value[1]}{need.table.resource}"
             own = _own_keys(need)
             keys = own or (_OF_PARTS if need.verbs == PARTS else None)
             yield Fault(
@@ -729,17 +717,17 @@ def needs_parts(deployment: Deployment) -> Iterator[Need]:
 
 
 def _may_list(need: Need) -> bool:
-    return any(answer is not False for _, answer in _answers(need._replace(verbs=("Query",), on_index=True)))
+    return any(answer is not False for _, answer in _answers(need._replace(verbs=("Query",), on=On.INDEX)))
 
 
 def needs_watching(deployment: Deployment) -> Iterator[Need]:
     for function, table in _pairs(deployment):
         if is_watchdog(function):
-            yield Need(function, table, ("Query",), on_index=True)
+            yield Need(function, table, ("Query",), on=On.INDEX)
             more = SWEEPING if _told(function, "LAMBDA_ONCE_WATCHDOG_SWEEP") is True else ()
             if lists_by_stream(function):
                 more = tuple(dict.fromkeys((*READING, *more)))
-                yield Need(function, table, STREAMING, on_stream=True)
+                yield Need(function, table, STREAMING, on=On.STREAM)
             yield Need(function, table, WATCHING + more)
 
 
@@ -802,12 +790,17 @@ def _token(keys: str) -> str:
 def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
     """Return the permissions of which it is not known whether functions have them."""
     found: dict[str, list[str]] = {}
+    part = {LEADING_KEYS: "service/function/key#attempt#0"}
     for needs in _NEEDS:
         for need in needs(deployment):
-            if isinstance(need.function.statements, Unknown):
+            statements = need.function.statements
+            if isinstance(statements, Unknown):
                 continue  # its role is elsewhere, which is listed
             unknown = [verb for verb, answer in _answers(need) if isinstance(answer, Unknown)]
-            if "BatchWriteItem" in unknown and _may_write_parts(need):
+            if (
+                "BatchWriteItem" in unknown
+                and permits(statements, "dynamodb:BatchWriteItem", need.table.arn, part) is True
+            ):
                 unknown.remove("BatchWriteItem")
             found.setdefault(need.function.resource, []).extend(unknown)
     return tuple(
@@ -815,13 +808,6 @@ def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
         for resource, verbs in found.items()
         if verbs
     )
-
-
-def _may_write_parts(need: Need) -> bool:
-    if isinstance(need.function.statements, Unknown):
-        return False
-    part = {LEADING_KEYS: "service/function/key#attempt#0"}
-    return permits(need.function.statements, "dynamodb:BatchWriteItem", need.table.arn, part) is True
 
 
 # -- variables

@@ -10,12 +10,12 @@ value, an import. Where not even a text is certain, the value is `UNKNOWN`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from lambda_once_tools.check.deployment import UNKNOWN, Unknown
+from lambda_once_tools.check.deployment import UNKNOWN, Answer, Unknown, all_of, any_of, negated
 
 Template = Mapping[str, Any]
 
@@ -60,6 +60,11 @@ def unmarked(text: str) -> str:
 def is_known(text: str) -> bool:
     """Whether *text* has no mark."""
     return MARK.search(text) is None
+
+
+def known(value: object) -> str | Unknown:
+    """Return *value* if it is a text that a template decides."""
+    return value if isinstance(value, str) and is_known(value) else UNKNOWN
 
 
 def may_be(one: str, other: str) -> bool:
@@ -109,6 +114,10 @@ def _skipped(reached: set[int], pattern: tuple[str, ...]) -> set[int]:
     return reached | {n + 1 for n in reached if n < len(pattern) and pattern[n] == "*"}
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 # -- where names are looked up
 
 
@@ -131,17 +140,15 @@ class Scope:
         return found
 
     def section(self, name: str) -> Mapping[str, Any]:
-        found = self.template.get(name)
-        return found if isinstance(found, Mapping) else {}
+        return mapping(self.template.get(name))
 
 
 def parameter_values(template: Template, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of *template*'s parameters, *given* or by default, and the pseudo parameters'."""
     values = dict(PSEUDO)
-    declared = template.get("Parameters")
-    for name, each in declared.items() if isinstance(declared, Mapping) else ():
-        kind = str(each.get("Type", "String")) if isinstance(each, Mapping) else "String"
-        value = given.get(name, each.get("Default") if isinstance(each, Mapping) else None)
+    for name, each in mapping(template.get("Parameters")).items():
+        kind = str(mapping(each).get("Type", "String"))
+        value = given.get(name, mapping(each).get("Default"))
         if value is None or kind.startswith(SSM):
             values[name] = mark_of(f"?{name}")
         elif isinstance(value, Unknown | list):
@@ -191,7 +198,7 @@ def _ref(name: Any, scope: Scope) -> Any:
         case "AWS::SQS::Queue":
             return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{physical(name, scope)}"
         case "AWS::Lambda::Alias" | "AWS::Lambda::Version":
-            of = computed(_properties(resource).get("FunctionName"), scope)
+            of = computed(mapping(resource.get("Properties")).get("FunctionName"), scope)
             return f"{of}:{mark_of(scope.path + name)}" if isinstance(of, str) else UNKNOWN
         case "AWS::Kinesis::StreamConsumer":
             return f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/consumer/{mark_of(scope.path + name)}"
@@ -199,11 +206,6 @@ def _ref(name: Any, scope: Scope) -> Any:
             return mark_of(scope.path + name)
         case _:
             return physical(name, scope)
-
-
-def _properties(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = resource.get("Properties")
-    return found if isinstance(found, Mapping) else {}
 
 
 NAMES: Final = {
@@ -221,7 +223,7 @@ def physical(name: str, scope: Scope) -> str:
     """Return the name of a resource: as the template gives it, else in marks."""
     resource = scope.resources[name]
     attribute, _ = NAMES.get(str(resource.get("Type")), ("", ""))
-    given = computed(_properties(resource).get(attribute), scope)
+    given = computed(mapping(resource.get("Properties")).get(attribute), scope)
     return given if isinstance(given, str) and given else mark_of(scope.path + name)
 
 
@@ -331,9 +333,9 @@ def _find_in_map(argument: Any, scope: Scope) -> Any:
             found = scope.section("Mappings").get(name, {}).get(str(first), {})
             if str(second) in found:
                 return found[str(second)]
-            known = is_known(str(first)) and is_known(str(second))
+            decided = is_known(str(first)) and is_known(str(second))
             given = default[0] if default and isinstance(default[0], dict) else {}
-            return given.get("DefaultValue", UNKNOWN) if known else UNKNOWN
+            return given.get("DefaultValue", UNKNOWN) if decided else UNKNOWN
         case _:
             return UNKNOWN
 
@@ -360,7 +362,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[Any, Scope], Any]]] = {
 # -- conditions
 
 
-def holds(name: str, scope: Scope) -> bool | Unknown:
+def holds(name: str, scope: Scope) -> Answer:
     """Return whether the condition *name* holds."""
     if name not in scope._decided:  # noqa: SLF001 - its own module's
         scope._decided[name] = UNKNOWN  # noqa: SLF001 - what one that refers to itself is
@@ -368,24 +370,23 @@ def holds(name: str, scope: Scope) -> bool | Unknown:
     return scope._decided[name]  # noqa: SLF001
 
 
-def _holds(condition: Any, scope: Scope) -> bool | Unknown:
+def _holds(condition: Any, scope: Scope) -> Answer:
     match condition:
         case {"Condition": str(name)}:
             return holds(name, scope)
         case {"Fn::Equals": [one, other]}:
             return _equal(computed(one, scope), computed(other, scope))
         case {"Fn::Not": [inner]}:
-            answer = _holds(inner, scope)
-            return answer if isinstance(answer, Unknown) else not answer
+            return negated(_holds(inner, scope))
         case {"Fn::And": list(inner)}:
-            return _all(_holds(each, scope) for each in inner)
+            return all_of(_holds(each, scope) for each in inner)
         case {"Fn::Or": list(inner)}:
-            return _any(_holds(each, scope) for each in inner)
+            return any_of(_holds(each, scope) for each in inner)
         case _:
             return UNKNOWN
 
 
-def _equal(one: Any, other: Any) -> bool | Unknown:
+def _equal(one: Any, other: Any) -> Answer:
     """Compare texts. Of a resource nothing is known, but that it has a name."""
     if any(isinstance(each, Unknown | NoValue | list | dict) for each in (one, other)):
         return UNKNOWN
@@ -398,13 +399,3 @@ def _equal(one: Any, other: Any) -> bool | Unknown:
     if "" in (first, second) and (MARK.sub("", mixed) or OPEN not in mixed):
         return False
     return UNKNOWN
-
-
-def _all(answers: Iterable[bool | Unknown]) -> bool | Unknown:
-    found = set(answers)
-    return False if False in found else UNKNOWN if UNKNOWN in found else True
-
-
-def _any(answers: Iterable[bool | Unknown]) -> bool | Unknown:
-    found = set(answers)
-    return True if True in found else UNKNOWN if UNKNOWN in found else False

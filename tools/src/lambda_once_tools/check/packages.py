@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from lambda_once.sources.source import Source
 from lambda_once_tools.check.deployment import NOTHING_KNOWN, UNKNOWN, Layer, Package, Unknown
-from lambda_once_tools.check.documents import SERVERLESS
-from lambda_once_tools.check.stacks import Resource, mapping, path_of
+from lambda_once_tools.check.intrinsics import mapping
+from lambda_once_tools.check.stacks import Resource, path_of
 
 
 class Module(NamedTuple):
@@ -49,29 +49,25 @@ _MOST_FILES: Final = 500
 
 
 def layer_of(resource: Resource) -> Layer:
-    raw = mapping(resource.stack.raw["Resources"].get(resource.id))
-    properties = mapping(raw.get("Properties"))
-    folder = path_of(resource, properties.get("ContentUri", properties.get("Content")))
+    folder = path_of(resource, resource.written.get("ContentUri", resource.written.get("Content")))
     if isinstance(folder, Unknown):
         return Layer(resource.name, NOTHING_KNOWN)
-    built = "BuildMethod" in mapping(raw.get("Metadata"))
+    built = "BuildMethod" in mapping(resource.raw.get("Metadata"))
     return Layer(resource.name, _brought(folder, layer=True, built=built))
 
 
 def package_of(function: Resource) -> Package:
-    raw = mapping(function.stack.raw["Resources"].get(function.id))
-    properties = mapping(raw.get("Properties"))
-    shared = mapping(mapping(function.stack.raw.get("Globals")).get("Function"))
+    properties, shared = function.written, function.shared
     if "Image" in (properties.get("PackageType"), shared.get("PackageType")):
         return NOTHING_KNOWN
     if "InlineCode" in properties or "ZipFile" in mapping(properties.get("Code")):
         return Package(has_once=False, has_pydantic=False)
-    serverless = str(raw.get("Type")).startswith(SERVERLESS)
-    given = properties.get("CodeUri", shared.get("CodeUri")) if serverless else properties.get("Code")
+    built = function.is_serverless
+    given = properties.get("CodeUri", shared.get("CodeUri")) if built else properties.get("Code")
     folder = path_of(function, given)
     if isinstance(folder, Unknown):
         return NOTHING_KNOWN
-    return _brought(folder, layer=False, built=serverless)._replace(models=tuple(sorted(_models(folder))))
+    return _brought(folder, layer=False, built=built)._replace(models=tuple(sorted(_models(folder))))
 
 
 def _brought(place: Path, *, layer: bool, built: bool) -> Package:

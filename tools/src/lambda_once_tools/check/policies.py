@@ -13,9 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from lambda_once_tools.check.deployment import UNKNOWN, NotChecked, Statement, Unknown
+from lambda_once_tools.check.deployment import (
+    UNKNOWN,
+    Answer,
+    NotChecked,
+    Statement,
+    Unknown,
+    all_of,
+    any_of,
+    negated,
+)
 
-Answer = bool | Unknown
 Context = Mapping[str, str | Sequence[str] | None]
 """Condition keys of a request, in any case. None or an empty sequence: the request has no such key."""
 
@@ -91,12 +99,12 @@ def permits(
 
     *context* has the condition keys that are known of the request.
     """
-    keys = {name.lower(): _values(value) for name, value in {**_ALWAYS, **(context or {})}.items()}
+    keys = {name.lower(): tuple(_listed(value)) for name, value in {**_ALWAYS, **(context or {})}.items()}
     allowed: list[Answer] = [False]
     denied: list[Answer] = [False]
     for each in statements:
         (allowed if each.allows else denied).append(_applies(each, action, resource, keys))
-    return _all((_any(allowed), _not(_any(denied))))
+    return all_of((any_of(allowed), negated(any_of(denied))))
 
 
 def leading_keys(statements: Iterable[Statement], action: str) -> tuple[str, ...]:
@@ -114,18 +122,12 @@ def _leading(tests: object) -> Iterator[str]:
 _Keys = Mapping[str, tuple[str, ...]]
 
 
-def _values(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
 def _applies(statement: Statement, action: str, resource: str | Unknown, keys: _Keys) -> Answer:
-    return _all(
+    return all_of(
         (
             _named(statement, action),
             _on(statement, resource, keys),
-            _all(_holds(operator, tests, keys) for operator, tests in statement.conditions.items()),
+            all_of(_holds(operator, tests, keys) for operator, tests in statement.conditions.items()),
         )
     )
 
@@ -139,8 +141,8 @@ def _named(statement: Statement, action: str) -> bool:
 
 def _on(statement: Statement, resource: str | Unknown, keys: _Keys) -> Answer:
     patterns = statement.not_resources or statement.resources
-    found = _any(_covers(each, resource, keys) for each in patterns)
-    return _not(found) if statement.not_resources else found
+    found = any_of(_covers(each, resource, keys) for each in patterns)
+    return negated(found) if statement.not_resources else found
 
 
 def _covers(pattern: str | Unknown, resource: str | Unknown, keys: _Keys) -> Answer:
@@ -262,15 +264,15 @@ def _holds(operator: str, tests: object, keys: _Keys) -> Answer:
     qualifier, name, if_exists = found.groups()
     each = ((keys.get(key.lower()), _listed(expected)) for key, expected in tests.items())
     if name == "Null" and qualifier is None:
-        return _all(_is_null(values, expected) for values, expected in each)
+        return all_of(_is_null(values, expected) for values, expected in each)
     compare = _COMPARES.get(_NEGATED.get(name, name))
     if compare is None:
         return UNKNOWN
     absent = qualifier == "ForAllValues" or if_exists is not None or (name in _NEGATED and qualifier is None)
 
     def one(value: str, expected: Iterable[object]) -> Answer:
-        equal = _any(_compared(compare, pattern, value, keys) for pattern in expected)
-        return _not(equal) if name in _NEGATED else equal
+        equal = any_of(_compared(compare, pattern, value, keys) for pattern in expected)
+        return negated(equal) if name in _NEGATED else equal
 
     def test(values: tuple[str, ...] | None, expected: Iterable[object]) -> Answer:
         if values is None:
@@ -280,9 +282,9 @@ def _holds(operator: str, tests: object, keys: _Keys) -> Answer:
         answers = [one(value.translate(_PLAIN), expected) for value in values]
         if qualifier is None:
             return answers[0] if len(answers) == 1 else UNKNOWN  # IAM leaves this undefined
-        return _all(answers) if qualifier == "ForAllValues" else _any(answers)
+        return all_of(answers) if qualifier == "ForAllValues" else any_of(answers)
 
-    return _all(test(values, expected) for values, expected in each)
+    return all_of(test(values, expected) for values, expected in each)
 
 
 def _is_null(values: tuple[str, ...] | None, expected: Sequence[object]) -> Answer:
@@ -305,20 +307,3 @@ def _text(value: object) -> str | Unknown:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, str | int | float) else UNKNOWN
-
-
-# -- three values
-
-
-def _any(answers: Iterable[Answer]) -> Answer:
-    found = set(answers)
-    return True if True in found else UNKNOWN if UNKNOWN in found else False
-
-
-def _all(answers: Iterable[Answer]) -> Answer:
-    found = set(answers)
-    return False if False in found else UNKNOWN if UNKNOWN in found else True
-
-
-def _not(answer: Answer) -> Answer:
-    return answer if isinstance(answer, Unknown) else not answer

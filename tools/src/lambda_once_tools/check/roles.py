@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from lambda_once.stores.row import INDEX
 from lambda_once_tools.check import intrinsics, policies
 from lambda_once_tools.check.deployment import UNKNOWN, Statement, Table, Unknown
-from lambda_once_tools.check.intrinsics import MARK, mark_of, may_be, unmarked
-from lambda_once_tools.check.stacks import Resource, mapping
+from lambda_once_tools.check.intrinsics import MARK, mapping, mark_of, may_be, unmarked
+from lambda_once_tools.check.stacks import Resource
 
 _WITHOUT_TABLES: Final = re.compile(
     "AWSLambda(Basic|VPCAccess|ENIManagement|DynamoDB|Kinesis|SQSQueue|MSK|MQ)\\w*Role(Policy)?"
@@ -62,7 +62,7 @@ def granted(everything: Sequence[Resource], tokens: Iterable[Table]) -> dict[str
                 *_managed(each, managed, unread),
                 *_attached(each, everything, targets),
             )
-            found[intrinsics.arn(each.id, each.stack.scope)] = Role(statements, tuple(unread))
+            found[each.arn] = Role(statements, tuple(unread))
     return found
 
 
@@ -100,11 +100,10 @@ def _attached(
     role: Resource, everything: Iterable[Resource], targets: Sequence[Target]
 ) -> Iterator[Statement]:
     """Yield the statements of policies that name their roles."""
-    name = intrinsics.physical(role.id, role.stack.scope)
     for each in everything:
         if each.kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"):
             roles = each.properties.get("Roles", [each.properties.get("RoleName")])
-            if isinstance(roles, list) and name in roles:
+            if isinstance(roles, list) and role.physical in roles:
                 yield from _read(each.properties.get("PolicyDocument"), targets)
             elif not isinstance(roles, list) or UNKNOWN in roles:
                 yield _UNREAD
@@ -176,7 +175,7 @@ def _stripped(statement: object) -> dict[str, Any]:
 def _known(value: Any) -> Any:
     match value:
         case str():
-            return value if intrinsics.is_known(value) else UNKNOWN
+            return intrinsics.known(value)
         case dict():
             return {key: _known(each) for key, each in value.items()}
         case list():

@@ -7,8 +7,8 @@ from typing import Any
 
 from lambda_once_tools.check import intrinsics
 from lambda_once_tools.check.deployment import UNKNOWN, Idle, Unknown
-from lambda_once_tools.check.intrinsics import computed
-from lambda_once_tools.check.stacks import Resource, items_of, mapping, truth, whole
+from lambda_once_tools.check.intrinsics import computed, known, mapping
+from lambda_once_tools.check.stacks import Resource, items_of, truth, whole
 
 
 def idle(function: Resource, everything: Sequence[Resource]) -> Idle | Unknown | None:
@@ -26,17 +26,15 @@ def idle(function: Resource, everything: Sequence[Resource]) -> Idle | Unknown |
 
 def _names(function: Resource, everything: Sequence[Resource]) -> set[str]:
     """Return what *function* and its aliases are called in a template."""
-    scope = function.stack.scope
-    names = {intrinsics.physical(function.id, scope), intrinsics.arn(function.id, scope)}
+    names = {function.physical, function.arn}
     aliases = (each for each in everything if each.kind == "AWS::Lambda::Alias")
     its = [each for each in aliases if _is_named(each.properties.get("FunctionName"), names)]
-    return names | {intrinsics.physical(each.id, each.stack.scope) for each in its}
+    return names | {each.physical for each in its}
 
 
 def _events(function: Resource) -> Iterator[bool | Unknown]:
     """Yield whether each of SAM's events invokes it; they are not translated."""
-    raw = mapping(function.stack.raw["Resources"].get(function.id)).get("Properties")
-    given = computed(mapping(raw).get("Events", {}), function.stack.scope)
+    given = computed(function.written.get("Events", {}), function.stack.scope)
     if not isinstance(given, dict):
         yield UNKNOWN
         return
@@ -66,8 +64,7 @@ def is_on(properties: object) -> bool | Unknown:
     enabled, state = truth(given.get("Enabled"), default=True), given.get("State", "ENABLED")
     if enabled is False or state == "DISABLED":
         return False
-    is_known = enabled is True and isinstance(state, str) and intrinsics.is_known(state)
-    return True if is_known else UNKNOWN
+    return UNKNOWN if UNKNOWN in (enabled, known(state)) else True
 
 
 def _is_callable(names: set[str], everything: Sequence[Resource]) -> bool:

@@ -11,8 +11,15 @@ from typing import Any, Final, NamedTuple
 
 from lambda_once_tools.check import intrinsics
 from lambda_once_tools.check.deployment import UNKNOWN, CannotCheck, Loop, NotChecked, Unknown
-from lambda_once_tools.check.documents import Template, document, expanded, is_serverless, resources
-from lambda_once_tools.check.intrinsics import Scope, computed, mark_of
+from lambda_once_tools.check.documents import (
+    SERVERLESS,
+    Template,
+    document,
+    expanded,
+    is_serverless,
+    resources,
+)
+from lambda_once_tools.check.intrinsics import Scope, computed, mapping, mark_of
 from lambda_once_tools.check.loops import unrolled
 
 ASSET: Final = "aws:asset:path"
@@ -50,9 +57,37 @@ class Resource(NamedTuple):
         return self.stack.scope.path + self.id
 
     @property
+    def physical(self) -> str:
+        """What it is called once it is deployed: as the template says, else in marks."""
+        return intrinsics.physical(self.id, self.stack.scope)
+
+    @property
+    def arn(self) -> str:
+        return intrinsics.arn(self.id, self.stack.scope)
+
+    @property
     def metadata(self) -> Mapping[str, Any]:
-        found = self.stack.scope.resources[self.id].get("Metadata")
-        return found if isinstance(found, Mapping) else {}
+        return mapping(self.stack.scope.resources[self.id].get("Metadata"))
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The resource as it is written; empty if SAM makes it."""
+        return mapping(self.stack.raw["Resources"].get(self.id))
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """Its properties as they are written."""
+        return mapping(self.raw.get("Properties"))
+
+    @property
+    def shared(self) -> Mapping[str, Any]:
+        """The properties that its template's Globals give SAM's functions."""
+        return mapping(mapping(self.stack.raw.get("Globals")).get("Function"))
+
+    @property
+    def is_serverless(self) -> bool:
+        """Whether it is written as a function of SAM's."""
+        return self.raw.get("Type") == f"{SERVERLESS}Function"
 
 
 class Opening(NamedTuple):
@@ -90,8 +125,7 @@ def opened(opening: Opening, stacks: list[Stack], notes: list[NotChecked]) -> Sc
 
 
 def _expect(given: Mapping[str, Any], template: Template, path: Path) -> None:
-    declared = template.get("Parameters")
-    known = {*(declared if isinstance(declared, Mapping) else ()), *intrinsics.PSEUDO}
+    known = {*mapping(template.get("Parameters")), *intrinsics.PSEUDO}
     for name in sorted(given.keys() - known):
         raise CannotCheck(f"{path} has no parameter {name}; it has {', '.join(sorted(known)) or 'none'}")
 
@@ -142,8 +176,7 @@ def _outputs(
     above = (*opening.above, opening.path.resolve())
     if path.resolve() in above:
         raise CannotCheck(f"{opening.path}: {nested.name} nests a template in itself; correct it")
-    parameters = nested.properties.get("Parameters", {})
-    given = dict(parameters) if isinstance(parameters, Mapping) else {}
+    given = dict(mapping(nested.properties.get("Parameters")))
     scope = opened(Opening(path, given, f"{nested.name}.", above), stacks, notes)
     return {
         name: computed(each.get("Value"), scope)
@@ -153,8 +186,8 @@ def _outputs(
 
 
 def _location(nested: Resource) -> Path | Unknown:
-    raw = mapping(nested.stack.raw["Resources"].get(nested.id, {}).get("Properties"))
-    return path_of(nested, next((raw[key] for key in ("Location", "TemplateURL") if key in raw), None))
+    given = nested.written
+    return path_of(nested, next((given[key] for key in ("Location", "TemplateURL") if key in given), None))
 
 
 def path_of(resource: Resource, given: object) -> Path | Unknown:
@@ -215,10 +248,6 @@ def truth(value: object, *, default: bool) -> bool | Unknown:
             return value == "true"
         case _:
             return UNKNOWN
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def items_of(value: object) -> list[Any]:

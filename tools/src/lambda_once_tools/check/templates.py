@@ -41,8 +41,7 @@ from lambda_once_tools.check.deployment import (
     Table,
     Unknown,
 )
-from lambda_once_tools.check.documents import SERVERLESS
-from lambda_once_tools.check.intrinsics import NO_VALUE, unmarked
+from lambda_once_tools.check.intrinsics import NO_VALUE, known, mapping, unmarked
 from lambda_once_tools.check.packages import layer_of, package_of
 from lambda_once_tools.check.roles import Role, granted
 from lambda_once_tools.check.schedules import idle
@@ -53,7 +52,6 @@ from lambda_once_tools.check.stacks import (
     existing,
     inside,
     items_of,
-    mapping,
     opened,
     truth,
     whole,
@@ -89,7 +87,11 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     functions = [each for each in everything if each.kind == "AWS::Lambda::Function"]
     variables = {each.name: _environment(each, tables) for each in functions}
     named = {_table_of(each) for each in variables.values()}
-    tokens = [each for each in tables if each.name in named or _has_tokens(each)]
+    tokens = [
+        each
+        for each in tables
+        if each.name in named or (not isinstance(each.keys, Unknown) and each.keys[0][0] == TOKEN)
+    ]
     layers = [layer_of(each) for each in everything if each.kind == "AWS::Lambda::LayerVersion"]
     roles = granted(everything, tokens)
     callers, nameless = callers_of(everything, functions), nameless_callers(everything, functions)
@@ -100,15 +102,20 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
             callers=callers.get(each.name, ()),
             nameless=nameless.get(each.name, ()),
             kept_on=kept[each.name],
+            idle=idle(each, everything) if each.properties.get("Handler") == faults.WATCHDOG else None,
         )
         for each in functions
     ]
     users = _users(made, functions, tokens, notes)
-    users = [_scheduled(each, functions, everything) for each in users]
     sources = list(_sources(everything, users, functions, notes))
     queues = _queues(everything, sources)
     names = {each.resource for each in users}
-    notes += _unread([each for each in functions if each.name in names], roles)
+    notes += [
+        NotChecked(each.name, f"{policy}, which is not in this template")
+        for each in functions
+        if each.name in names and (role := _role(each, roles)) is not None
+        for policy in role.unread
+    ]
     notes += _elsewhere(users, tokens, sources, queues)
     used = {layer for each in users for layer in each.layers}
     found = Deployment(
@@ -140,12 +147,12 @@ def _elsewhere(
             yield NotChecked(function.resource, f"its token table{shown}, which is not in this template")
         if isinstance(function.statements, Unknown):
             yield NotChecked(function.resource, "its role, which is not in this template")
-    known = {each.resource for each in queues}
+    here = {each.resource for each in queues}
     for queue in queues:
-        if queue.dead_letter is not None and queue.dead_letter not in known:
+        if queue.dead_letter is not None and queue.dead_letter not in here:
             yield NotChecked(queue.resource, "its dead-letter queue, which is not in this template")
     for source in sources:
-        if source.kind == "sqs" and source.source not in known:
+        if source.kind == "sqs" and source.source not in here:
             yield NotChecked(source.resource, "its queue, which is not in this template")
         if isinstance(source.kind, Unknown):
             yield NotChecked(source.resource, "its source is not known")
@@ -176,14 +183,6 @@ def _users(
     return users
 
 
-def _scheduled(function: Function, given: Iterable[Resource], everything: Sequence[Resource]) -> Function:
-    """Return *function*; the watchdog with whether it runs."""
-    if function.handler != faults.WATCHDOG:
-        return function
-    resource = next(each for each in given if each.name == function.resource)
-    return replace(function, idle=idle(resource, everything))
-
-
 def _variables(function: Function) -> Iterator[str]:
     """Yield the variables that a function has for lambda-once, misspelt ones, too."""
     values = {} if isinstance(function.environment, Unknown) else function.environment
@@ -193,11 +192,8 @@ def _variables(function: Function) -> Iterator[str]:
 
 
 def _is_from_globals(resource: Resource, name: str) -> bool:
-    raw = resource.stack.raw["Resources"].get(resource.id, {})
-    own = (raw.get("Properties") or {}).get("Environment") or {}
-    variables = own.get("Variables") if isinstance(own, Mapping) else None
-    is_own = not isinstance(variables, Mapping) or name in variables
-    return str(raw.get("Type")) == f"{SERVERLESS}Function" and not (is_own and variables is not None)
+    own = mapping(resource.written.get("Environment")).get("Variables")
+    return resource.is_serverless and (own is None or (isinstance(own, Mapping) and name not in own))
 
 
 _WRITES: Final = ("dynamodb:UpdateItem", "dynamodb:PartiQLUpdate", "dynamodb:PartiQLInsert")
@@ -238,27 +234,20 @@ def _table(resource: Resource) -> Table:
         for each in replicas
     ]
     protection = [truth(each.get("DeletionProtectionEnabled"), default=False) for each in replicas]
-    scope = resource.stack.scope
+    stream = properties.get("StreamSpecification")
     return Table(
         resource=resource.name,
-        name=intrinsics.physical(resource.id, scope),
-        arn=intrinsics.arn(resource.id, scope),
+        name=resource.physical,
+        arn=resource.arn,
         keys=_keys(properties),
         indexes=_indexes(properties.get("GlobalSecondaryIndexes")),
         ttl=_ttl(properties.get("TimeToLiveSpecification")),
         recovery=recovery[0] if len(set(recovery)) == 1 else UNKNOWN,
         deletion_protection=protection[0] if len(set(protection)) == 1 else UNKNOWN,
         resource_policy=any("ResourcePolicy" in each for each in replicas),
-        stream=_stream(properties.get("StreamSpecification")),
+        stream=None if stream is None else known(mapping(stream).get("StreamViewType")),
         is_replicated=_is_replicated(properties),
     )
-
-
-def _stream(given: object) -> str | Unknown | None:
-    if given is None:
-        return None
-    view = mapping(given).get("StreamViewType", UNKNOWN)
-    return view if isinstance(view, str) and intrinsics.is_known(view) else UNKNOWN
 
 
 def _is_replicated(properties: Mapping[str, Any]) -> bool | Unknown:
@@ -288,10 +277,8 @@ def _schema(given: object) -> tuple[str, ...] | Unknown:
     """Return the attributes of a key, the partition key first."""
     keys = [mapping(each) for each in items_of(given)]
     ordered = sorted(keys, key=lambda each: each.get("KeyType") != "HASH")
-    names = tuple(each.get("AttributeName") for each in ordered)
-    if not names or not all(isinstance(each, str) and intrinsics.is_known(each) for each in names):
-        return UNKNOWN
-    return cast("tuple[str, ...]", names)
+    names = tuple(known(each.get("AttributeName")) for each in ordered)
+    return cast("tuple[str, ...]", names) if names and UNKNOWN not in names else UNKNOWN
 
 
 def _indexes(given: object) -> tuple[Index, ...] | Unknown:
@@ -318,14 +305,10 @@ def _index(given: object) -> Index | None:
 def _ttl(given: object) -> str | Unknown | None:
     if given is None:
         return None
-    enabled, name = truth(mapping(given).get("Enabled"), default=True), mapping(given).get("AttributeName")
+    enabled = truth(mapping(given).get("Enabled"), default=True)
     if enabled is False:
         return None
-    return name if isinstance(name, str) and enabled is True and intrinsics.is_known(name) else UNKNOWN
-
-
-def _has_tokens(table: Table) -> bool:
-    return not isinstance(table.keys, Unknown) and table.keys[0][0] == TOKEN
+    return known(mapping(given).get("AttributeName")) if enabled is True else UNKNOWN
 
 
 # -- functions
@@ -335,38 +318,31 @@ def _function(
     resource: Resource, environment: Mapping[str, str | Unknown] | Unknown, roles: Mapping[str, Role]
 ) -> Function:
     properties = resource.properties
-    scope = resource.stack.scope
-    handler = properties.get("Handler")
     layers = properties.get("Layers", [])
     role = _role(resource, roles)
-    known = isinstance(handler, str) and intrinsics.is_known(handler)
     return Function(
         resource=resource.name,
-        name=intrinsics.physical(resource.id, scope),
+        name=resource.physical,
         timeout=whole(properties.get("Timeout"), 3),
         environment=environment,
         statements=UNKNOWN if role is None else role.statements,
-        layers=tuple(map(_layer_name, layers)) if isinstance(layers, list) else (UNKNOWN,),
+        layers=tuple(
+            unmarked(each) if isinstance(each, str) and intrinsics.OPEN not in each else UNKNOWN
+            for each in (layers if isinstance(layers, list) else [UNKNOWN])
+        ),
         package=package_of(resource),
-        handler=cast("str", handler) if known else UNKNOWN,
+        handler=known(properties.get("Handler")),
         is_isolated=_is_isolated(resource),
         alias=alias_of(resource),
         is_durable="DurableConfig" in properties,
-        is_serverless=mapping(resource.stack.raw["Resources"].get(resource.id)).get("Type")
-        == f"{SERVERLESS}Function",
+        is_serverless=resource.is_serverless,
     )
 
 
 def _is_isolated(function: Resource) -> bool | Unknown:
     """Whether Lambda isolates its tenants; read as written, for SAM expands no function that may not."""
-    raw = function.stack.raw
-    own = mapping(raw["Resources"].get(function.id))
-    shared = (
-        mapping(mapping(raw.get("Globals")).get("Function"))
-        if own.get("Type") == f"{SERVERLESS}Function"
-        else {}
-    )
-    given = {**shared, **mapping(own.get("Properties"))}.get("TenancyConfig")
+    shared = function.shared if function.is_serverless else {}
+    given = function.written.get("TenancyConfig", shared.get("TenancyConfig"))
     found = intrinsics.computed(given, function.stack.scope)
     return found if isinstance(found, Unknown) else "TenantIsolationMode" in mapping(found)
 
@@ -375,20 +351,6 @@ def _role(function: Resource, roles: Mapping[str, Role]) -> Role | None:
     """Return the role of *function*; None if it is not in the templates."""
     arn = function.properties.get("Role")
     return roles.get(arn) if isinstance(arn, str) else None
-
-
-def _unread(functions: Iterable[Resource], roles: Mapping[str, Role]) -> Iterator[NotChecked]:
-    for function in functions:
-        role = _role(function, roles)
-        for policy in () if role is None else role.unread:
-            yield NotChecked(function.name, f"{policy}, which is not in this template")
-
-
-def _layer_name(given: object) -> str | Unknown:
-    """Return the resource of a layer, else its ARN."""
-    if not isinstance(given, str) or intrinsics.OPEN in given:
-        return UNKNOWN
-    return unmarked(given)
 
 
 def _environment(resource: Resource, tables: Iterable[Table]) -> Mapping[str, str | Unknown] | Unknown:
@@ -423,8 +385,7 @@ def _may_name(text: str, tables: Iterable[Table]) -> bool:
 
 def _subscriptions(function: Resource) -> Iterator[str]:
     """Yield SAM's events of type SNS that put a queue between, of which it makes a mapping."""
-    raw = mapping(mapping(function.stack.raw["Resources"].get(function.id)).get("Properties"))
-    for name, event in mapping(raw.get("Events")).items():
+    for name, event in mapping(function.written.get("Events")).items():
         given = intrinsics.computed(
             mapping(mapping(event).get("Properties")).get("SqsSubscription"), function.stack.scope
         )
@@ -440,11 +401,7 @@ def _sources(
 ) -> Iterator[EventSource]:
     names = {each.resource for each in users}
     targets = Targets(everything, [each for each in functions if each.name in names])
-    queues = {
-        intrinsics.arn(each.id, each.stack.scope): each.name
-        for each in everything
-        if each.kind == "AWS::SQS::Queue"
-    }
+    queues = {each.arn: each.name for each in everything if each.kind == "AWS::SQS::Queue"}
     made = {
         f"{each.name}{name}EventSourceMapping": name for each in functions for name in _subscriptions(each)
     }
@@ -490,15 +447,14 @@ def _source(resource: Resource, function: str, queues: Mapping[str, str]) -> Eve
 def _piped(pipe: Resource, function: str, queues: Mapping[str, str]) -> EventSource:
     """Return what a pipe feeds *function* from; what it does with batches that fail is not judged."""
     arn = pipe.properties.get("Source")
-    known = arn if isinstance(arn, str) else UNKNOWN
     given = mapping(pipe.properties.get("SourceParameters")).values()
     parameters = next((mapping(each) for each in given if "BatchSize" in mapping(each)), {})
-    kind = _kind({"EventSourceArn": known, "StartingPosition": None})
+    kind = _kind({"EventSourceArn": arn, "StartingPosition": None})
     return EventSource(
         resource=pipe.name,
         function=function,
         kind=kind,
-        source=UNKNOWN if isinstance(known, Unknown) else queues.get(known, known),
+        source=queues.get(arn, arn) if isinstance(arn, str) else UNKNOWN,
         batch_size=whole(parameters.get("BatchSize"), 10 if kind == "sqs" else 100),
         window=whole(parameters.get("MaximumBatchingWindowInSeconds"), 0),
         reports_failures=UNKNOWN,
@@ -512,11 +468,7 @@ def _reports(types: object) -> bool | Unknown:
         return UNKNOWN
     if "ReportBatchItemFailures" in types:
         return True
-    return (
-        UNKNOWN
-        if any(not isinstance(each, str) or not intrinsics.is_known(each) for each in types)
-        else False
-    )
+    return UNKNOWN if UNKNOWN in map(known, types) else False
 
 
 def _limit(value: object) -> int | Unknown | None:
@@ -526,13 +478,6 @@ def _limit(value: object) -> int | Unknown | None:
 
 
 Kind = Literal["sqs", "kinesis", "dynamodb", "kafka", "mq", "other"] | Unknown
-_SERVICES: Final[Mapping[str, Kind]] = {
-    "sqs": "sqs",
-    "kinesis": "kinesis",
-    "dynamodb": "dynamodb",
-    "kafka": "kafka",
-    "mq": "mq",
-}
 
 
 def _kind(properties: Mapping[str, Any]) -> Kind:
@@ -543,14 +488,15 @@ def _kind(properties: Mapping[str, Any]) -> Kind:
     if "Queues" in properties:
         return "mq"
     if isinstance(arn, str) and arn.startswith("arn:"):
-        return _SERVICES.get(arn.split(":")[2], "other")
+        service = arn.split(":")[2]
+        return cast("Kind", service) if service in faults.BATCHED else "other"
     return UNKNOWN if "StartingPosition" in properties else "sqs"
 
 
 def _queues(everything: Sequence[Resource], sources: Iterable[EventSource]) -> list[Queue]:
     """Return the queues that feed functions, and their dead-letter queues."""
     all_queues = {each.name: each for each in everything if each.kind == "AWS::SQS::Queue"}
-    arns = {intrinsics.arn(each.id, each.stack.scope): name for name, each in all_queues.items()}
+    arns = {each.arn: name for name, each in all_queues.items()}
     wanted = dict.fromkeys(each.source for each in sources if each.source in all_queues)
     made = {name: _queue(each, arns) for name, each in all_queues.items()}
     targets = {each.dead_letter for each in made.values()}
@@ -570,17 +516,16 @@ def _queue(resource: Resource, arns: Mapping[str, str]) -> Queue:
         target = redrive.get("deadLetterTargetArn")
         dead_letter = arns.get(target, target) if isinstance(target, str) else UNKNOWN
         receives = whole(redrive.get("maxReceiveCount"), 10)
-    scope = resource.stack.scope
     return Queue(
         resource=resource.name,
-        name=intrinsics.physical(resource.id, scope),
-        arn=intrinsics.arn(resource.id, scope),
+        name=resource.physical,
+        arn=resource.arn,
         visibility=whole(properties.get("VisibilityTimeout"), 30),
         retention=whole(properties.get("MessageRetentionPeriod"), 345_600),
         fifo=truth(properties.get("FifoQueue"), default=False),
         dead_letter=dead_letter,
         receives=receives,
-        is_generated=resource.id not in resource.stack.raw["Resources"],
+        is_generated=not resource.raw,
     )
 
 

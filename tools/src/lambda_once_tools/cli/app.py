@@ -12,7 +12,7 @@ import click
 from lambda_once.errors import OnceError
 from lambda_once_tools.cli.advice import for_operator
 from lambda_once_tools.cli.options import SESSION, NotFound, before_commands, shared_defaults
-from lambda_once_tools.cli.render import discard_output
+from lambda_once_tools.cli.render import discard_output, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +91,6 @@ class Commands(click.Group):
 
 def one_line(error: click.ClickException) -> str:
     """Return the message of *error* in one line, escaped; the whole help if no command was named."""
-    from lambda_once_tools.cli.render import escaped
-
     message = error.format_message()
     if "\n" in message and isinstance(error, click.UsageError):
         return "\n".join(map(escaped, message.splitlines()))  # click raises the help of a group

@@ -396,7 +396,8 @@ def _about(
     elif how is Resolve.DONE:
         what = "null" if result is None else result.described()
         yield f"duplicates would get: {what}, until {stamp(until)}"
-        if is_request(before.token) and not _is_response(result):
+        is_response = result is not None and isinstance(result.value, dict) and "statusCode" in result.value
+        if is_request(before.token) and not is_response:
             yield 'WARNING: this is an API request, but the result has no {"statusCode": ...}'
     if drops_result(before, write.change):
         yield f"WARNING: its stored result would be lost. {_how_to_save(before)}"
@@ -410,10 +411,6 @@ def _about(
 def _until(write: Write) -> datetime:
     """Return until when the outcome is replayed."""
     return write.now if write.ttl is None else datetime.fromtimestamp(write.ttl, UTC)
-
-
-def _is_response(result: GivenResult | None) -> bool:
-    return result is not None and isinstance(result.value, dict) and "statusCode" in result.value
 
 
 # -- the file of --result
@@ -624,7 +621,9 @@ def _redrive(
     found: list[Record] = []
     for record in to_release(access.table, wanted, status, now, malformed):
         (skipped if decided_by_person(record) and not also_decided else found).append(record)
-    _say_skipped(access, skipped)
+    if skipped:
+        output.say(f"skipped, held by the decision of a person (--also-decided): {len(skipped)}")
+        output.show(token_list(skipped, access.table.now()))
     left_out = [(record, RedriveOutcome.SKIPPED) for record in skipped]
     if not found:
         _print(access, left_out, [])
@@ -652,14 +651,6 @@ def _redrive(
     else:
         output.say("nothing was written")
         raise click.exceptions.Exit(1)
-
-
-def _say_skipped(access: Access, skipped: Sequence[Record]) -> None:
-    """List those that a person decided to hold."""
-    if not skipped:
-        return
-    access.output.say(f"skipped, held by the decision of a person (--also-decided): {len(skipped)}")
-    access.output.show(token_list(skipped, access.table.now()))
 
 
 def _print(

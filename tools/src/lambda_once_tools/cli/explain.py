@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +19,7 @@ from lambda_once.core.identity import CALLER, CREDENTIAL, Standing
 from lambda_once.errors import Misconfigured
 from lambda_once.integrations.event_handler import Route
 from lambda_once.integrations.private import routes_of
-from lambda_once_tools.cli.options import with_output
+from lambda_once_tools.cli.options import environment, with_output
 from lambda_once_tools.cli.render import BETWEEN, Output, Paragraph, labelled, line
 from lambda_once_tools.explain.comparison import ComparedPart, Comparison, Verdict, compared
 from lambda_once_tools.explain.explanation import (
@@ -99,7 +97,7 @@ def explain_command(
     files = [first] if second is None else [first, second]
     events = [(file, _event(file)) for file in files]
     context = None if context_file is None else context_of(_event(context_file), _shown(context_file))
-    with _environment({FUNCTION: function_name, SERVICE: service}):
+    with environment({FUNCTION: function_name, SERVICE: service}):
         protected = protected_at(address)
         explained = [(file, explain(protected, event, context)) for file, event in events]
     comparisons = [] if second is None else compared(explained[0][1], explained[1][1])
@@ -169,21 +167,6 @@ def context_of(given: object, where: str, names: Mapping[str, Any] = _CONTEXT) -
         elif found[name] is not None and not isinstance(found[name], kind):
             raise Misconfigured(f"{name} in {where} is {'no text' if kind is str else 'no object'}")
     return SimpleNamespace(**found)
-
-
-@contextmanager
-def _environment(given: Mapping[str, str | None]) -> Iterator[None]:
-    """Set the variables of *given* that have a value, and put back what was there before."""
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update({name: each for name, each in given.items() if each is not None})
-    try:
-        yield
-    finally:
-        for name, each in before.items():
-            if each is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = each
 
 
 # -- a protected function by its address, ``module:function``, as Lambda finds a handler
@@ -341,17 +324,14 @@ def drawn(
     for file, units in events:
         for n, unit in enumerate(units, 1):
             place = f"{file}, {n} of {len(units)}" if len(units) > 1 else file
-            parts += [line((place, "bold")), _unit(unit, full=full), ""]
+            told = (each for each in _lines(unit, full=full) if each[1])
+            parts += [line((place, "bold")), labelled(told, BETWEEN), ""]
         if not units:
             parts += [line((file, "bold")), "no records", ""]
     for n, comparison in enumerate(comparisons, 1):
         place = f"verdict, {n} of {len(comparisons)}" if len(comparisons) > 1 else "verdict"
         parts += [line((place, "bold")), *_comparison(comparison, full=full), ""]
     return Group(*parts[:-1])
-
-
-def _unit(unit: Explanation, *, full: bool) -> RenderableType:
-    return labelled((each for each in _lines(unit, full=full) if each[1]), BETWEEN)
 
 
 def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
@@ -409,11 +389,7 @@ def _compared(presented: Presented | None) -> str:
 def _with_origin(found: object, origin: str | None) -> str:
     if found is None:
         return origin or ""
-    return f"{_text(found)}, by {origin}"
-
-
-def _text(found: object) -> str:
-    return written(_jsonable(found))
+    return f"{written(_jsonable(found))}, by {origin}"
 
 
 def _jsonable(found: object) -> Any:

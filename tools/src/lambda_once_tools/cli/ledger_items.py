@@ -169,12 +169,10 @@ def _asked(transport: TokenTransport, operation: str, request: Mapping[str, Any]
     except Misconfigured as error:
         cause = error.__cause__
         code = code_of(cause) if isinstance(cause, Caught) else ""
-        if code == "ResourceNotFoundException":
-            message = (
-                f"table {transport.table!r} does not exist in {transport.place}: check --ledger and --region"
-            )
-        elif code == "ValidationException":
-            message = f"table {transport.table!r} has another key: check KEY, SORT and --ledger-key"
-        else:
+        wrong = {
+            "ResourceNotFoundException": f"does not exist in {transport.place}: check --ledger and --region",
+            "ValidationException": "has another key: check KEY, SORT and --ledger-key",
+        }.get(code)
+        if wrong is None:
             raise
-        raise Misconfigured(message) from cause
+        raise Misconfigured(f"table {transport.table!r} {wrong}") from cause

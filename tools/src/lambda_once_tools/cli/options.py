@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import os
 import re
 import sys
 from contextlib import contextmanager
@@ -206,6 +207,21 @@ def _configured() -> Iterator[None]:
         raise Misconfigured(f"{message}: check --region, --profile and --endpoint-url") from error
 
 
+@contextmanager
+def environment(given: Mapping[str, str | None]) -> Iterator[None]:
+    """Set the variables of *given* that have a value, and put back what was there before."""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update({name: each for name, each in given.items() if each is not None})
+    try:
+        yield
+    finally:
+        for name, each in before.items():
+            if each is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = each
+
+
 def clock() -> Clock:
     """Return the clock of a command; tests replace this function."""
     return CorrectedClock(SystemClock())
@@ -251,18 +267,8 @@ def with_filter(command: AnyCommand) -> AnyCommand:
     """Add the options that select tokens; the command gets a `Filter` as ``wanted``."""
 
     @functools.wraps(command)
-    def wrapped(
-        *args: Any,
-        service: str | None,
-        name: str | None,
-        scope: str | None,
-        tenant: str | None,
-        error: str | None,
-        older_than: timedelta | None,
-        newer_than: timedelta | None,
-        **options: Any,
-    ) -> Any:
-        wanted = Filter(service, name, scope, older_than, newer_than, error, tenant)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        wanted = Filter(**{field: options.pop(field) for field in Filter._fields})
         return command(*args, wanted=wanted, **options)
 
     return _with(_FILTERS, wrapped)

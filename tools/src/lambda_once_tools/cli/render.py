@@ -331,6 +331,8 @@ def token_list(records: Iterable[Record], now: datetime) -> RenderableType:
 def _cells(row: Row, now: datetime) -> Cells:
     created, expected = parse_stamp(row["created"]), parse_stamp(row["expectedCompletion"])
     status: str = row["status"]
+    # Until when a released row is kept: nothing is known of its work afterwards.
+    until = row.get("until") if status == Status.RELEASED else None
     plain = {
         "token": row["lockToken"],
         "locked by": row["lockedBy"],
@@ -338,17 +340,11 @@ def _cells(row: Row, now: datetime) -> Cells:
         "expected": time_text(expected, now),
         "age": duration_text(now - created),
         "reason": _field_text("error", row.get("error")),
-        "kept until": _kept_until(row, now),
+        "kept until": "" if until is None else time_text(parse_stamp(until), now),
         "decided": _field_text("decisions", row.get("decisions")),
     }
     state = (Status(status).words, COLOURS.get(status, ""))
     return {"state": state} | {head: (content, "") for head, content in plain.items()}
-
-
-def _kept_until(row: Row, now: datetime) -> str:
-    """Return until when a released row is kept; nothing is known of its work afterwards."""
-    until = row.get("until") if row["status"] == Status.RELEASED else None
-    return "" if until is None else time_text(parse_stamp(until), now)
 
 
 def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:
@@ -404,12 +400,11 @@ def side_by_side(rows: Mapping[str, Record | None], now: datetime) -> Renderable
         label: [_field_text(field, row.get(field)) for row in values] for field, label in FIELDS.items()
     }
     shown = {"": list(rows), **fields, " ": missing if any(missing) else []}
-    return labelled((label, _changed(cells), "") for label, cells in shown.items() if any(cells))
-
-
-def _changed(cells: Sequence[str]) -> str:
-    """Return equal *cells* once, others one after the other."""
-    return cells[0] if len(set(cells)) == 1 else " → ".join(cell or "nothing" for cell in cells)
+    return labelled(
+        (label, cells[0] if len(set(cells)) == 1 else " → ".join(cell or "nothing" for cell in cells), "")
+        for label, cells in shown.items()
+        if any(cells)
+    )
 
 
 def _field_text(field: str, value: Any) -> str:
@@ -459,9 +454,9 @@ def story_lines(
     """Render the story of a row, and the log queries."""
     from rich.console import Group
 
-    status = token_status(record, now).value
+    status = token_status(record, now)
     lines: list[RenderableType] = [
-        line((Status(status).words, COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
+        line((status.words, COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
         Paragraph(outlook(record, now, parts_present)),
         "",
         labelled(_events(record, now, parts_present)),

@@ -48,18 +48,17 @@ def searching(
     if not scan:
         if current_list(access).by_stream and running:
             access.output.say(PARTLY)
-    else:
-        announce_scan(access, table_size(access.table), sys.maxsize, again)
-        if not agreed("Read it?", yes=yes):
-            access.output.say("nothing was read")
-            raise click.exceptions.Exit(1)
-        index = rescan(access, released=released)
-        report_scan(access, index.pages, index.units)
-        with access.output.naming_malformed() as malformed:
-            malformed.extend(index.unreadable)
-            yield
+        yield
         return
-    yield
+    announce_scan(access, table_size(access.table), sys.maxsize, again)
+    if not agreed("Read it?", yes=yes):
+        access.output.say("nothing was read")
+        raise click.exceptions.Exit(1)
+    index = rescan(access, released=released)
+    report_scan(access, index.pages, index.units)
+    with access.output.naming_malformed() as malformed:
+        malformed.extend(index.unreadable)
+        yield
 
 
 def current_list(access: Access) -> ListState:

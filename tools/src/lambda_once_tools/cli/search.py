@@ -18,7 +18,7 @@ from lambda_once.operations.decisions import LONGEST_RETENTION_DAYS, is_forgotte
 from lambda_once.operations.listing import readable
 from lambda_once.operations.story import next_steps, short_memory, undoing
 from lambda_once.operations.table import was_denied
-from lambda_once.operations.tokens import STUCK, Status, parts_of, token_status
+from lambda_once.operations.tokens import STUCK, parts_of, token_status
 from lambda_once_tools.cli.ledgers import LedgerOptions, show_ledger
 from lambda_once_tools.cli.options import TENANT, Access, NotFound, with_table
 from lambda_once_tools.cli.render import record_json, story_json, story_lines, tokens_at
@@ -51,12 +51,8 @@ PAGES_OF_FIND: Final = 2_000
 """About 2 GB, and 256,000 read units."""
 MOST_SHOWN: Final = 5
 """Names of functions that a warning has."""
-_OF_TOKENS: Final = {
-    **dict.fromkeys(
-        ("service", "name", "names", "scope", "tenant", "scan", "result"), "omit it with --ledger"
-    ),
-}
-"""Options of `show` that a ledger has not, by their parameters, and what to do."""
+_OF_TOKENS: Final = ("service", "name", "names", "scope", "tenant", "scan", "result")
+"""Options of `show` that a ledger has not."""
 IN_PART: Final = "not read to its end"
 OMITTED: Final = "result and error were not read: dynamodb:GetItem is allowed only for other attributes"
 PARTS_MISSING: Final = "WARNING: parts of its result are missing: a duplicate gets ResultUnavailable"
@@ -151,7 +147,9 @@ def show_command(
     if given.token == "":
         raise click.UsageError("TOKEN is empty: pass a lock token or a key")
     if ledger is not None:
-        _refuse_options_of_tokens()
+        for option in _OF_TOKENS:
+            if click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{option} is for tokens: omit it with --ledger")
         key = (given.token,) if sort is None else (given.token, sort)
         show_ledger(access, LedgerOptions(key, id, ledger_key))
         return
@@ -171,15 +169,6 @@ def show_command(
         _print_result(access, record)
     else:
         _print_story(access, record, given)
-
-
-def _refuse_options_of_tokens() -> None:
-    """Raise `click.UsageError` for an option beside --ledger that would have no effect."""
-    context = click.get_current_context()
-    for name, instead in _OF_TOKENS.items():
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            flag = name.replace("table_", "").replace("_", "-")
-            raise click.UsageError(f"--{flag} is for tokens: {instead}")
 
 
 def _of_function(access: Access, given: ShowOptions) -> Record | None:
@@ -323,7 +312,7 @@ def _print_story(access: Access, record: Record, given: ShowOptions) -> None:
 def _print_result(access: Access, record: Record) -> None:
     status = token_status(record, access.table.now())
     if record.state is not State.COMPLETE:
-        _no_result(access, f"it is {'in progress' if status is Status.IN_PROGRESS else status.value}")
+        _no_result(access, f"it is {status.words}")
     if record.error is not None:
         _no_result(access, "an error is stored")
     if isinstance(record.stored, Unavailable):

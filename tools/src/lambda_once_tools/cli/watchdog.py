@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import Final, Literal
 
 import click
 
 from lambda_once.operations.list_state import BEHIND, list_state
 from lambda_once.operations.watchdog import watchdog
-from lambda_once_tools.cli.options import Access, with_table
+from lambda_once_tools.cli.options import Access, environment, with_table
 
 _SHOWN: Final = {
     "overdue": "overdue",
@@ -52,15 +51,8 @@ def watchdog_command(access: Access) -> None:
     if table.listing is None and list_state(table).by_stream:
         mode = "stream"  # a run of the other mode would end this one
     run = watchdog(table.name, access.client, table.clock, sweep=False, logger=lines, listing=mode)
-    before = os.environ.get(_UNMETERED)
-    os.environ[_UNMETERED] = "true"
-    try:
+    with environment({_UNMETERED: "true"}):
         counts = run({}, None)
-    finally:
-        if before is None:
-            del os.environ[_UNMETERED]
-        else:
-            os.environ[_UNMETERED] = before
     text = ", ".join(f"{counts[name]:,} {words}" for name, words in _SHOWN.items())
     access.output.one(counts, text)
     if counts.get("streamGap") or counts.get("streamLagSeconds", 0) > BEHIND.total_seconds():
