@@ -477,7 +477,7 @@ def wrong(client: CrtClient, many: int = 60) -> int:
     found = 0
     for n in range(many):
         key = {"lockToken": {"S": f"{n}"}}
-        with suppress(CrossedResponse):  # a lost answer
+        with suppress(CrossedResponse, ResponseStreamingError):  # lost answers, the latter of two in one read
             found += client.get_item(TableName="t", Key=key)["Item"] != key
     return found
 
