@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.identity import NOTHING, Content, Flaw, Identity, Refused
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity, Refused, whole
 from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import (
     apply_on_replay,
@@ -41,7 +41,7 @@ from lambda_once.sources.envelopes import (
     s3_content,
     text_at,
 )
-from lambda_once.sources.services import Service, service_of
+from lambda_once.sources.services import service_of
 from lambda_once.sources.source import Source, as_sent, misplaced, source_of
 
 if TYPE_CHECKING:
@@ -111,18 +111,6 @@ def identity_of(sent: object, decorator: str = "once.event") -> Identity:
             raise misplaced(decorator, other, sent)
 
 
-def whole(content: Content, operation: tuple[str, ...] = (), position: object = NOTHING) -> Identity:
-    """Return the identity of an event in which everything that counts is in its *content*."""
-    return Identity(
-        who=NOTHING,
-        operation=operation,
-        origin=NOTHING,
-        position=position,
-        attributes=NOTHING,
-        content=content,
-    )
-
-
 def is_asynchronous(event: object) -> bool:
     """
     Whether *event* comes from a source that invokes asynchronously.
@@ -177,7 +165,8 @@ def _of_service(sent: object, decorator: str) -> Identity:
         return whole(Content(_payload(sent), parsed=parsed, flaw=flaw))
     if service.refused is not None:
         raise service.misplaced(decorator)
-    operation = _operation(service, sent)
+    name = None if service.operation is None else service.operation(_first(sent))
+    operation = NOTHING if name is None else (name,)
     if service.identity is None or not isinstance(sent, Mapping):
         return whole(Content(_payload(sent), service.content, parsed, flaw=service.flaw), operation)
     key = service.identity(sent)
@@ -187,11 +176,6 @@ def _of_service(sent: object, decorator: str) -> Identity:
 
 def _payload(sent: object) -> object:
     return sent.fields if isinstance(sent, Parsed) else sent
-
-
-def _operation(service: Service, sent: object) -> tuple[str, ...]:
-    operation = None if service.operation is None else service.operation(_first(sent))
-    return () if operation is None else (operation,)
 
 
 def _first(sent: Any) -> Any:
@@ -229,10 +213,9 @@ class CallerLookup(NamedTuple):
             return identity._replace(who=caller.who)
         # A tool's name is target___tool (Bedrock AgentCore developer guide, "Lambda function targets").
         tool, gateway = text_at(custom, TOOL), text_at(custom, GATEWAY)
-        operation = () if identity.operation is NOTHING else identity.operation
         return identity._replace(
             who=caller.who,
-            operation=(*operation, tool) if tool else operation,
+            operation=(tool,) if tool else NOTHING,
             origin=[gateway] if gateway else NOTHING,
             attributes=counted_context(custom),
         )

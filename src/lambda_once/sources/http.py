@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from lambda_once.core.fields import printable
-from lambda_once.core.identity import NOTHING, Content, Given, Identity, Refused, scope_of
+from lambda_once.core.identity import NOTHING, Content, Given, Identity, Refused, scope_of, whole
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
 from lambda_once.core.unit import Delivered, MalformedRequest, Unit
@@ -224,9 +224,8 @@ class KeyedRequest(NamedTuple):
 
 def unread(event: Mapping[str, Any], error: OnceError) -> KeyedRequest:
     """Return *event*, refused with *error*, as a request that runs if everything does, unprotected."""
-    content = Content(None, flaw=Refused(error))
-    identity = Identity(NO_CALLER.who, NOTHING, NOTHING, NOTHING, NOTHING, content)
-    return KeyedRequest(Unit(identity, Delivered(event, event)), hashed=False, caller=NO_CALLER)
+    unit = Unit(whole(Content(None, flaw=Refused(error))), Delivered(event, event))
+    return KeyedRequest(unit, hashed=False, caller=NO_CALLER)
 
 
 class HttpIdentifier:
