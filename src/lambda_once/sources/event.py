@@ -55,9 +55,9 @@ _OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 _NONE: Final[Mapping[str, object]] = {}
 
 
-def read(event: Any, request_id: str | None, callers: CallerLookup | None = None) -> list[tuple[Unit, Any]]:
+def read(event: Any, request_id: str | None, callers: CallerLookup | None = None) -> list[Unit]:
     """
-    Return each unit of *event*, with the event that the function gets for it; *callers* adds who asked.
+    Return each unit of *event*; *callers* adds who asked.
 
     *event* may be Powertools' data class, or a model that its parser made: it is recognised by what it was
     made of, and passed on unchanged. Each record of an S3 event is a unit, and an event of one record.
@@ -69,7 +69,7 @@ def read(event: Any, request_id: str | None, callers: CallerLookup | None = None
     if source is Source.S3 and isinstance(records, list):
         parts = [_event_of_record(event, {"Records": [record]}, n) for n, record in enumerate(records)]
         return [
-            (_unit(_identify_record(alone, part, callers), alone, part, _request_id(alone)), part)
+            _unit(_identify_record(alone, part, callers), alone, part, _request_id(alone))
             for alone, part in parts
         ]
     identity = _identify(sent, event, callers)
@@ -78,7 +78,7 @@ def read(event: Any, request_id: str | None, callers: CallerLookup | None = None
         delivery = str(at(sent, "id"))
     elif source is Source.S3:
         delivery = _request_id(sent)
-    return [(_unit(identity, sent, event, delivery), event)]
+    return [_unit(identity, sent, event, delivery)]
 
 
 def _identify(sent: object, argument: object, callers: CallerLookup | None) -> Identity:
@@ -143,8 +143,6 @@ def _event_of_record(event: Any, alone: dict[str, Any], n: int) -> tuple[dict[st
 
 def _unit(identity: Identity, sent: Any, argument: Any, delivery: str | None) -> Unit:
     """Return *sent* as a unit for a function that gets *argument*; expressions see it if a parser made it."""
-    if isinstance(argument, dict):
-        argument = sent
     if argument is not sent and (isinstance(sent, Parsed) or not isinstance(argument, Mapping)):
         identity = identity._replace(content=identity.content._replace(view=argument, parsed=False))
         return Unit(identity, Delivered(argument, argument, delivery))
@@ -237,9 +235,7 @@ def _is_json(event: object) -> bool:
     return event is None or isinstance(event, Mapping | str | int | float)
 
 
-def _read_units(
-    identifier: Identifier, event: Any, context: object, invocation: Invocation
-) -> list[tuple[Unit, Any]]:
+def _read_units(identifier: Identifier, event: Any, context: object, invocation: Invocation) -> list[Unit]:
     """Return `read` of *event*. A `CallerMissing` is reported and raised, unless nothing is protected."""
 
     def warn(reason: str) -> None:
@@ -267,14 +263,14 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
             redelivery = Redelivery.SAME_REQUEST if is_asynchronous(event) else Redelivery.ANY
-            parts = _read_units(identifier, event, context, invocation)
-            if settings.history is not None and len(parts) > 1:
+            units = _read_units(identifier, event, context, invocation)
+            if settings.history is not None and len(units) > 1:
                 raise Misconfigured(
-                    f"history= expects one record an event, as Powertools has keyed it; this has {len(parts)}"
+                    f"history= expects one record an event, as Powertools has keyed it; this has {len(units)}"
                 )
 
             def run(n: int, *, may_wait: bool) -> None:
-                unit, part = parts[n]
+                unit, part = units[n], units[n].record.argument
                 failures.pop(n, None)
                 try:
                     call = identifier.call(unit, invocation, arguments=(part,), redelivery=redelivery)
@@ -286,10 +282,10 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
                 except Exception as error:  # noqa: BLE001  (one bad record must not fail the others)
                     failures[n] = error
 
-            for n in range(len(parts)):
-                run(n, may_wait=len(parts) == 1)
-            # Parts that must wait for another attempt do so after all others have run.
-            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(parts) > 1):
+            for n in range(len(units)):
+                run(n, may_wait=len(units) == 1)
+            # Units that must wait for another attempt do so after all others have run.
+            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(units) > 1):
                 run(n, may_wait=True)
         for n in sorted(failures):
             raise failures[n]
