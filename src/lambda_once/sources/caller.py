@@ -242,25 +242,25 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
     key_id = _api_key_id(context)
     beside = [*_certificate(context, headers), *key_id]
     authorization = _authorization(headers)
-    authorizer = context_of(context) if _member(context, "authorizer") else None
+    credential = authorization or (None if key_id else _api_key(headers))
+    authorizer = context_of(context)
     if authorizer is not None and authorizer.principal is not None:
-        return _of_authorizer(authorizer, beside, authorization or (None if key_id else _api_key(headers)))
+        return _of_authorizer(authorizer, beside, credential)
     verified = _verified(context)
     if verified is not None:
         return _of_verified(verified, beside, hashed=hashed)
     user = _of_load_balancer(context, headers)
     if user is not None:
-        return _caller([*beside, user], [*beside, user], _UNPROVEN_USER)
+        return _caller([*beside, user], _UNPROVEN_USER)
     unnamed = None if authorizer is None else authorizer.presented(authorization and authorization.whole)
-    credential = authorization or (None if key_id else _api_key(headers))
     if credential is not None:
         joins = [*beside, credential.name] if hashed or not credential.opaque else beside
-        return _caller([*beside, credential.name], joins, unnamed or Presented(credential.whole))
+        return _caller([*beside, credential.name], unnamed or Presented(credential.whole), joins)
     cookies = _cookies(event, headers)
     if not (cookies or beside or unnamed):
         return _NAMELESS
     joins = [*beside, *cookies] if hashed else beside
-    return _caller([*beside, *cookies], joins, unnamed or Presented(None))
+    return _caller([*beside, *cookies], unnamed or Presented(None), joins)
 
 
 def _of_authorizer(
@@ -275,16 +275,18 @@ def _of_authorizer(
     """
     names = [*beside, Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))]
     if credential is None:
-        return _caller(names, names, authorizer.presented(_NOTHING_BESIDE))
+        return _caller(names, authorizer.presented(_NOTHING_BESIDE))
     all_names = [*names, credential.name]
     joins = names if credential.opaque else all_names
-    if credential.name.origin is Origin.CLAIMS:
-        return _caller(all_names, joins, None)
-    return _caller(all_names, joins, authorizer.presented(credential.whole))
+    is_checked = credential.name.origin is Origin.CLAIMS
+    return _caller(all_names, None if is_checked else authorizer.presented(credential.whole), joins)
 
 
-def _caller(names: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
-    return Caller(tuple(name.origin for name in names), tuple(joins), presented)
+def _caller(
+    names: Sequence[Name], presented: Presented | None = None, joins: Sequence[Name] | None = None
+) -> Caller:
+    """Return the caller of *names*, all of which join the token, unless *joins* has those that do."""
+    return Caller(tuple(name.origin for name in names), tuple(names if joins is None else joins), presented)
 
 
 def cookies_of(event: Mapping[str, object], headers: Values) -> Mapping[str, str]:
@@ -318,25 +320,23 @@ _IAM: Final = (
     ("identity", "cognitoIdentityId"),
     ("identity", "userArn"),
 )
-_VERIFIED: Final = (*_JWT, *_IAM)
 
 
 def _verified(context: object) -> Name | None:
     """Return the name that the gateway itself verified; it writes *context*, a client cannot."""
     if _member(context, "authorizer") is None and _member(context, "identity") is None:
         return None
-    values = at_each(context, _VERIFIED)
-    for claims in values[: len(_JWT)]:
+    for claims in at_each(context, _JWT):
         name = _named_by(claims)
         if name is not None:
             return Name(Origin.JWT_AUTHORIZER, name)
-    for principal in values[len(_JWT) :]:
+    for principal in at_each(context, _IAM):
         if isinstance(principal, str) and principal:
             return Name(Origin.IAM, (principal,))
     return None
 
 
-def _of_verified(verified: Name, beside: Sequence[Name], *, hashed: bool) -> Caller:
+def _of_verified(verified: Name, beside: Sequence[Name] = (), *, hashed: bool = False) -> Caller:
     """
     Return the caller that IAM or an authorizer has *verified*. An assumed role has a new session each time.
 
@@ -344,10 +344,9 @@ def _of_verified(verified: Name, beside: Sequence[Name], *, hashed: bool) -> Cal
     """
     role = role_in(verified.parts[0]) if verified.origin is Origin.IAM else None
     if role is None or hashed:
-        return _caller([*beside, verified], [*beside, verified], None)
-    names = [*beside, Name(Origin.IAM, (role,))]
+        return _caller([*beside, verified])
     whole = "\0".join((verified.origin.value, str(verified.parts[0])))
-    return _caller(names, names, Presented(whole, advice=_OF_SESSION))
+    return _caller([*beside, Name(Origin.IAM, (role,))], Presented(whole, advice=_OF_SESSION))
 
 
 _OF_SESSION: Final = (
@@ -391,10 +390,10 @@ def of_identity(identity: object) -> Caller:
     issuer, subject = _member(identity, "issuer"), _member(identity, "sub")
     name = _named_by({"iss": issuer, "sub": subject}) or _named_by(claims)
     if name is not None:
-        return _of_verified(Name(Origin.JWT_AUTHORIZER, name), (), hashed=False)
+        return _of_verified(Name(Origin.JWT_AUTHORIZER, name))
     principal = _text(identity, "cognitoIdentityId") or _text(identity, "userArn")
     if principal is not None:
-        return _of_verified(Name(Origin.IAM, (principal,)), (), hashed=False)
+        return _of_verified(Name(Origin.IAM, (principal,)))
     context = _member(identity, "resolverContext")
     if isinstance(context, Mapping) and context:
         return _fresh(Name(Origin.RESOLVER_CONTEXT, (context,)), "identity.resolverContext.userId")
@@ -409,11 +408,10 @@ def of_connection(context: object) -> Caller:
     """
     authorizer = context_of(context)
     if authorizer is not None and authorizer.principal is not None:
-        name = Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))
-        return _caller([name], [name], None)
+        return _caller([Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))])
     verified = _verified(context)
     if verified is not None:
-        return _of_verified(verified, (), hashed=False)
+        return _of_verified(verified)
     connection = Name(Origin.CONNECTION, (_member(context, "connectionId"),))
     return _fresh(connection, "requestContext.authorizer.userId")
 
@@ -423,15 +421,14 @@ def of_cognito(identity: object) -> Caller:
     identity_id = getattr(identity, "cognito_identity_id", None)
     if not isinstance(identity_id, str) or not identity_id:
         return NO_CALLER
-    name = Name(Origin.COGNITO_IDENTITY, (identity_id,))
-    return _caller([name], [name], None)
+    return _caller([Name(Origin.COGNITO_IDENTITY, (identity_id,))])
 
 
 def _fresh(name: Name, path: str) -> Caller:
     """Return the caller of *name*, which is compared, as the same user may come back with another one."""
     advice = f"was acquired by another {name.origin.value}: pass what names the user, such as caller={path!r}"
     presented = Presented("\0".join((name.origin.value, digest(list(name.parts)))), advice=advice)
-    return _caller([name], [], presented)
+    return _caller([name], presented, joins=())
 
 
 def _api_key_id(context: object) -> list[Name]:
