@@ -480,8 +480,7 @@ def _of_load_balancer(context: object, headers: Values) -> Name | None:
     tokens = {part.strip() for value in headers.get(_OIDC_DATA, ()) for part in value.split(",")} - {""}
     if len(tokens) > 1:
         raise MalformedRequest(f"The header {_OIDC_DATA} was sent with different values: send one.")
-    jwt = "".join(tokens)
-    claims, header = _claims(jwt), _claims(jwt, of="header")
+    header, claims = _read_jwt("".join(tokens))
     issuer, subject = _text(claims, "iss") or _text(header, "iss"), _text(claims, "sub")
     return None if subject is None else Name(Origin.LOAD_BALANCER, (issuer, subject, _text(header, "signer")))
 
@@ -520,7 +519,13 @@ NO_VALUE: Final = frozenset({"", "null", "undefined"})
 def _authorization(headers: Values) -> _Credential | None:
     if "authorization" not in headers:
         return None
-    values = _authorizations(headers)
+    values = {  # equal ones are one
+        (scheme, part.strip())
+        for value in headers["authorization"]
+        for scheme, text in [_split(value)]
+        for part in _credentials_in(scheme, text)
+        if part.strip().lower() not in NO_VALUE
+    }
     if len(values) > 1:
         raise MalformedRequest("The header Authorization was sent with different values: send one.")
     for scheme, text in values:
@@ -536,18 +541,8 @@ def _api_key(headers: Values) -> _Credential | None:
     return _opaque(Origin.API_KEY, *keys) if keys else None
 
 
-def _authorizations(headers: Values) -> frozenset[tuple[str, str]]:
-    """Return scheme, in lower case, and credential of every value of Authorization; equal ones are one."""
-    return frozenset(
-        (scheme, part.strip())
-        for value in headers.get("authorization", ())
-        for scheme, text in [_split(value)]
-        for part in _credentials_in(scheme, text)
-        if part.strip().lower() not in NO_VALUE
-    )
-
-
 def _split(value: str) -> tuple[str, str]:
+    """Return the scheme of *value*, in lower case, and the rest; a value without a scheme is all rest."""
     first, _, rest = value.strip().partition(" ")
     scheme = first.lower()
     return (scheme, rest.strip()) if rest or scheme in _ONE_WORD else ("", first)
@@ -563,7 +558,8 @@ def _credentials_in(scheme: str, text: str) -> list[str]:
 
 def _of_authorization(scheme: str, text: str) -> _Credential:
     whole = f"{Origin.AUTHORIZATION.value}\0{scheme}\0{text}"
-    name = _named_by(_claims(text))
+    _, claims = _read_jwt(text)
+    name = _named_by(claims)
     if name is not None:
         return _Credential(Name(Origin.CLAIMS, name), whole)
     user = _user(text) if scheme == "basic" else None
@@ -594,18 +590,16 @@ def _member(value: object, name: str) -> object:
     return value.get(name) if isinstance(value, (dict, Mapping)) else None  # dict first: it's quick
 
 
-def _claims(text: str, of: str = "claims") -> object:
-    """Return claims or header of *text*, unverified; None if it is not a JWT, is encrypted or too long."""
+def _read_jwt(text: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """Return header and claims of *text*, unverified; none if it is not a JWT, is encrypted or too long."""
     parts = text.split(".") if len(text) <= LONGEST_JWT else []
     if len(parts) != len(("header", "claims", "signature")):
-        return None
+        return {}, {}
     try:
         header, claims = (json.loads(_base64url(part).decode()) for part in parts[:2])
     except (ValueError, RecursionError):  # also of base64 and of UTF-8
-        return None
-    if not (isinstance(header, dict) and isinstance(claims, dict)):
-        return None
-    return claims if of == "claims" else header
+        return {}, {}
+    return (header, claims) if isinstance(header, dict) and isinstance(claims, dict) else ({}, {})
 
 
 def _base64url(part: str) -> bytes:
@@ -689,8 +683,8 @@ def _as_caller(path: str, name: str) -> str:
 def context_of(context: object) -> AuthorizerContext | None:
     """Return the authorizer's part of *context*, that of a request; None if no Lambda authorizer ran."""
     path = "requestContext.authorizer"
-    authorizer = context.get("authorizer") if isinstance(context, Mapping) else None
-    if not isinstance(authorizer, Mapping) or not authorizer:
+    authorizer = _member(context, "authorizer")
+    if not authorizer or not isinstance(authorizer, Mapping):
         return None
     if "lambda" in authorizer:  # payload format 2.0
         values = authorizer["lambda"]
