@@ -42,7 +42,7 @@ from lambda_once.sources.envelopes import (
     text_at,
 )
 from lambda_once.sources.services import service_of
-from lambda_once.sources.source import Source, as_sent, misplaced, source_of
+from lambda_once.sources.source import OF_SERVICES, Source, as_sent, misplaced, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 _ASYNC: Final = frozenset({Source.SNS, Source.EVENTBRIDGE, Source.S3})
-_OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 _NONE: Final[Mapping[str, object]] = {}
 
 
@@ -84,7 +83,7 @@ def read(event: Any, request_id: str | None, callers: CallerLookup | None = None
 def _identify(sent: object, argument: object, callers: CallerLookup | None) -> Identity:
     """Return the identity of *sent*, an event that the function gets as *argument*, with its caller."""
     identity = identity_of(sent)
-    if callers is not None and (source_of(sent) in _OF_ONE_EVENT or callers.settings.caller is not None):
+    if callers is not None and (source_of(sent) in OF_SERVICES or callers.settings.caller is not None):
         return callers.with_caller(identity, sent, argument)
     return identity
 
@@ -105,7 +104,7 @@ def identity_of(sent: object, decorator: str = "once.event") -> Identity:
             return of_eventbridge(sent, Content(_payload(sent), eventbridge_content))
         case Source.S3 if isinstance(sent, Mapping):
             return whole(Content(_payload(sent), s3_content))
-        case source if source in _OF_ONE_EVENT:
+        case source if source in OF_SERVICES:
             return _of_service(sent, decorator)
         case other:
             raise misplaced(decorator, other, sent)
@@ -121,7 +120,7 @@ def is_asynchronous(event: object) -> bool:
     """
     sent = _sent(event)
     source = source_of(sent)
-    if source not in _OF_ONE_EVENT:
+    if source not in OF_SERVICES:
         return source in _ASYNC
     service = service_of(sent)
     return service is None or service.asynchronous
@@ -205,7 +204,7 @@ class CallerLookup(NamedTuple):
             caller = NO_CALLER if service.caller is None else service.caller(_first(sent))
         if caller.is_nobody and self.settings.unscoped == "refuse":
             raise CallerMissing(caller.refusal)
-        if caller.warning is not None and caller is not NO_CALLER:
+        if caller.warning is not None:
             self.warn(caller.warning)
         if source_of(sent) is not Source.DIRECT or service is not None or not isinstance(custom, Mapping):
             return identity._replace(who=caller.who)
