@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from lambda_once.core.objects import by_alias
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.envelopes import MAPPINGS, Parsed, at, is_eventbridge
+from lambda_once.sources.attributes import MAPPINGS
+from lambda_once.sources.envelopes import Parsed, at, is_eventbridge
 from lambda_once.sources.services import NAMES, service_of
 
 
