@@ -458,8 +458,6 @@ def counted_amqp(properties: object) -> dict[str, object]:
     these three names is ``headers.type`` and so on. Lambda delivers texts in headers as bytes (Lambda
     developer guide, "Using Lambda with Amazon MQ"); here they're text again, in lists and tables, too.
     """
-    if not isinstance(properties, MAPPINGS):
-        return {}
     return _with_properties(properties, ("type", "contentType", "contentEncoding"), "headers", _OF_RABBITMQ)
 
 
@@ -469,8 +467,6 @@ def counted_jms(message: object) -> dict[str, object]:
 
     A property named ``type`` is ``properties.type``.
     """
-    if not isinstance(message, MAPPINGS):
-        return {}
     return _with_properties(message, ("type",), "properties", _TABLE)
 
 
@@ -527,9 +523,11 @@ def _drop_left_out(attributes: Mapping[str, object], table: _Table = _TABLE) -> 
 
 
 def _with_properties(
-    message: Mapping[str, object], properties: tuple[str, ...], field: str, table: _Table
+    message: object, properties: tuple[str, ...], field: str, table: _Table
 ) -> dict[str, object]:
     """Return *properties* of *message* unless empty, and what *table* leaves of the headers in *field*."""
+    if not isinstance(message, MAPPINGS):
+        return {}
     attributes = {name: plain_header(message[name]) for name in properties if message.get(name)}
     headers = message.get(field)
     if headers and isinstance(headers, MAPPINGS):
