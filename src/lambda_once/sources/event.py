@@ -66,11 +66,17 @@ def read(event: Any, request_id: str | None, callers: CallerLookup | None = None
     sent = _sent(event)
     source, records = source_of(sent), at(sent, "Records")
     if source is Source.S3 and isinstance(records, list):
-        parts = [_event_of_record(event, {"Records": [record]}, n) for n, record in enumerate(records)]
-        return [
-            _unit(_identify_record(alone, part, callers), alone, part, _request_id(alone))
-            for alone, part in parts
-        ]
+        units: list[Unit] = []
+        for n, record in enumerate(records):
+            alone = {"Records": [record]}
+            part = _event_of_record(event, alone, n)
+            try:
+                identity = _identify(alone, part, callers)
+            except CallerMissing as error:  # it fails alone
+                identity = identity_of(alone)
+                identity = identity._replace(content=identity.content._replace(flaw=Refused(error)))
+            units.append(_unit(identity, alone, part, _request_id(alone)))
+        return units
     identity = _identify(sent, event, callers)
     delivery = request_id
     if source is Source.EVENTBRIDGE:
@@ -86,15 +92,6 @@ def _identify(sent: object, argument: object, callers: CallerLookup | None) -> I
     if callers is not None and (source_of(sent) in OF_SERVICES or callers.settings.caller is not None):
         return callers.with_caller(identity, sent, argument)
     return identity
-
-
-def _identify_record(sent: object, argument: object, callers: CallerLookup | None) -> Identity:
-    """Return `_identify` of one record; one that names no caller fails alone."""
-    try:
-        return _identify(sent, argument, callers)
-    except CallerMissing as error:
-        identity = identity_of(sent)
-        return identity._replace(content=identity.content._replace(flaw=Refused(error)))
 
 
 def identity_of(sent: object, decorator: str = "once.event") -> Identity:
@@ -131,13 +128,13 @@ def _sent(event: object) -> object:
     return event if sent is None else sent
 
 
-def _event_of_record(event: Any, alone: dict[str, Any], n: int) -> tuple[dict[str, Any], Any]:
-    """Return *alone*, an event of record *n* of *event*, as sent, and in the form of *event*."""
+def _event_of_record(event: Any, alone: dict[str, Any], n: int) -> Any:
+    """Return *alone*, an event of record *n* of *event*, in the form of *event*."""
     if isinstance(event, dict):
-        return alone, alone
+        return alone
     if isinstance(event, Mapping):
-        return alone, type(event)(alone)  # type: ignore[call-arg]  # Powertools' data class
-    return alone, event.model_copy(update={"Records": [event.Records[n]]})
+        return type(event)(alone)  # type: ignore[call-arg]  # Powertools' data class
+    return event.model_copy(update={"Records": [event.Records[n]]})
 
 
 def _unit(identity: Identity, sent: Any, argument: Any, delivery: str | None) -> Unit:
