@@ -19,8 +19,8 @@ from tests.sources import samples
 
 
 def _only(event: object) -> Unit:
-    ((unit, given),) = read(event, "r-1")
-    assert given is event
+    (unit,) = read(event, "r-1")
+    assert unit.record.argument is event
     return unit
 
 
@@ -87,13 +87,13 @@ def test_each_s3_record_is_a_unit() -> None:
     """Each record of an S3 event is processed as an event of its own."""
     first, second = samples.s3_record(), samples.s3_record("b.pdf")
     found = read(samples.batch(first, second), "r-1")
-    assert [given for _, given in found] == [{"Records": [first]}, {"Records": [second]}]
-    assert [unit.what.content.payload for unit, _ in found] == [{"Records": [first]}, {"Records": [second]}]
-    assert {unit.record.delivery for unit, _ in found} == {"C3D13FE58DE4C810"}
+    assert [unit.record.argument for unit in found] == [{"Records": [first]}, {"Records": [second]}]
+    assert [unit.what.content.payload for unit in found] == [{"Records": [first]}, {"Records": [second]}]
+    assert {unit.record.delivery for unit in found} == {"C3D13FE58DE4C810"}
 
 
 def _s3_substance(record: object) -> object:
-    ((unit, _),) = read(samples.batch(record), "r-1")
+    (unit,) = read(samples.batch(record), "r-1")
     return unit.what.content.counted(unit.what.content.payload)
 
 
@@ -134,7 +134,7 @@ def test_intelligent_tiering_names_its_object_otherwise() -> None:
 
 def test_a_payload_that_ignores_its_records_counts_whole() -> None:
     """With the records ignored, what is left of the event is hashed."""
-    ((unit, _),) = read(samples.batch(samples.s3_record()), "r-1")
+    (unit,) = read(samples.batch(samples.s3_record()), "r-1")
     assert unit.what.content.counted({"left": 1}) == {"left": 1}
 
 

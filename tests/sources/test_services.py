@@ -231,7 +231,7 @@ def test_every_row_of_the_table_has_an_event() -> None:
 def test_what_only_looks_alike_is_a_direct_invocation(event: object) -> None:
     """A name or two in common do not make it an event of a service."""
     assert service_of(event) is None
-    ((unit, _),) = read(event, "r-1")
+    (unit,) = read(event, "r-1")
     assert unit.what.content.flaw is None
     assert is_asynchronous(event)
 
@@ -266,7 +266,7 @@ def test_no_event_with_a_decorator_is_taken_for_a_service() -> None:
     own += [samples.batch(samples.s3_record())]
     for event in own:
         if event is not own[0]:
-            assert [unit.what.content.flaw for unit, _ in read(event, "r-1")] == [None]
+            assert [unit.what.content.flaw for unit in read(event, "r-1")] == [None]
 
 
 def _never(record: object) -> None:

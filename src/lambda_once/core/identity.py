@@ -159,6 +159,20 @@ class Identity(NamedTuple):
         return self._replace(content=self.content._replace(view=view))
 
 
+def whole(
+    content: Content, operation: tuple[object, ...] | Nothing = NOTHING, position: object = NOTHING
+) -> Identity:
+    """Return the identity of an event in which everything that counts is in its *content*."""
+    return Identity(
+        who=NOTHING,
+        operation=operation,
+        origin=NOTHING,
+        position=position,
+        attributes=NOTHING,
+        content=content,
+    )
+
+
 # ------------------------------------------------------------------ what becomes of them
 
 ORIGIN: Final = "@origin"
@@ -307,7 +321,7 @@ def standings(
     presented = None if who is NOTHING else who.presented
     values = {
         TENANT: NOTHING if tenant is None else tenant,
-        OPERATION: NOTHING if identity.operation == () else identity.operation,
+        OPERATION: identity.operation,
         ORIGIN: identity.origin,
         POSITION: position.positions if isinstance(position, Among) else position,
         ATTRIBUTES: _not_ignored(identity.attributes, ignore),

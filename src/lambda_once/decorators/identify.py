@@ -168,9 +168,14 @@ class Identifier(NamedTuple):
         elif identified.error is not None:
             return self._without_token(identified.error, record.delivery, invocation)
         guard: Guard | None = Suspensions() if SDK in sys.modules else None
-        if self.settings.history is not None and not environment.disabled:
+        history = self.settings.history
+        if history is not None and not environment.disabled:
             subject = record.argument if for_history is NOTHING else for_history
-            guard = self._guard(subject, bound, invocation, record.delivery)
+            try:
+                guard = history.of(subject, self.default_name, is_call=bound is not None)
+            except OnceError as error:
+                self.refused(error, invocation, record.delivery)
+                raise
         call = Call(
             name,
             identified.token,
@@ -191,7 +196,11 @@ class Identifier(NamedTuple):
     def _without_token(self, error: Exception, delivery: str | None, invocation: Invocation) -> None:
         """Let a unit, which has no token because of *error*, run all the same, or raise the error."""
         if self.runs_without(error):
-            return self._runs_unprotected(error, invocation)
+            reporter = self.runtime.reporter
+            reporter.count(Event.UNPROTECTED, invocation.tally)
+            reason = f'it ran unprotected (without_key="run"), and so will its duplicates: {error}'
+            reporter.warn_once(Event.UNPROTECTED, reason, self, of=self.name)
+            return
         if isinstance(error, OnceError):
             self.refused(error, invocation, delivery)
         raise error
@@ -199,13 +208,6 @@ class Identifier(NamedTuple):
     def runs_without(self, error: Exception) -> bool:
         """Whether a unit that has no token because of *error* runs all the same, by ``without_key="run"``."""
         return self.settings.without_key == "run" and isinstance(error, KeyMissing) and error.whole
-
-    def _runs_unprotected(self, error: Exception, invocation: Invocation) -> None:
-        """Count a unit that runs without a key, because of *error*, and log the first one."""
-        reporter = self.runtime.reporter
-        reporter.count(Event.UNPROTECTED, invocation.tally)
-        reason = f'it ran unprotected (without_key="run"), and so will its duplicates: {error}'
-        reporter.warn_once(Event.UNPROTECTED, reason, self, of=self.name)
 
     def _not_compared(self, parts: tuple[tuple[str, str], ...], call: Call) -> None:
         """Report each of *parts*, which are not compared, once; of a function `MOST_NOT_COMPARED` at most."""
@@ -217,18 +219,6 @@ class Identifier(NamedTuple):
                     "leave it out with ignore=, or select what counts with key= and fingerprint="
                 )
                 call.report(Event.NOT_COMPARED, reason=reason)
-
-    def _guard(
-        self, subject: object, bound: BoundArguments | None, invocation: Invocation, delivery: str | None
-    ) -> Guard | None:
-        history = self.settings.history
-        try:
-            if history is None:
-                return None
-            return history.of(subject, self.default_name, is_call=bound is not None)
-        except OnceError as error:
-            self.refused(error, invocation, delivery)
-            raise
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
         """Report that a unit has no token because of *error*. For a record, `Records` reports it."""

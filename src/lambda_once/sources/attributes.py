@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 Forms = Mapping[str, object]
 """Values by name, as `_spelled`."""
 
-_MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
+MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MS: Final = 10**12
 """Times since 1970 in milliseconds are greater, since 2001."""
@@ -429,7 +429,7 @@ def counted(attributes: object) -> dict[str, object]:
     *attributes* are as SQS writes them (``dataType``, ``stringValue``) or SNS (``Type``, ``Value``); binary
     values are base64 in both. What is in neither form counts as it is.
     """
-    if not attributes or not isinstance(attributes, _MAPPINGS):
+    if not attributes or not isinstance(attributes, MAPPINGS):
         return {}
     return _drop_left_out({str(name): _form(value) for name, value in attributes.items()})
 
@@ -458,8 +458,6 @@ def counted_amqp(properties: object) -> dict[str, object]:
     these three names is ``headers.type`` and so on. Lambda delivers texts in headers as bytes (Lambda
     developer guide, "Using Lambda with Amazon MQ"); here they're text again, in lists and tables, too.
     """
-    if not isinstance(properties, _MAPPINGS):
-        return {}
     return _with_properties(properties, ("type", "contentType", "contentEncoding"), "headers", _OF_RABBITMQ)
 
 
@@ -469,8 +467,6 @@ def counted_jms(message: object) -> dict[str, object]:
 
     A property named ``type`` is ``properties.type``.
     """
-    if not isinstance(message, _MAPPINGS):
-        return {}
     return _with_properties(message, ("type",), "properties", _TABLE)
 
 
@@ -486,7 +482,7 @@ def counted_kafka(headers: object) -> list[list[object]]:
     pairs = [
         (str(name), value)
         for header in headers
-        if isinstance(header, _MAPPINGS)
+        if isinstance(header, MAPPINGS)
         for name, value in header.items()
     ]
     left_out = _TABLE.left_out({_spelled(name): value for name, value in pairs})
@@ -502,7 +498,7 @@ _OF_GATEWAY: Final = frozenset({TOOL, GATEWAY, "bedrockAgentCoreTargetId"})
 
 def counted_context(custom: object) -> dict[str, object]:
     """Return what counts of *custom*, the part of a Lambda client context that is the caller's: by name."""
-    if not custom or not isinstance(custom, _MAPPINGS):
+    if not custom or not isinstance(custom, MAPPINGS):
         return {}
     return {name: value for name, value in _drop_left_out(custom).items() if name not in _OF_GATEWAY}
 
@@ -514,7 +510,7 @@ def is_dead_letter(attributes: object) -> bool:
     Their queue isn't the origin of the work, which is in the body. Dead letters of SQS, RabbitMQ and ActiveMQ
     have no such attributes.
     """
-    if not attributes or not isinstance(attributes, _MAPPINGS):
+    if not attributes or not isinstance(attributes, MAPPINGS):
         return False
     names = _lower(map(str, attributes))
     return any(marks <= names for marks in _DEAD_LETTERS)
@@ -527,12 +523,14 @@ def _drop_left_out(attributes: Mapping[str, object], table: _Table = _TABLE) -> 
 
 
 def _with_properties(
-    message: Mapping[str, object], properties: tuple[str, ...], field: str, table: _Table
+    message: object, properties: tuple[str, ...], field: str, table: _Table
 ) -> dict[str, object]:
     """Return *properties* of *message* unless empty, and what *table* leaves of the headers in *field*."""
+    if not isinstance(message, MAPPINGS):
+        return {}
     attributes = {name: plain_header(message[name]) for name in properties if message.get(name)}
     headers = message.get(field)
-    if headers and isinstance(headers, _MAPPINGS):
+    if headers and isinstance(headers, MAPPINGS):
         for name, value in _drop_left_out(headers, table).items():
             attributes[f"{field}.{name}" if name in properties else name] = plain_header(value)
     return attributes
@@ -558,7 +556,7 @@ def plain_header(value: object, levels: int = _MOST_LEVELS) -> object:
     """Return *value*, of a header of RabbitMQ, with text in place of ``{"bytes": […]}``."""
     if not levels:
         return value
-    if isinstance(value, _MAPPINGS):
+    if isinstance(value, MAPPINGS):
         if len(value) == 1 and "bytes" in value:
             return _text(value["bytes"])
         return {str(name): plain_header(part, levels - 1) for name, part in value.items()}

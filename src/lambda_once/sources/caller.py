@@ -242,25 +242,25 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
     key_id = _api_key_id(context)
     beside = [*_certificate(context, headers), *key_id]
     authorization = _authorization(headers)
-    authorizer = context_of(context) if _member(context, "authorizer") else None
+    credential = authorization or (None if key_id else _api_key(headers))
+    authorizer = context_of(context)
     if authorizer is not None and authorizer.principal is not None:
-        return _of_authorizer(authorizer, beside, authorization or (None if key_id else _api_key(headers)))
+        return _of_authorizer(authorizer, beside, credential)
     verified = _verified(context)
     if verified is not None:
         return _of_verified(verified, beside, hashed=hashed)
     user = _of_load_balancer(context, headers)
     if user is not None:
-        return _caller([*beside, user], [*beside, user], _UNPROVEN_USER)
+        return _caller([*beside, user], _UNPROVEN_USER)
     unnamed = None if authorizer is None else authorizer.presented(authorization and authorization.whole)
-    credential = authorization or (None if key_id else _api_key(headers))
     if credential is not None:
         joins = [*beside, credential.name] if hashed or not credential.opaque else beside
-        return _caller([*beside, credential.name], joins, unnamed or Presented(credential.whole))
+        return _caller([*beside, credential.name], unnamed or Presented(credential.whole), joins)
     cookies = _cookies(event, headers)
     if not (cookies or beside or unnamed):
         return _NAMELESS
     joins = [*beside, *cookies] if hashed else beside
-    return _caller([*beside, *cookies], joins, unnamed or Presented(None))
+    return _caller([*beside, *cookies], unnamed or Presented(None), joins)
 
 
 def _of_authorizer(
@@ -275,16 +275,18 @@ def _of_authorizer(
     """
     names = [*beside, Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))]
     if credential is None:
-        return _caller(names, names, authorizer.presented(_NOTHING_BESIDE))
+        return _caller(names, authorizer.presented(_NOTHING_BESIDE))
     all_names = [*names, credential.name]
     joins = names if credential.opaque else all_names
-    if credential.name.origin is Origin.CLAIMS:
-        return _caller(all_names, joins, None)
-    return _caller(all_names, joins, authorizer.presented(credential.whole))
+    is_checked = credential.name.origin is Origin.CLAIMS
+    return _caller(all_names, None if is_checked else authorizer.presented(credential.whole), joins)
 
 
-def _caller(names: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
-    return Caller(tuple(name.origin for name in names), tuple(joins), presented)
+def _caller(
+    names: Sequence[Name], presented: Presented | None = None, joins: Sequence[Name] | None = None
+) -> Caller:
+    """Return the caller of *names*, all of which join the token, unless *joins* has those that do."""
+    return Caller(tuple(name.origin for name in names), tuple(names if joins is None else joins), presented)
 
 
 def cookies_of(event: Mapping[str, object], headers: Values) -> Mapping[str, str]:
@@ -318,25 +320,23 @@ _IAM: Final = (
     ("identity", "cognitoIdentityId"),
     ("identity", "userArn"),
 )
-_VERIFIED: Final = (*_JWT, *_IAM)
 
 
 def _verified(context: object) -> Name | None:
     """Return the name that the gateway itself verified; it writes *context*, a client cannot."""
     if _member(context, "authorizer") is None and _member(context, "identity") is None:
         return None
-    values = at_each(context, _VERIFIED)
-    for claims in values[: len(_JWT)]:
+    for claims in at_each(context, _JWT):
         name = _named_by(claims)
         if name is not None:
             return Name(Origin.JWT_AUTHORIZER, name)
-    for principal in values[len(_JWT) :]:
+    for principal in at_each(context, _IAM):
         if isinstance(principal, str) and principal:
             return Name(Origin.IAM, (principal,))
     return None
 
 
-def _of_verified(verified: Name, beside: Sequence[Name], *, hashed: bool) -> Caller:
+def _of_verified(verified: Name, beside: Sequence[Name] = (), *, hashed: bool = False) -> Caller:
     """
     Return the caller that IAM or an authorizer has *verified*. An assumed role has a new session each time.
 
@@ -344,10 +344,9 @@ def _of_verified(verified: Name, beside: Sequence[Name], *, hashed: bool) -> Cal
     """
     role = role_in(verified.parts[0]) if verified.origin is Origin.IAM else None
     if role is None or hashed:
-        return _caller([*beside, verified], [*beside, verified], None)
-    names = [*beside, Name(Origin.IAM, (role,))]
+        return _caller([*beside, verified])
     whole = "\0".join((verified.origin.value, str(verified.parts[0])))
-    return _caller(names, names, Presented(whole, advice=_OF_SESSION))
+    return _caller([*beside, Name(Origin.IAM, (role,))], Presented(whole, advice=_OF_SESSION))
 
 
 _OF_SESSION: Final = (
@@ -391,10 +390,10 @@ def of_identity(identity: object) -> Caller:
     issuer, subject = _member(identity, "issuer"), _member(identity, "sub")
     name = _named_by({"iss": issuer, "sub": subject}) or _named_by(claims)
     if name is not None:
-        return _of_verified(Name(Origin.JWT_AUTHORIZER, name), (), hashed=False)
+        return _of_verified(Name(Origin.JWT_AUTHORIZER, name))
     principal = _text(identity, "cognitoIdentityId") or _text(identity, "userArn")
     if principal is not None:
-        return _of_verified(Name(Origin.IAM, (principal,)), (), hashed=False)
+        return _of_verified(Name(Origin.IAM, (principal,)))
     context = _member(identity, "resolverContext")
     if isinstance(context, Mapping) and context:
         return _fresh(Name(Origin.RESOLVER_CONTEXT, (context,)), "identity.resolverContext.userId")
@@ -409,11 +408,10 @@ def of_connection(context: object) -> Caller:
     """
     authorizer = context_of(context)
     if authorizer is not None and authorizer.principal is not None:
-        name = Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))
-        return _caller([name], [name], None)
+        return _caller([Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))])
     verified = _verified(context)
     if verified is not None:
-        return _of_verified(verified, (), hashed=False)
+        return _of_verified(verified)
     connection = Name(Origin.CONNECTION, (_member(context, "connectionId"),))
     return _fresh(connection, "requestContext.authorizer.userId")
 
@@ -423,15 +421,14 @@ def of_cognito(identity: object) -> Caller:
     identity_id = getattr(identity, "cognito_identity_id", None)
     if not isinstance(identity_id, str) or not identity_id:
         return NO_CALLER
-    name = Name(Origin.COGNITO_IDENTITY, (identity_id,))
-    return _caller([name], [name], None)
+    return _caller([Name(Origin.COGNITO_IDENTITY, (identity_id,))])
 
 
 def _fresh(name: Name, path: str) -> Caller:
     """Return the caller of *name*, which is compared, as the same user may come back with another one."""
     advice = f"was acquired by another {name.origin.value}: pass what names the user, such as caller={path!r}"
     presented = Presented("\0".join((name.origin.value, digest(list(name.parts)))), advice=advice)
-    return _caller([name], [], presented)
+    return _caller([name], presented, joins=())
 
 
 def _api_key_id(context: object) -> list[Name]:
@@ -483,8 +480,7 @@ def _of_load_balancer(context: object, headers: Values) -> Name | None:
     tokens = {part.strip() for value in headers.get(_OIDC_DATA, ()) for part in value.split(",")} - {""}
     if len(tokens) > 1:
         raise MalformedRequest(f"The header {_OIDC_DATA} was sent with different values: send one.")
-    jwt = "".join(tokens)
-    claims, header = _claims(jwt), _claims(jwt, of="header")
+    header, claims = _read_jwt("".join(tokens))
     issuer, subject = _text(claims, "iss") or _text(header, "iss"), _text(claims, "sub")
     return None if subject is None else Name(Origin.LOAD_BALANCER, (issuer, subject, _text(header, "signer")))
 
@@ -523,7 +519,13 @@ NO_VALUE: Final = frozenset({"", "null", "undefined"})
 def _authorization(headers: Values) -> _Credential | None:
     if "authorization" not in headers:
         return None
-    values = _authorizations(headers)
+    values = {  # equal ones are one
+        (scheme, part.strip())
+        for value in headers["authorization"]
+        for scheme, text in [_split(value)]
+        for part in _credentials_in(scheme, text)
+        if part.strip().lower() not in NO_VALUE
+    }
     if len(values) > 1:
         raise MalformedRequest("The header Authorization was sent with different values: send one.")
     for scheme, text in values:
@@ -539,18 +541,8 @@ def _api_key(headers: Values) -> _Credential | None:
     return _opaque(Origin.API_KEY, *keys) if keys else None
 
 
-def _authorizations(headers: Values) -> frozenset[tuple[str, str]]:
-    """Return scheme, in lower case, and credential of every value of Authorization; equal ones are one."""
-    return frozenset(
-        (scheme, part.strip())
-        for value in headers.get("authorization", ())
-        for scheme, text in [_split(value)]
-        for part in _credentials_in(scheme, text)
-        if part.strip().lower() not in NO_VALUE
-    )
-
-
 def _split(value: str) -> tuple[str, str]:
+    """Return the scheme of *value*, in lower case, and the rest; a value without a scheme is all rest."""
     first, _, rest = value.strip().partition(" ")
     scheme = first.lower()
     return (scheme, rest.strip()) if rest or scheme in _ONE_WORD else ("", first)
@@ -566,7 +558,8 @@ def _credentials_in(scheme: str, text: str) -> list[str]:
 
 def _of_authorization(scheme: str, text: str) -> _Credential:
     whole = f"{Origin.AUTHORIZATION.value}\0{scheme}\0{text}"
-    name = _named_by(_claims(text))
+    _, claims = _read_jwt(text)
+    name = _named_by(claims)
     if name is not None:
         return _Credential(Name(Origin.CLAIMS, name), whole)
     user = _user(text) if scheme == "basic" else None
@@ -597,18 +590,16 @@ def _member(value: object, name: str) -> object:
     return value.get(name) if isinstance(value, (dict, Mapping)) else None  # dict first: it's quick
 
 
-def _claims(text: str, of: str = "claims") -> object:
-    """Return claims or header of *text*, unverified; None if it is not a JWT, is encrypted or too long."""
+def _read_jwt(text: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """Return header and claims of *text*, unverified; none if it is not a JWT, is encrypted or too long."""
     parts = text.split(".") if len(text) <= LONGEST_JWT else []
     if len(parts) != len(("header", "claims", "signature")):
-        return None
+        return {}, {}
     try:
         header, claims = (json.loads(_base64url(part).decode()) for part in parts[:2])
     except (ValueError, RecursionError):  # also of base64 and of UTF-8
-        return None
-    if not (isinstance(header, dict) and isinstance(claims, dict)):
-        return None
-    return claims if of == "claims" else header
+        return {}, {}
+    return (header, claims) if isinstance(header, dict) and isinstance(claims, dict) else ({}, {})
 
 
 def _base64url(part: str) -> bytes:
@@ -692,8 +683,8 @@ def _as_caller(path: str, name: str) -> str:
 def context_of(context: object) -> AuthorizerContext | None:
     """Return the authorizer's part of *context*, that of a request; None if no Lambda authorizer ran."""
     path = "requestContext.authorizer"
-    authorizer = context.get("authorizer") if isinstance(context, Mapping) else None
-    if not isinstance(authorizer, Mapping) or not authorizer:
+    authorizer = _member(context, "authorizer")
+    if not authorizer or not isinstance(authorizer, Mapping):
         return None
     if "lambda" in authorizer:  # payload format 2.0
         values = authorizer["lambda"]

@@ -19,9 +19,9 @@ from math import inf, isinf
 from typing import Any, Final, NoReturn, TypeGuard
 
 from lambda_once.core.canonical import is_shortest
-from lambda_once.core.identity import NOTHING, Content, Identity
+from lambda_once.core.identity import NOTHING, Content, Identity, whole
 from lambda_once.core.objects import Fields
-from lambda_once.sources.attributes import counted, is_dead_letter, united
+from lambda_once.sources.attributes import MAPPINGS, counted, is_dead_letter, united
 
 # IEEE 754 binary64: a normal float, 2.2250738585072014e-308 and up, preserves any 15 significant digits.
 _LEAST_NORMAL: Final = 2.2250738585072014e-308
@@ -103,8 +103,6 @@ _DECODER: Final = json.JSONDecoder(parse_float=_exact, parse_constant=_no_json)
 # are fed from topics. What lies deeper is payload.
 MOST_ENVELOPES: Final = 4
 
-MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
-
 
 class Parsed(dict[str, Any]):
     """A record or event that a parser made: its body may be parsed already."""
@@ -184,14 +182,15 @@ def open_body(body: object, origin: object, attributes: object, most: int = MOST
         return open_body(value["Message"], origin, attributes, most - 1)
     if is_eventbridge(value):  # origin and attributes of the message around it don't count
         return of_eventbridge(value, Content(value["detail"], partial(detail_content, value)))
-    is_of_s3 = is_s3(value)
+    if is_s3(value):
+        return whole(Content(value, s3_content))
     return Identity(
         who=NOTHING,
         operation=NOTHING,
-        origin=NOTHING if is_of_s3 else origin,
+        origin=origin,
         position=NOTHING,
-        attributes=NOTHING if is_of_s3 else attributes,
-        content=Content(value, s3_content) if is_of_s3 else Content(value),
+        attributes=attributes,
+        content=Content(value),
     )
 
 

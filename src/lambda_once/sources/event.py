@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.identity import NOTHING, Content, Flaw, Identity, Refused
+from lambda_once.core.identity import NOTHING, Content, Flaw, Identity, Refused, whole
 from lambda_once.core.unit import Delivered, Unit
 from lambda_once.decorators.handlers import (
     apply_on_replay,
@@ -41,8 +41,8 @@ from lambda_once.sources.envelopes import (
     s3_content,
     text_at,
 )
-from lambda_once.sources.services import Service, service_of
-from lambda_once.sources.source import Source, as_sent, misplaced, source_of
+from lambda_once.sources.services import service_of
+from lambda_once.sources.source import OF_SERVICES, Source, as_sent, misplaced, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,13 +51,12 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 _ASYNC: Final = frozenset({Source.SNS, Source.EVENTBRIDGE, Source.S3})
-_OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 _NONE: Final[Mapping[str, object]] = {}
 
 
-def read(event: Any, request_id: str | None, callers: CallerLookup | None = None) -> list[tuple[Unit, Any]]:
+def read(event: Any, request_id: str | None, callers: CallerLookup | None = None) -> list[Unit]:
     """
-    Return each unit of *event*, with the event that the function gets for it; *callers* adds who asked.
+    Return each unit of *event*; *callers* adds who asked.
 
     *event* may be Powertools' data class, or a model that its parser made: it is recognised by what it was
     made of, and passed on unchanged. Each record of an S3 event is a unit, and an event of one record.
@@ -67,35 +66,32 @@ def read(event: Any, request_id: str | None, callers: CallerLookup | None = None
     sent = _sent(event)
     source, records = source_of(sent), at(sent, "Records")
     if source is Source.S3 and isinstance(records, list):
-        parts = [_event_of_record(event, {"Records": [record]}, n) for n, record in enumerate(records)]
-        return [
-            (_unit(_identify_record(alone, part, callers), alone, part, _request_id(alone)), part)
-            for alone, part in parts
-        ]
+        units: list[Unit] = []
+        for n, record in enumerate(records):
+            alone = {"Records": [record]}
+            part = _event_of_record(event, alone, n)
+            try:
+                identity = _identify(alone, part, callers)
+            except CallerMissing as error:  # it fails alone
+                identity = identity_of(alone)
+                identity = identity._replace(content=identity.content._replace(flaw=Refused(error)))
+            units.append(_unit(identity, alone, part, _request_id(alone)))
+        return units
     identity = _identify(sent, event, callers)
     delivery = request_id
     if source is Source.EVENTBRIDGE:
         delivery = str(at(sent, "id"))
     elif source is Source.S3:
         delivery = _request_id(sent)
-    return [(_unit(identity, sent, event, delivery), event)]
+    return [_unit(identity, sent, event, delivery)]
 
 
 def _identify(sent: object, argument: object, callers: CallerLookup | None) -> Identity:
     """Return the identity of *sent*, an event that the function gets as *argument*, with its caller."""
     identity = identity_of(sent)
-    if callers is not None and (source_of(sent) in _OF_ONE_EVENT or callers.settings.caller is not None):
+    if callers is not None and (source_of(sent) in OF_SERVICES or callers.settings.caller is not None):
         return callers.with_caller(identity, sent, argument)
     return identity
-
-
-def _identify_record(sent: object, argument: object, callers: CallerLookup | None) -> Identity:
-    """Return `_identify` of one record; one that names no caller fails alone."""
-    try:
-        return _identify(sent, argument, callers)
-    except CallerMissing as error:
-        identity = identity_of(sent)
-        return identity._replace(content=identity.content._replace(flaw=Refused(error)))
 
 
 def identity_of(sent: object, decorator: str = "once.event") -> Identity:
@@ -105,22 +101,10 @@ def identity_of(sent: object, decorator: str = "once.event") -> Identity:
             return of_eventbridge(sent, Content(_payload(sent), eventbridge_content))
         case Source.S3 if isinstance(sent, Mapping):
             return whole(Content(_payload(sent), s3_content))
-        case source if source in _OF_ONE_EVENT:
+        case source if source in OF_SERVICES:
             return _of_service(sent, decorator)
         case other:
             raise misplaced(decorator, other, sent)
-
-
-def whole(content: Content, operation: tuple[str, ...] = (), position: object = NOTHING) -> Identity:
-    """Return the identity of an event in which everything that counts is in its *content*."""
-    return Identity(
-        who=NOTHING,
-        operation=operation,
-        origin=NOTHING,
-        position=position,
-        attributes=NOTHING,
-        content=content,
-    )
 
 
 def is_asynchronous(event: object) -> bool:
@@ -133,7 +117,7 @@ def is_asynchronous(event: object) -> bool:
     """
     sent = _sent(event)
     source = source_of(sent)
-    if source not in _OF_ONE_EVENT:
+    if source not in OF_SERVICES:
         return source in _ASYNC
     service = service_of(sent)
     return service is None or service.asynchronous
@@ -144,19 +128,17 @@ def _sent(event: object) -> object:
     return event if sent is None else sent
 
 
-def _event_of_record(event: Any, alone: dict[str, Any], n: int) -> tuple[dict[str, Any], Any]:
-    """Return *alone*, an event of record *n* of *event*, as sent, and in the form of *event*."""
+def _event_of_record(event: Any, alone: dict[str, Any], n: int) -> Any:
+    """Return *alone*, an event of record *n* of *event*, in the form of *event*."""
     if isinstance(event, dict):
-        return alone, alone
+        return alone
     if isinstance(event, Mapping):
-        return alone, type(event)(alone)  # type: ignore[call-arg]  # Powertools' data class
-    return alone, event.model_copy(update={"Records": [event.Records[n]]})
+        return type(event)(alone)  # type: ignore[call-arg]  # Powertools' data class
+    return event.model_copy(update={"Records": [event.Records[n]]})
 
 
 def _unit(identity: Identity, sent: Any, argument: Any, delivery: str | None) -> Unit:
     """Return *sent* as a unit for a function that gets *argument*; expressions see it if a parser made it."""
-    if isinstance(argument, dict):
-        argument = sent
     if argument is not sent and (isinstance(sent, Parsed) or not isinstance(argument, Mapping)):
         identity = identity._replace(content=identity.content._replace(view=argument, parsed=False))
         return Unit(identity, Delivered(argument, argument, delivery))
@@ -177,7 +159,8 @@ def _of_service(sent: object, decorator: str) -> Identity:
         return whole(Content(_payload(sent), parsed=parsed, flaw=flaw))
     if service.refused is not None:
         raise service.misplaced(decorator)
-    operation = _operation(service, sent)
+    name = None if service.operation is None else service.operation(_first(sent))
+    operation = NOTHING if name is None else (name,)
     if service.identity is None or not isinstance(sent, Mapping):
         return whole(Content(_payload(sent), service.content, parsed, flaw=service.flaw), operation)
     key = service.identity(sent)
@@ -187,11 +170,6 @@ def _of_service(sent: object, decorator: str) -> Identity:
 
 def _payload(sent: object) -> object:
     return sent.fields if isinstance(sent, Parsed) else sent
-
-
-def _operation(service: Service, sent: object) -> tuple[str, ...]:
-    operation = None if service.operation is None else service.operation(_first(sent))
-    return () if operation is None else (operation,)
 
 
 def _first(sent: Any) -> Any:
@@ -223,16 +201,15 @@ class CallerLookup(NamedTuple):
             caller = NO_CALLER if service.caller is None else service.caller(_first(sent))
         if caller.is_nobody and self.settings.unscoped == "refuse":
             raise CallerMissing(caller.refusal)
-        if caller.warning is not None and caller is not NO_CALLER:
+        if caller.warning is not None:
             self.warn(caller.warning)
         if source_of(sent) is not Source.DIRECT or service is not None or not isinstance(custom, Mapping):
             return identity._replace(who=caller.who)
         # A tool's name is target___tool (Bedrock AgentCore developer guide, "Lambda function targets").
         tool, gateway = text_at(custom, TOOL), text_at(custom, GATEWAY)
-        operation = () if identity.operation is NOTHING else identity.operation
         return identity._replace(
             who=caller.who,
-            operation=(*operation, tool) if tool else operation,
+            operation=(tool,) if tool else NOTHING,
             origin=[gateway] if gateway else NOTHING,
             attributes=counted_context(custom),
         )
@@ -254,9 +231,7 @@ def _is_json(event: object) -> bool:
     return event is None or isinstance(event, Mapping | str | int | float)
 
 
-def _read_units(
-    identifier: Identifier, event: Any, context: object, invocation: Invocation
-) -> list[tuple[Unit, Any]]:
+def _read_units(identifier: Identifier, event: Any, context: object, invocation: Invocation) -> list[Unit]:
     """Return `read` of *event*. A `CallerMissing` is reported and raised, unless nothing is protected."""
 
     def warn(reason: str) -> None:
@@ -284,14 +259,14 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
             redelivery = Redelivery.SAME_REQUEST if is_asynchronous(event) else Redelivery.ANY
-            parts = _read_units(identifier, event, context, invocation)
-            if settings.history is not None and len(parts) > 1:
+            units = _read_units(identifier, event, context, invocation)
+            if settings.history is not None and len(units) > 1:
                 raise Misconfigured(
-                    f"history= expects one record an event, as Powertools has keyed it; this has {len(parts)}"
+                    f"history= expects one record an event, as Powertools has keyed it; this has {len(units)}"
                 )
 
             def run(n: int, *, may_wait: bool) -> None:
-                unit, part = parts[n]
+                unit, part = units[n], units[n].record.argument
                 failures.pop(n, None)
                 try:
                     call = identifier.call(unit, invocation, arguments=(part,), redelivery=redelivery)
@@ -303,10 +278,10 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
                 except Exception as error:  # noqa: BLE001  (one bad record must not fail the others)
                     failures[n] = error
 
-            for n in range(len(parts)):
-                run(n, may_wait=len(parts) == 1)
-            # Parts that must wait for another attempt do so after all others have run.
-            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(parts) > 1):
+            for n in range(len(units)):
+                run(n, may_wait=len(units) == 1)
+            # Units that must wait for another attempt do so after all others have run.
+            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(units) > 1):
                 run(n, may_wait=True)
         for n in sorted(failures):
             raise failures[n]

@@ -20,7 +20,7 @@ from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.identity import NOTHING, Among, Content, Flaw, Identity, OfEach, Refused
+from lambda_once.core.identity import NOTHING, Among, Content, Flaw, Identity, OfEach, Refused, whole
 from lambda_once.core.objects import UNDECLARED, Field, Fields, arguments_of, parameter_of
 from lambda_once.core.signatures import is_async, parameter_types, signature_of, title
 from lambda_once.core.unit import Delivered, Unit
@@ -33,7 +33,7 @@ from lambda_once.decorators.validation import CONTEXT_NAMES, check_not_generator
 from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.sources.envelopes import Parsed, s3_record_content
-from lambda_once.sources.event import identity_of, whole
+from lambda_once.sources.event import identity_of
 from lambda_once.sources.services import service_of
 from lambda_once.sources.source import (
     Source,

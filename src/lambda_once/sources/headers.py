@@ -116,13 +116,12 @@ def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
     `multiValueHeaders` (v1, load balancers) has all of them and takes precedence; `headers` has the last one
     only, or in v2 all joined by commas, like one value with commas. Names that differ in case are one header.
     """
-    multi, single = event.get("multiValueHeaders"), event.get("headers")
     values: dict[str, tuple[str, ...]] = {}
-    for name, several in multi.items() if isinstance(multi, Mapping) else ():
+    for name, several in items_of(event.get("multiValueHeaders")):
         lower = str(name).lower()
         values[lower] = (*values.get(lower, ()), *map(str, several if isinstance(several, list) else ()))
     known = frozenset(values)
-    for name, value in single.items() if isinstance(single, Mapping) else ():
+    for name, value in items_of(event.get("headers")):
         lower = str(name).lower()
         if lower not in known and value is not None:
             values[lower] = (*values.get(lower, ()), str(value))

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from lambda_once.core.fields import printable
-from lambda_once.core.identity import NOTHING, Content, Given, Identity, Refused, scope_of
+from lambda_once.core.identity import NOTHING, Content, Given, Identity, Refused, scope_of, whole
 from lambda_once.core.keys import Selector
 from lambda_once.core.results import Unavailable
 from lambda_once.core.unit import Delivered, MalformedRequest, Unit
@@ -222,13 +222,6 @@ class KeyedRequest(NamedTuple):
         return FOR_HASHED_API if self.hashed else FOR_API
 
 
-def unread(event: Mapping[str, Any], error: OnceError) -> KeyedRequest:
-    """Return *event*, refused with *error*, as a request that runs if everything does, unprotected."""
-    content = Content(None, flaw=Refused(error))
-    identity = Identity(NO_CALLER.who, NOTHING, NOTHING, NOTHING, NOTHING, content)
-    return KeyedRequest(Unit(identity, Delivered(event, event)), hashed=False, caller=NO_CALLER)
-
-
 class HttpIdentifier:
     """
     Identifies HTTP requests of a handler or route: which are protected, and by which call.
@@ -291,7 +284,9 @@ class HttpIdentifier:
             if not self.runtime.disabled:
                 self.of_kind(kind).refused(error, invocation, invocation.request_id)
                 raise
-            request = unread(event, error)
+            # Everything runs unprotected, this request, too.
+            unread = Unit(whole(Content(None, flaw=Refused(error))), Delivered(event, event))
+            request = KeyedRequest(unread, hashed=False, caller=NO_CALLER)
         if request is None:
             return None
         warning = request.caller.warning
@@ -371,7 +366,11 @@ class HttpIdentifier:
         if settings.caller is None:
             caller = caller_of(event, request.headers, hashed=hashed)
         else:
-            caller = _selected_caller(settings.caller, request, event, context)
+            view: Mapping[str, object] = event
+            if isinstance(settings.caller, str):  # it sees header names in any case, and cookies by name
+                cookies = dict(cookies_of(event, request.headers))
+                view = {**envelope_of(event, request.headers), "cookies": cookies}
+            caller = by_option(settings.caller, event, context, view)
         if settings.unscoped == "refuse" and caller.is_nobody:
             raise CallerMissing(caller.refusal)
         envelope = envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
@@ -399,20 +398,6 @@ class HttpIdentifier:
 def _shown_method(method: str) -> str:
     """Return *method* for the log, or a text in place of one that a client has invented."""
     return method if method in HTTPMethod.__members__ else "(any method)"
-
-
-def _selected_caller(
-    selector: str | Callable[..., object] | Literal[False],
-    request: HttpRequest,
-    event: Mapping[str, Any],
-    context: object,
-) -> Caller:
-    """Return the caller of *event* by ``caller=``. Raises `CallerMissing` if that selects nothing."""
-    if not isinstance(selector, str):
-        return by_option(selector, event, context, event)
-    # Header names in any case, and the cookies by name.
-    cookies = dict(cookies_of(event, request.headers))
-    return by_option(selector, event, context, {**envelope_of(event, request.headers), "cookies": cookies})
 
 
 # ------------------------------------------------------------------ the handler

@@ -18,6 +18,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
+
 from lambda_once.core.identity import NOTHING, Content, Identity
 from lambda_once.core.unit import Delivered, Unit
 from lambda_once.errors import Misconfigured
@@ -133,18 +135,16 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
 
     Raises `Misconfigured` if *schema* is none, or cannot be read.
     """
-    identity = "partition, offset, timestamp and value, within the topic"
-    if schema is None:
-        from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
-
-        locate = partial(_locate, KafkaEventRecord)
-        return RecordSource(
-            Source.KAFKA, locate, _read_content, "the value", identity, _partitions, doubt=_undeclared_frame
-        )
-    locate, read_content = partial(_locate, _record_class(schema)), partial(_read_content, has_schema=True)
-    doubt = _undeclared_frame if getattr(schema, "value_schema_wire_format", None) is None else None
+    has_schema = schema is not None
+    is_frame_declared = getattr(schema, "value_schema_wire_format", None) is not None
     return RecordSource(
-        Source.KAFKA, locate, read_content, "the value, by its schema", identity, _partitions, doubt=doubt
+        Source.KAFKA,
+        partial(_locate, KafkaEventRecord if schema is None else _record_class(schema)),
+        partial(_read_content, has_schema=True) if has_schema else _read_content,
+        "the value, by its schema" if has_schema else "the value",
+        "partition, offset, timestamp and value, within the topic",
+        _partitions,
+        doubt=None if is_frame_declared else _undeclared_frame,
     )
 
 

@@ -11,7 +11,6 @@ payload's hash is the key, within the queue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
@@ -46,12 +45,7 @@ def _first_queue(raw: Raw) -> str | None:
     if isinstance(name, str) and name:
         _, apart, virtual_host = (text_at(raw, "eventSourceKey") or "").partition("::")
         return f"{name}{apart}{virtual_host}"
-    original = at(raw, "originalDestination")
-    return (
-        text_at(original, "physicalName")
-        if isinstance(original, Mapping)
-        else text_at(raw, "originalDestination")
-    )
+    return text_at(raw, "originalDestination", "physicalName") or text_at(raw, "originalDestination")
 
 
 def _is_rabbit(value: object) -> bool:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.clock import Clock, Deadline
+from lambda_once.core.clock import Deadline
 from lambda_once.core.tenant import TENANCY
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.validation import check_history_of_tenant
 from lambda_once.dynamodb.retry import PATIENCE
-from lambda_once.engine.invocation import Call, Invocation, current_invocation, invocation_of
+from lambda_once.engine.invocation import Call, current_invocation, invocation_of
 from lambda_once.engine.outcome import MAY_RUN, Asker, Outcome, outcome_from, outcome_in_history, state_of
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.block import block_codec, unit_of_key
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.observability.reporter import Reporter
     from lambda_once.settings import Settings
 
 NO_NAME = (
@@ -94,13 +93,14 @@ class Question:
         return outcome_from(asker, record, now)
 
     def _call(self) -> Call:
-        """Return the call that reads now: a result may be asked for long after its row."""
-        clock, reporter = self._runtime.engine.clock, self._runtime.reporter
-        invocation = current_invocation() or _outside(clock, reporter)
+        """
+        Return the call that reads now: a result may be asked for long after its row.
+
+        Outside of any invocation, reads are retried for `PATIENCE` at most.
+        """
+        invocation = current_invocation()
+        if invocation is None:
+            clock = self._runtime.engine.clock
+            deadline = Deadline(clock, clock.now() + timedelta(seconds=PATIENCE))
+            invocation = invocation_of(None, clock, self._runtime.reporter)._replace(deadline=deadline)
         return Call(self._name, self._token, self._settings, self._codec, invocation)
-
-
-def _outside(clock: Clock, reporter: Reporter) -> Invocation:
-    """Return an invocation for reads outside of any; they are retried for `PATIENCE` at most."""
-    ends = clock.now() + timedelta(seconds=PATIENCE)
-    return invocation_of(None, clock, reporter)._replace(deadline=Deadline(clock, ends))

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.codec import BUILDING, JSON, invalid_fields
-from lambda_once.core.identity import NOTHING, Content, Identity, Refused
+from lambda_once.core.identity import NOTHING, Content, Refused, whole
 from lambda_once.core.signatures import is_async
 from lambda_once.core.threads import run_coroutine
 from lambda_once.core.unit import BadRecord, Delivered, RecordId, Unit
@@ -117,15 +117,7 @@ class RecordSource(NamedTuple):
 def _bad(record: Delivered, problem: str) -> Unit:
     named = "A record of the batch" if record.delivery is None else f"Record {record.delivery}"
     error = BadRecord(f"{named} {problem}; not processed. Fix the producer.")
-    identity = Identity(
-        who=NOTHING,
-        operation=NOTHING,
-        origin=NOTHING,
-        position=NOTHING,
-        attributes=NOTHING,
-        content=Content(NOTHING, flaw=Refused(error)),
-    )
-    return Unit(identity, record)
+    return Unit(whole(Content(NOTHING, flaw=Refused(error))), record)
 
 
 def records_of(event: object, source: Source) -> list[object]:

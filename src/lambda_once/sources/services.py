@@ -114,6 +114,10 @@ def _list(*path: str) -> Callable[[Event], bool]:
     return lambda event: isinstance(at(event, *path), list)
 
 
+def _is(name: str, *values: str) -> Callable[[Event], bool]:
+    return lambda event: event.get(name) in values
+
+
 def _all(*shapes: Callable[[Event], bool]) -> Callable[[Event], bool]:
     return lambda event: all(shape(event) for shape in shapes)
 
@@ -145,20 +149,13 @@ def is_tumbling_window(event: object) -> bool:
     return isinstance(final, bool) and isinstance(window, Mapping)
 
 
-def _is_cognito(event: Event) -> bool:
-    return _has("triggerSource", "userPoolId")(event) and isinstance(event.get("request"), Mapping)
-
-
+_is_cognito: Final = _all(_has("triggerSource", "userPoolId"), _object("request"))
 _AFTERWARDS: Final = ("Post", "CustomEmailSender", "CustomSMSSender")
 """Beginnings of the triggers whose response Cognito ignores."""
 
 
 def _is_cognito_afterwards(event: Event) -> bool:
     return _is_cognito(event) and event["triggerSource"].startswith(_AFTERWARDS)
-
-
-def _is_secret_test(event: Event) -> bool:
-    return _is_secret(event) and event["Step"] == "testSecret"
 
 
 _is_secret: Final = _has("SecretId", "ClientRequestToken", "Step")
@@ -192,11 +189,6 @@ def _is_appconfig(event: Event) -> bool:
     return action.startswith("pre") and _has("InvocationId")(event) and _object("Application")(event)
 
 
-def _is_transfer(event: Event) -> bool:
-    """Whether the event asks who a user is (Transfer Family user guide, "Lambda event message structure")."""
-    return _has("username", "serverId")(event) and event.get("protocol") in ("SFTP", "FTPS", "FTP")
-
-
 def _is_appsync(event: Event) -> bool:
     resolver = isinstance(event.get("arguments"), Mapping) and (
         _under("info", "fieldName")(event) or _has("typeName", "fieldName")(event)
@@ -215,17 +207,9 @@ def _field(event: Event) -> str | None:
     return None if field is None else f"{kind or ''}.{field}"
 
 
-def _is_firehose(event: Event) -> bool:
-    return _has("invocationId", "deliveryStreamArn")(event) and isinstance(event.get("records"), list)
-
-
 _OBJECT_CONTEXTS: Final = tuple(
     f"{call}Context" for call in ("getObject", "headObject", "listObjects", "listObjectsV2")
 )
-
-
-def _is_s3_batch(event: Event) -> bool:
-    return _has("invocationSchemaVersion", "invocationId")(event) and isinstance(event.get("tasks"), list)
 
 
 def _is_ses(event: Event) -> bool:
@@ -245,27 +229,6 @@ def _recipients(record: object) -> list[str]:
     return sorted(map(str, recipients)) if isinstance(recipients, list) else []
 
 
-def _is_lex(event: Event) -> bool:
-    hook = event.get("invocationSource") in ("DialogCodeHook", "FulfillmentCodeHook")
-    return hook and isinstance(event.get("bot"), Mapping)
-
-
-def _is_connect(event: Event) -> bool:
-    return event.get("Name") == "ContactFlowEvent" and _under("Details", "ContactData", "ContactId")(event)
-
-
-def _is_iot(event: Event) -> bool:
-    button = _has("serialNumber", "clickType")(event)
-    one_click = isinstance(event.get("deviceInfo"), Mapping) and isinstance(event.get("deviceEvent"), Mapping)
-    return button or one_click or _under("event", "payload", "actionExecutionId")(event)
-
-
-def _is_agent(event: Event) -> bool:
-    return _has("messageVersion", "sessionId", "actionGroup")(event) and isinstance(
-        event.get("agent"), Mapping
-    )
-
-
 def _is_of_aws(event: Event) -> bool:
     """Whether the event names any source of AWS."""
     records = event.get("Records")
@@ -281,10 +244,6 @@ def _is_of_aws(event: Event) -> bool:
 
 def _fields(*names: str) -> Callable[[Event], object]:
     return lambda event: [event[name] for name in names]
-
-
-def _job(event: Event) -> object:
-    return event["CodePipeline.job"]["id"]
 
 
 _SENT: Final = ("from", "sender", "replyTo", "to", "cc", "bcc", "subject")
@@ -332,14 +291,14 @@ SERVICES: Final[tuple[Service, ...]] = (
         "CodePipeline",
         ("CodePipeline.job",),
         _under("CodePipeline.job", "id"),
-        identity=_job,
+        identity=lambda event: event["CodePipeline.job"]["id"],
         asynchronous=True,
     ),
     Service("Amazon SES", ("Records",), _is_ses, identity=_mail, reads=_mails, asynchronous=True),
     Service(
         "the rotation of Secrets Manager at its step testSecret",
         ("SecretId",),
-        _is_secret_test,
+        _all(_is_secret, _is("Step", "testSecret")),
         refused=_VERDICT,
     ),
     Service(
@@ -356,7 +315,12 @@ SERVICES: Final[tuple[Service, ...]] = (
     ),
     Service("a Cognito trigger whose answer Cognito uses", ("triggerSource",), _is_cognito, refused=_VERDICT),
     Service("an AppSync authorizer", ("authorizationToken",), _is_appsync_authorizer, refused=_VERDICT),
-    Service("the identity provider of Transfer Family", ("serverId",), _is_transfer, refused=_VERDICT),
+    Service(  # Transfer Family user guide, "Lambda event message structure"
+        "the identity provider of Transfer Family",
+        ("serverId",),
+        _all(_has("username", "serverId"), _is("protocol", "SFTP", "FTPS", "FTP")),
+        refused=_VERDICT,
+    ),
     Service(
         "AppSync",
         ("arguments", "info"),
@@ -400,7 +364,7 @@ SERVICES: Final[tuple[Service, ...]] = (
     Service(
         "Cognito Sync",
         ("identityPoolId",),
-        _all(_has("identityPoolId"), lambda event: event.get("eventType") == "SyncTrigger"),
+        _all(_has("identityPoolId"), _is("eventType", "SyncTrigger")),
         refused=_VERDICT,
     ),
     Service(
@@ -428,7 +392,12 @@ SERVICES: Final[tuple[Service, ...]] = (
         _all(_has("lifecycleStage", "executionId"), _object("executionDetails")),
         refused=_POLL,
     ),
-    Service("Data Firehose", ("deliveryStreamArn",), _is_firehose, refused=_ONE_CALL),
+    Service(
+        "Data Firehose",
+        ("deliveryStreamArn",),
+        _all(_has("invocationId", "deliveryStreamArn"), _list("records")),
+        refused=_ONE_CALL,
+    ),
     Service(
         "Kinesis Data Analytics",
         ("applicationArn",),
@@ -456,7 +425,7 @@ SERVICES: Final[tuple[Service, ...]] = (
     Service(
         "a data source of CloudWatch",
         ("EventType",),
-        lambda event: event.get("EventType") in ("GetMetricData", "DescribeGetMetricData"),
+        _is("EventType", "GetMetricData", "DescribeGetMetricData"),
         refused=_ONE_CALL,
     ),
     Service(
@@ -477,7 +446,12 @@ SERVICES: Final[tuple[Service, ...]] = (
         _all(_has("@type"), _object("identity"), lambda event: event["@type"].endswith("Request")),
         refused=_ONE_CALL,
     ),
-    Service("S3 Batch Operations", ("invocationSchemaVersion",), _is_s3_batch, refused=_ONE_CALL),
+    Service(
+        "S3 Batch Operations",
+        ("invocationSchemaVersion",),
+        _all(_has("invocationSchemaVersion", "invocationId"), _list("tasks")),
+        refused=_ONE_CALL,
+    ),
     Service(
         "AWS Config",
         ("configRuleName",),
@@ -491,14 +465,35 @@ SERVICES: Final[tuple[Service, ...]] = (
         lambda event: at(event, "awslogs", "data") is not None,
         asynchronous=True,
     ),
-    Service("Amazon Lex", ("bot",), _is_lex),
-    Service("Amazon Connect", ("Details",), _is_connect),
-    Service("AWS IoT", ("clickType", "deviceEvent", "event"), _is_iot, asynchronous=True),
-    Service("a Bedrock agent", ("actionGroup",), _is_agent),
+    Service(
+        "Amazon Lex",
+        ("bot",),
+        _all(_is("invocationSource", "DialogCodeHook", "FulfillmentCodeHook"), _object("bot")),
+    ),
+    Service(
+        "Amazon Connect",
+        ("Details",),
+        _all(_is("Name", "ContactFlowEvent"), _under("Details", "ContactData", "ContactId")),
+    ),
+    Service(
+        "AWS IoT",
+        ("clickType", "deviceEvent", "event"),
+        _any(
+            _has("serialNumber", "clickType"),  # a button
+            _all(_object("deviceInfo"), _object("deviceEvent")),  # 1-Click
+            _under("event", "payload", "actionExecutionId"),
+        ),
+        asynchronous=True,
+    ),
+    Service(
+        "a Bedrock agent",
+        ("actionGroup",),
+        _all(_has("messageVersion", "sessionId", "actionGroup"), _object("agent")),
+    ),
     Service(
         "Amazon DocumentDB",
         ("eventSource",),
-        lambda event: event.get("eventSource") == "aws:docdb",
+        _is("eventSource", "aws:docdb"),
         counts=("events",),
     ),
     Service(

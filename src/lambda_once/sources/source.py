@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from lambda_once.core.objects import by_alias
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.envelopes import MAPPINGS, Parsed, at, is_eventbridge
+from lambda_once.sources.attributes import MAPPINGS
+from lambda_once.sources.envelopes import Parsed, at, is_eventbridge
 from lambda_once.sources.services import NAMES, service_of
 
 
@@ -92,7 +93,7 @@ _MARK_OF_KAFKA: Final = "timestampType"
 """Each record of Kafka has it, and its event is the one that names the source."""
 _OF_RECORD: Final = {name: source for source in Source for name in source.of_record}
 _OF_EVENT: Final = {name: source for source in Source for name in source.of_event}
-_OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
+OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 """Sources that a row of the table of services may name more precisely."""
 
 
@@ -139,15 +140,12 @@ def source_of(event: object) -> Source:
     if _is_authorizer(event):
         return Source.AUTHORIZER
     context = event.get("requestContext")
-    if isinstance(context, MAPPINGS) and isinstance(context.get("connectionId"), str):
-        return Source.WEBSOCKET
-    if _is_request(event, context):
-        return Source.HTTP
+    if isinstance(context, MAPPINGS):
+        if isinstance(context.get("connectionId"), str):
+            return Source.WEBSOCKET
+        if "http" in context or "elb" in context or "httpMethod" in event:
+            return Source.HTTP
     return Source.EVENTBRIDGE if is_eventbridge(event) else Source.DIRECT
-
-
-def _is_request(event: Mapping[str, Any], context: object) -> bool:
-    return isinstance(context, MAPPINGS) and ("http" in context or "elb" in context or "httpMethod" in event)
 
 
 def _is_authorizer(event: Mapping[str, Any]) -> bool:
@@ -197,7 +195,7 @@ def misplaced(decorator: str, source: Source, event: object) -> Misconfigured:
             "those of whole events take event_parser below them."
         )
     service = service_of(event)
-    if service is not None and (source in _OF_SERVICES or service.refused is not None):
+    if service is not None and (source in OF_SERVICES or service.refused is not None):
         return service.misplaced(decorator)
     if source.decorator == decorator:
         advice = "Its records are not as that source sends them."

@@ -162,7 +162,7 @@ def _events(identifier: Identifier, given: Any, context: object) -> list[Explana
         units = event.read(given, None, event.CallerLookup(context, identifier.settings))
     except CallerMissing as error:
         return [_bare(identifier, decorator, source, payload, problem=_described(error))]
-    return [explained(identifier, decorator, source, unit, payload, _EVENT_ID, context) for unit, _ in units]
+    return [explained(identifier, decorator, source, unit, payload, _EVENT_ID, context) for unit in units]
 
 
 def _request(identifier: HttpIdentifier, given: Mapping[str, Any], context: object) -> Explanation:
