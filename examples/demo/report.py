@@ -24,7 +24,7 @@ lambda-once: what goes wrong on AWS Lambda, without the package and with it
                                            charge(record, key)
 
 once.… is a log event of the package, which keeps a DynamoDB row per order.
-In scenes 2 and 3 the payment provider charges no idempotency key twice.
+In scenes 2 and 3 the provider knows the idempotency key, and charges it once.
 """
 TIMES = {0: "never", 1: "once", 2: "twice"}
 NEXT = "Next: docs/tutorial.md."

@@ -10,7 +10,7 @@ from inspect import currentframe
 from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from lambda_once.core.checks import checked_flag
-from lambda_once.core.identity import NOTHING
+from lambda_once.core.identity import NOTHING, Scoping
 from lambda_once.core.keys import KeyOfRun
 from lambda_once.core.signatures import frame_that_called, title
 from lambda_once.core.variables import sound_listing
@@ -513,11 +513,11 @@ class Once:
         return settings
 
     def _declare(self, settings: Settings, where: Where) -> None:
-        """Note what `outcome` has to know: whether the tokens of a decorator's name always have a scope."""
+        """Note what `outcome` has to know: what the tokens of a decorator's name have at least."""
         if settings.name is not None:
             name = settings.name if isinstance(settings.name, str) else token_name(settings.name)
             has_scope = where is Where.API or settings.scope is not None
-            self._runtime.declare(name, has_scope=has_scope)
+            self._runtime.declare(name, Scoping.CALLER if settings.caller else Scoping(has_scope))
 
     def _decorator(
         self, name: str, make: Callable[..., Any], where: Where, *others: str

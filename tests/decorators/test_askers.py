@@ -294,6 +294,20 @@ def test_an_outcome_of_a_function_with_a_scope_needs_it() -> None:
     assert once.outcome("o-1", name="pay").result == "by hand"
 
 
+def test_an_outcome_of_work_by_caller_is_never_unknown() -> None:
+    """No key and scope are those of its token: an error, also behind a scope. Without a caller there's none."""
+    once = Once(store=MemoryStore(), service="shop")
+    handler = once.event(name="pay", key="arguments.id")(lambda _: "paid")
+    handler(appsync(), lambda_context())
+    assert once.outcome("o-1", name="pay", scope="Mutation.pay").result == "paid"
+    once.event(name="refund", key="id", caller="user")(lambda _: None)
+    other = Once(store=MemoryStore(), service="shop")
+    other.event(name="pay", key="arguments.id")(lambda _: "paid")(appsync(pool("alice")), lambda_context())
+    for asked, name in ((once, "refund"), (other, "pay")):
+        with pytest.raises(Misconfigured, match="contain their caller"):
+            asked.outcome("o-1", name=name, scope="Mutation.pay")
+
+
 def test_who_is_missing_is_reported_and_runs_where_nothing_is_protected(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -37,6 +37,7 @@ def test_the_fields_that_differ_are_named(rig: Rig) -> None:
     assert error.fields == ("amount", "tip")
     assert "another payload (different: amount; new: tip; missing: 1)" in str(error)
     assert "5990" not in str(error)
+    assert rig.reported[-1].reason == str(error)  # of a batch that goes on, nobody sees the exception
     assert (error.token, error.state) == (rig.row().token, "complete")
 
 

@@ -149,7 +149,7 @@ def test_its_cost_is_that_of_the_page(page: Path) -> None:
     words = {"4": "four", "2": "two"}
     stream, both, powertools = (words[each] for each in units.split(", "))
     text = " ".join(page.read_text(encoding="utf-8").split())
-    price = f"New work takes {stream} write units, or {both} listed at once"
-    assert f"{price}: {ours} or {at_once} per million API events." in text
+    assert f"By default new work takes {both} write units, {at_once} per million API events" in text
+    assert f"; {stream}, {ours}, if the watchdog" in text
     assert f"Powertools' utility takes {powertools}." in text
     assert ours == theirs

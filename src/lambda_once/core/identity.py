@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -287,6 +287,16 @@ def scope_of(identity: Identity) -> tuple[object, ...]:
     """Return the part of the scope that the source adds: the operation and the verified caller."""
     operation = () if identity.operation is NOTHING else identity.operation
     return operation if identity.who is NOTHING else (*operation, *identity.who.joins)
+
+
+class Scoping(IntEnum):
+    """What the tokens of a name have before their keys."""
+
+    NONE = 0
+    SCOPE = 1
+    """A scope, whose parts can be passed to `Once.outcome`."""
+    CALLER = 2
+    """A digest of their caller, too, which nobody can pass."""
 
 
 def _not_ignored(attributes: object, ignore: tuple[str, ...]) -> object:

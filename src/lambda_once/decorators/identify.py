@@ -17,6 +17,7 @@ from lambda_once.core.identity import (
     Parts,
     Presented,
     Refused,
+    Scoping,
     differing,
     itself,
     parts_of,
@@ -161,7 +162,8 @@ class Identifier(NamedTuple):
         record = unit.record
         identified = self.identify(unit, bound, environment.service, name, None, invocation.context)
         has_scope = bool(identified.parts.scope) or self.settings.scope is not None
-        self.runtime.worked(name, has_scope=has_scope)
+        by_caller = unit.what.who is not NOTHING and bool(unit.what.who.joins)
+        self.runtime.worked(name, Scoping.CALLER if by_caller else Scoping(has_scope))
         if isinstance(identified.error, OnceError) and environment.disabled:
             # Everything runs, each with a token of its own, as downstream keys are derived from it.
             identified = Identification(token=f"disabled/{new_attempt_id()}")

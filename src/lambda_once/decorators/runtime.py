@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.identity import Scoping
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.tenant import TENANCY
 from lambda_once.core.threads import Exclusive, exiting
@@ -103,22 +104,22 @@ class Runtime:
         self._environment: tuple[Invocation, Environment] | None = None
         """The environment as it was read last, and in which invocation."""
         self.names = Names()
-        self._scoped: dict[str, bool] = {}
-        """By each name that had work in this process: whether each unit of it had a scope."""
-        self._always_scoped: dict[str, bool] = {}
-        """By each name that was given to a decorator: whether all units of these have a scope."""
+        self._declared: dict[str, Scoping] = {}
+        """By each name that was given to a decorator: the least that its tokens have."""
+        self._worked: dict[str, Scoping] = {}
+        """By each name that had work in this process: the least that its tokens had."""
 
-    def declare(self, name: str, *, has_scope: bool) -> None:
-        """Note that a function of *name* was decorated, and whether each unit of it will have a scope."""
-        self._always_scoped[name] = has_scope and self._always_scoped.get(name, True)
+    def declare(self, name: str, scoping: Scoping) -> None:
+        """Note that a function of *name* was decorated, and what its tokens will have at least."""
+        self._declared[name] = min(scoping, self._declared.get(name, scoping))
 
-    def worked(self, name: str, *, has_scope: bool) -> None:
-        """Note that *name* had a unit of work, and whether that has a scope."""
-        self._scoped[name] = has_scope and self._scoped.get(name, True)
+    def worked(self, name: str, scoping: Scoping) -> None:
+        """Note what the token of a unit of work of *name* has."""
+        self._worked[name] = min(scoping, self._worked.get(name, scoping))
 
-    def is_scoped(self, name: str) -> bool:
-        """Whether each token of *name* has a scope, as far as this process knows."""
-        return self._scoped.get(name, self._always_scoped.get(name, False))
+    def scoping(self, name: str) -> Scoping:
+        """Return what each token of *name* has, as far as this process knows."""
+        return self._worked.get(name, self._declared.get(name, Scoping.NONE))
 
     def prepare(self) -> None:
         """

@@ -323,7 +323,7 @@ class Engine:
     def _report_refusal(self, call: Call, error: OnceError) -> None:
         error.token = error.token or call.token
         differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
-        reason = str(error) if isinstance(error, Misconfigured | OtherCaller) else None
+        reason = str(error) if isinstance(error, Misconfigured | OtherCaller | KeyReused) else None
         if isinstance(error, StoreUnavailable):
             reason = error.reason or str(error)
         call.report(refusal(error), error=type(error).__name__, differing=differing, reason=reason)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Deadline
+from lambda_once.core.identity import Scoping
 from lambda_once.core.tenant import TENANCY
 from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.validation import check_history_of_tenant
@@ -28,16 +29,20 @@ if TYPE_CHECKING:
     from lambda_once.settings import Settings
 
 NO_NAME = (
-    "once.outcome needs name=: a default name begins with the function that runs, so that another one would "
-    'ask for another token. Write it at the work, @once.function(name="charge", …), and here: '
+    "once.outcome needs name= as text: a default name begins with the function that runs, so that another "
+    'one would ask for another token. Write it at the work, @once.function(name="charge", …), and here: '
     'once.outcome(key, name="charge")'
 )
 
 NO_SCOPE = (
     "the tokens of {name} have a scope, so this key without scope= is not theirs. Pass its parts: what the "
-    "work's scope= selects, and what its source adds, of EventBridge [source, detail-type], of AppSync "
-    '"Type.field", of a WebSocket API the route key, of AgentCore the tool; where a caller joins, too, as in '
-    "HTTP requests, protect the effect with once.function"
+    "work's scope= selects, and what its source adds, of HTTP [method, path], of EventBridge [source, "
+    'detail-type], of AppSync "Type.field", of a WebSocket API the route key, of AgentCore the tool'
+)
+
+BY_CALLER = (
+    "the tokens of {name} contain their caller, so no key and scope= find them: protect the effect with "
+    "once.function, and ask for that"
 )
 
 
@@ -45,7 +50,7 @@ class Question:
     """
     Asks for the outcome of one key, of *tenant* or, if it's None, of the process'.
 
-    Raises `KeyMissing`, and `Misconfigured` without a name.
+    Raises `KeyMissing`, and `Misconfigured` without a name, or where the work has a token that this can't be.
     """
 
     def __init__(
@@ -62,8 +67,10 @@ class Question:
         if not isinstance(tenant, str | None):
             raise Misconfigured(f"tenant= takes text, as context.tenant_id is, not a {type(tenant).__name__}")
         tenant = TENANCY.tenant if tenant is None else tenant
-        if scope is None and runtime.is_scoped(settings.name):
-            raise Misconfigured(NO_SCOPE.format(name=settings.name))
+        scoping = runtime.scoping(settings.name)
+        if scoping is Scoping.CALLER or (scoping is Scoping.SCOPE and scope is None):
+            problem = BY_CALLER if scoping is Scoping.CALLER else NO_SCOPE
+            raise Misconfigured(problem.format(name=settings.name))
         self._runtime = runtime
         self._history = None if runtime.environment().disabled else settings.history
         check_history_of_tenant(self._history, tenant)
