@@ -295,7 +295,7 @@ def test_an_outcome_of_a_function_with_a_scope_needs_it() -> None:
 
 
 def test_an_outcome_of_work_by_caller_is_never_unknown() -> None:
-    """No key and scope are those of its token: an error, also behind a scope. Without a caller there's none."""
+    """No key and scope are those of its token: an error, whatever the scope. Without a caller, an answer."""
     once = Once(store=MemoryStore(), service="shop")
     handler = once.event(name="pay", key="arguments.id")(lambda _: "paid")
     handler(appsync(), lambda_context())
