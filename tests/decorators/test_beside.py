@@ -24,6 +24,7 @@ from lambda_once.testing import (
     kafka_event,
     kinesis_event,
     lambda_context,
+    pipes_event,
     sns_event,
     sqs_event,
 )
@@ -171,13 +172,15 @@ def split(*bodies: Any, numbered: Any = True) -> Any:
     return {"Records": records}
 
 
+@pytest.mark.parametrize("form", [dict, pipes_event], ids=["mapping", "pipe"])
 @pytest.mark.parametrize("second", [{"page": "/"}, {"page": "/help"}], ids=["equal", "other"])
-def test_records_that_were_aggregated_are_told_apart(once: Once, second: Any) -> None:
+def test_records_that_were_aggregated_are_told_apart(once: Once, second: Any, form: Any) -> None:
     """
     Kinesis developer guide, consumer de-aggregation.
 
     The user records of one aggregated record share its sequence number, and a sub-sequence number tells
-    them apart. aws-kinesis-agg 1.2.3 writes it as ``subSequenceNumber``, the same on every redelivery.
+    them apart. aws-kinesis-agg 1.2.3 writes it as ``subSequenceNumber``, the same on every redelivery. The
+    enrichment of a pipe may split them, too, and leave the fields of ``kinesis`` where a pipe has them.
     """
     counted = []
 
@@ -185,7 +188,7 @@ def test_records_that_were_aggregated_are_told_apart(once: Once, second: Any) ->
     def count(record: Any) -> None:
         counted.append(record.kinesis.data_as_json())
 
-    batch = split({"page": "/"}, second)
+    batch = form(split({"page": "/"}, second))
     deliver(count, batch, batch)  # the second is a redelivery
     assert counted == [{"page": "/"}, second]
 
