@@ -118,6 +118,22 @@ def test_the_way_out_holds_for_what_was_done_before(part: Any, first: Any, secon
     assert isinstance(refusal(after, other), KeyReused)
 
 
+@pytest.mark.parametrize("ignored", ["@attributes", "@attributes.id", "@origin", "@bytes"])
+@pytest.mark.parametrize("key", [None, "orderId"])
+def test_a_way_out_leaves_no_field_of_the_payload_out(once: Once, ignored: str, key: Any) -> None:
+    """XML that became JSON has its attributes as ``"@attributes"``, and another payload stays another one."""
+    shipped: list[Any] = []
+    ship = once.sqs(name="ship", key=key, ignore=(ignored,))(shipped.append)
+    name = ignored.partition(".")[0]
+    first, second = (sqs_event({"orderId": 5, name: {"id": item}}) for item in "ab")
+    deliver(ship, first, first)
+    error = refusal(ship, second)
+    if key is None:
+        assert (error, len(shipped)) == (None, 2)
+    else:
+        assert (type(error), len(shipped)) == (KeyReused, 1)
+
+
 def test_the_way_out_names_both_parts_where_both_differ() -> None:
     """With the queue alone ignored, its message would be KeyReused once more."""
     store, ran = MemoryStore(), []
