@@ -606,38 +606,104 @@ def test_what_a_key_must_know_of_queues_is_told(
 _LOGIN = {"Type": "BASIC_AUTH", "URI": "arn:aws:secretsmanager:eu-central-1:1:secret:broker"}
 
 
+_STREAM, _CLUSTER, _BROKER = ("arn:aws:kinesis:e:1:stream/", "arn:aws:kafka:e:1:x/", "arn:aws:mq:e:1:")
+
+
+def _of_stream(name: str) -> dict[str, Any]:
+    return {"Type": "Kinesis", "Properties": {"StartingPosition": "LATEST", "Stream": _STREAM + name}}
+
+
+def _of_cluster(cluster: str, topic: str) -> dict[str, Any]:
+    source = {"StartingPosition": "LATEST", "Stream": _CLUSTER + cluster, "Topics": [topic]}
+    return {"Type": "MSK", "Properties": source}
+
+
+def _of_broker(broker: str, queue: str) -> dict[str, Any]:
+    source = {"Broker": _BROKER + broker, "Queues": [queue], "SourceAccessConfigurations": [_LOGIN]}
+    return {"Type": "MQ", "Properties": source}
+
+
+def _told(template: dict[str, Any], folder: Path) -> list[str]:
+    """Return the lines for the origins of one function."""
+    found = findings(deployment(template, folder))
+    return [each.fix for each in found if (each.code, each.resource) == ("Q9", PAYMENTS)]
+
+
 @pytest.mark.parametrize(
-    ("kind", "source", "field"),
+    ("blue", "green", "scope"),
     [
-        (
-            "Kinesis",
-            {"StartingPosition": "LATEST", "Stream": "arn:aws:kinesis:eu-central-1:1:stream/"},
-            "ARN",
-        ),
-        (
-            "MSK",
-            {"Topics": ["orders"], "StartingPosition": "LATEST", "Stream": "arn:aws:kafka:e:1:x/"},
-            "Arn",
-        ),
-        (
-            "MQ",
-            {"Queues": ["orders"], "SourceAccessConfigurations": [_LOGIN], "Broker": "arn:aws:mq:e:1:"},
-            "Arn",
-        ),
+        (_of_stream("blue"), _of_stream("green"), "eventSourceARN"),
+        (_of_cluster("a", "blue"), _of_cluster("a", "green"), "topic"),
+        (_of_cluster("a", "blue"), _of_cluster("b", "blue"), None),
+        (_of_broker("a", "blue"), _of_broker("b", "blue"), "eventSourceArn"),
+        (_of_broker("a", "blue"), _of_broker("a", "green"), "eventSourceKey || destination.physicalName"),
     ],
-    ids=["streams", "clusters", "brokers"],
+    ids=["streams", "topics of a cluster", "a topic of two clusters", "brokers", "queues of a broker"],
 )
 def test_two_origins_are_told_with_the_scope_that_separates_them(
-    shop: dict[str, Any], folder: Path, kind: str, source: dict[str, Any], field: str
+    shop: dict[str, Any], folder: Path, blue: dict[str, Any], green: dict[str, Any], scope: str | None
 ) -> None:
-    """Records of streams have eventSourceARN, those of clusters and brokers their event's eventSourceArn."""
-    arn = "Broker" if kind == "MQ" else "Stream"
+    """What selects the origin of a record; a topic is one origin, whatever its cluster."""
+    template = written(shop, f"{PAYMENTS}.Events.Blue", blue)
+    assert _told(template, folder) == []
+    told = _told(written(template, f"{PAYMENTS}.Events.Green", green), folder)
+    assert [each.partition(" else ")[2] for each in told] == ([] if scope is None else [f'scope="{scope}"'])
+
+
+TOPIC, QUEUE = {"Type": "AWS::SNS::Topic"}, {"Type": "AWS::SQS::Queue"}
+
+
+def _with(template: dict[str, Any], **resources: dict[str, Any]) -> dict[str, Any]:
+    return template | {"Resources": template["Resources"] | resources}
+
+
+def _subscription(topic: str, protocol: str, endpoint: str, *, raw: bool = False) -> dict[str, Any]:
+    ends = {"TopicArn": {"Ref": topic}, "Protocol": protocol, "Endpoint": {"Fn::GetAtt": [endpoint, "Arn"]}}
+    properties = {**ends, **({"RawMessageDelivery": True} if raw else {})}
+    return {"Type": "AWS::SNS::Subscription", "Properties": properties}
+
+
+_OF_TOPICS: dict[str, tuple[Any, str | None]] = {
+    "to the function": (lambda topic: _subscription(topic, "lambda", PAYMENTS), "Sns.TopicArn"),
+    "to its queue": (lambda topic: _subscription(topic, "sqs", "Orders"), "powertools_json(body).TopicArn"),
+    "to its queue, raw": (lambda topic: _subscription(topic, "sqs", "Orders", raw=True), None),
+    "to another's queue": (lambda topic: _subscription(topic, "sqs", "Others"), None),
+    "to another function": (lambda topic: _subscription(topic, "lambda", CHANGES), None),
+}
+
+
+@pytest.mark.parametrize(("subscription", "scope"), _OF_TOPICS.values(), ids=_OF_TOPICS)
+def test_two_topics_of_one_function_are_told(
+    shop: dict[str, Any], folder: Path, subscription: Any, scope: str | None
+) -> None:
+    """An envelope names its topic, which raw delivery doesn't."""
+    template = _with(shop, Orders=QUEUE, Others=QUEUE)
+    orders = {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": ["Orders", "Arn"]}}}
+    template = written(template, f"{PAYMENTS}.Events", {"Orders": orders})
+    for topic in ("Blue", "Green"):
+        assert _told(template, folder) == []
+        template = _with(template, **{topic: TOPIC, f"{topic}End": subscription(topic)})
+    told = _told(template, folder)
+    assert [each.partition(" else ")[2] for each in told] == ([] if scope is None else [f'scope="{scope}"'])
+
+
+@pytest.mark.parametrize("is_of_topic", [False, True])
+def test_topics_are_told_as_sam_and_topics_spell_them(
+    shop: dict[str, Any],
+    folder: Path,
+    is_of_topic: bool,
+) -> None:
+    """Events of type SNS, which SAM expands, and a topic's own list."""
     template = shop
-    for name in ("blue", "green"):
-        event = {"Type": kind, "Properties": source | {arn: source[arn] + name}}
-        template = written(template, f"{PAYMENTS}.Events.{name}", event)
-    (told,) = [each for each in findings(deployment(template, folder)) if each.code == "Q9"]
-    assert told.fix.endswith(f'else scope="eventSource{field}"')
+    for topic in ("Blue", "Green"):
+        end = {"Protocol": "lambda", "Endpoint": {"Fn::GetAtt": [PAYMENTS, "Arn"]}}
+        own = {"Properties": {"Subscription": [end]}} if is_of_topic else {}
+        template = _with(template, **{topic: TOPIC | own})
+        if not is_of_topic:
+            event = {"Type": "SNS", "Properties": {"Topic": {"Ref": topic}}}
+            template = written(template, f"{PAYMENTS}.Events.{topic}", event)
+    (told,) = _told(template, folder)
+    assert told.endswith('else scope="Sns.TopicArn"')
 
 
 # -- services

@@ -24,6 +24,7 @@ from lambda_once.testing import (
     kafka_event,
     kinesis_event,
     lambda_context,
+    pipes_event,
     sns_event,
     sqs_event,
 )
@@ -117,6 +118,22 @@ def test_the_way_out_holds_for_what_was_done_before(part: Any, first: Any, secon
     assert isinstance(refusal(after, other), KeyReused)
 
 
+@pytest.mark.parametrize("ignored", ["@attributes", "@attributes.id", "@origin", "@bytes"])
+@pytest.mark.parametrize("key", [None, "orderId"])
+def test_a_way_out_leaves_no_field_of_the_payload_out(once: Once, ignored: str, key: Any) -> None:
+    """XML that became JSON has its attributes as ``"@attributes"``, and another payload stays another one."""
+    shipped: list[Any] = []
+    ship = once.sqs(name="ship", key=key, ignore=(ignored,))(shipped.append)
+    name = ignored.partition(".")[0]
+    first, second = (sqs_event({"orderId": 5, name: {"id": item}}) for item in "ab")
+    deliver(ship, first, first)
+    error = refusal(ship, second)
+    if key is None:
+        assert (error, len(shipped)) == (None, 2)
+    else:
+        assert (type(error), len(shipped)) == (KeyReused, 1)
+
+
 def test_the_way_out_names_both_parts_where_both_differ() -> None:
     """With the queue alone ignored, its message would be KeyReused once more."""
     store, ran = MemoryStore(), []
@@ -171,13 +188,15 @@ def split(*bodies: Any, numbered: Any = True) -> Any:
     return {"Records": records}
 
 
+@pytest.mark.parametrize("form", [dict, pipes_event], ids=["mapping", "pipe"])
 @pytest.mark.parametrize("second", [{"page": "/"}, {"page": "/help"}], ids=["equal", "other"])
-def test_records_that_were_aggregated_are_told_apart(once: Once, second: Any) -> None:
+def test_records_that_were_aggregated_are_told_apart(once: Once, second: Any, form: Any) -> None:
     """
     Kinesis developer guide, consumer de-aggregation.
 
     The user records of one aggregated record share its sequence number, and a sub-sequence number tells
-    them apart. aws-kinesis-agg 1.2.3 writes it as ``subSequenceNumber``, the same on every redelivery.
+    them apart. aws-kinesis-agg 1.2.3 writes it as ``subSequenceNumber``, the same on every redelivery. The
+    enrichment of a pipe may split them, too, and leave the fields of ``kinesis`` where a pipe has them.
     """
     counted = []
 
@@ -185,7 +204,7 @@ def test_records_that_were_aggregated_are_told_apart(once: Once, second: Any) ->
     def count(record: Any) -> None:
         counted.append(record.kinesis.data_as_json())
 
-    batch = split({"page": "/"}, second)
+    batch = form(split({"page": "/"}, second))
     deliver(count, batch, batch)  # the second is a redelivery
     assert counted == [{"page": "/"}, second]
 

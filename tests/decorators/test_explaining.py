@@ -368,6 +368,24 @@ def test_a_person_reads_what_is_compared(rig: Rig, event: Any, line: str) -> Non
     assert f"{line}\n" in re.sub(" +\n", "\n", printed.getvalue())
 
 
+@pytest.mark.parametrize(
+    ("identity", "line"),
+    [
+        ({"sub": "alice", "issuer": "https://pool"}, "its SHA-256, in the token"),
+        ({"resolverContext": {"exp": 1}}, "compared: a duplicate must present the same credential"),
+    ],
+    ids=["stable", "fresh"],
+)
+def test_a_person_reads_what_becomes_of_appsyncs_caller(rig: Rig, identity: Any, line: str) -> None:
+    """Neither has a rule of requests that named the caller, so the line begins with what becomes of it."""
+    handler = rig.once.event(key="arguments.id")(_answer)
+    info = {"parentTypeName": "Mutation", "fieldName": "pay"}
+    event = {"arguments": {"id": 1}, "identity": identity, "info": info}
+    printed = StringIO()
+    Console(width=500, file=printed).print(drawn([("event", _explain(handler, event))], [], full=True))
+    assert re.search(rf"^ *caller +{line} *$", printed.getvalue(), re.MULTILINE)
+
+
 def test_a_key_in_a_header_is_explained_as_such(rig: Rig) -> None:
     """Where there is no ``key=``."""
     handler: Callable[..., Any] = rig.once.api_gateway(_answer)

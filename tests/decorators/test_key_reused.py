@@ -191,7 +191,9 @@ def test_the_scope_of_a_block_is_a_value(rig: Rig) -> None:
             return isinstance(attempt, Attempt)
 
     assert charged(blue)
-    with pytest.raises(KeyReused, match=r"if not, a scope= with it, which renames tokens"):
+    with pytest.raises(
+        KeyReused, match=r"if not, a scope= with it; this renames tokens: drain the queue first"
+    ):
         charged(green)
     assert [charged(record, record["eventSourceARN"]) for record in (blue, green, green)] == [
         True,

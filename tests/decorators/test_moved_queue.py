@@ -79,7 +79,7 @@ def test_the_new_queues_message_is_refused_with_both_ways_out(rig: Rig) -> None:
         assert "from another queue, topic, stream or account than this one, 123456789012/green" in str(error)
         assert 'ignore=("@origin",)' in str(error)
         assert "a scope= that selects it" in str(error)
-        assert "renames tokens: drain the queue first" in str(error)
+        assert "; this renames tokens: drain the queue first" in str(error)
     assert (new.ran, rig.rows()) == ([], before)
     rig.clock.advance(60)  # it lapses
     assert isinstance(new.deliver(message(IN_FLIGHT, "green")), KeyReused)

@@ -22,7 +22,7 @@ digest; one that the source doesn't have has none.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -189,8 +189,7 @@ OPERATION: Final = "operation"
 BYTES: Final = "@bytes"
 """The bytes that a schema decoded to the payload: a lenient reader may decode two values to the same."""
 CONTENT: Final = "content"
-_BESIDE: Final = frozenset({ORIGIN, ATTRIBUTES})
-_IGNORED_WHOLE: Final = _BESIDE | {BYTES}
+_IGNORED_WHOLE: Final = frozenset({ORIGIN, ATTRIBUTES, BYTES})
 """What ``ignore=`` may name as a whole. Not the position: nothing else identifies such a delivery."""
 _IN_SCOPE: Final = frozenset({TENANT, CALLER, OPERATION})
 _APART: Final = "~"
@@ -226,13 +225,22 @@ def standing(part: str, key_from: KeyFrom, ignore: tuple[str, ...] = ()) -> Stan
         return _COMPARED
     if part in _IGNORED_WHOLE and part in ignore:
         return _LEFT_OUT
-    if part == BYTES and any(name.partition(".")[0] not in _BESIDE for name in ignore):
+    if part == BYTES and in_content(ignore):
         return _LEFT_OUT  # the bytes contain the ignored field
     if part == POSITION:
         return _LEFT_OUT if key_from is _OPTION else _IN_TOKEN
     if part == ORIGIN:
         return _COMPARED if key_from is _OPTION else _IN_TOKEN
     return _IN_TOKEN if key_from is _HASH else _COMPARED  # attributes, bytes, content
+
+
+def in_content(ignore: Sequence[str]) -> tuple[str, ...]:
+    """
+    Return what *ignore* names in the content; the rest of it names parts beside the content.
+
+    A payload may have such names, too: PHP and others write the attributes of XML as ``"@attributes"``.
+    """
+    return tuple(path for path in ignore if path.partition(".")[0] not in _IGNORED_WHOLE)
 
 
 class Parts(NamedTuple):

@@ -19,6 +19,7 @@ from lambda_once.core.identity import (
     Refused,
     Scoping,
     differing,
+    in_content,
     itself,
     parts_of,
 )
@@ -255,7 +256,7 @@ class Identifier(NamedTuple):
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
         tenant = TENANCY.tenant if tenant is None else tenant
-        payload = without(content.payload, settings.ignore) if settings.ignore else content.payload
+        payload = self._counted(content.payload)
         presented = None if identity.who is NOTHING else identity.who.presented
         parts = parts_of(
             identity,
@@ -310,7 +311,12 @@ class Identifier(NamedTuple):
     def _viewed(self, content: Content, payload: object) -> object:
         """Return what an expression of ``key=`` or ``fingerprint=`` sees of *content*."""
         view = content.view
-        return seen(content, payload if view is NOTHING else without(view, self.settings.ignore))
+        return seen(content, payload if view is NOTHING else self._counted(view))
+
+    def _counted(self, payload: object) -> object:
+        """Return *payload* without ignored fields."""
+        ignore = self.settings.ignore
+        return without(payload, in_content(ignore)) if ignore else payload
 
     def _scope(
         self,

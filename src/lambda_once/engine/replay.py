@@ -276,7 +276,7 @@ def _for_another(parts: tuple[str, ...], fields: Difference, call: Call) -> str:
         return (
             f"from another queue, topic, stream or account than this one, {origin}"
             f"{f', with other attributes{named}' if attributes else ''}: if both carry the same work, pass "
-            f"ignore={ignored}; if not, a scope= {scope}, which renames tokens: drain the queue first"
+            f"ignore={ignored}; if not, a scope= {scope}; this renames tokens: drain the queue first"
         )
     return (
         f"with other attributes{named}: send a new key, or pass "

@@ -33,7 +33,7 @@ _KPL_MAGIC: Final = b"\xf3\x89\x9a\xc2"
 _KPL_DIGEST: Final = 16
 """Kinesis Producer Library, "KPL Aggregated Record Format": magic number, Protobuf message, its MD5."""
 _NESTED: Final = (
-    *("kinesisSchemaVersion", "partitionKey", "sequenceNumber", "data"),
+    *("kinesisSchemaVersion", "partitionKey", "sequenceNumber", "subSequenceNumber", "data"),
     "approximateArrivalTimestamp",
 )
 

@@ -10,12 +10,12 @@ from lambda_once_tools.check.deployment import UNKNOWN, Caller, Pipe, Unknown
 from lambda_once_tools.check.documents import POLLED
 from lambda_once_tools.check.intrinsics import known, mapping
 from lambda_once_tools.check.schedules import is_on
-from lambda_once_tools.check.stacks import Resource, inside, items_of
+from lambda_once_tools.check.stacks import Resource, inside, items_of, truth
 
 
-def names_of(functions: Iterable[Resource]) -> dict[str | Unknown, str]:
-    """Return *functions* by what names them in a template."""
-    return {text: each.name for each in functions for text in (each.physical, each.arn)}
+def names_of(resources: Iterable[Resource]) -> dict[str | Unknown, str]:
+    """Return *resources* by what names them in a template."""
+    return {text: each.name for each in resources for text in (each.physical, each.arn)}
 
 
 class Target(NamedTuple):
@@ -176,6 +176,35 @@ def _waits(pipe: Resource) -> bool:
     parameters = mapping(pipe.properties.get("TargetParameters"))
     kind = mapping(parameters.get("LambdaFunctionParameters")).get("InvocationType", "REQUEST_RESPONSE")
     return bool(kind != "FIRE_AND_FORGET")
+
+
+# -- topics
+
+_TOPIC: Final = "AWS::SNS::Topic"
+
+
+class Subscription(NamedTuple):
+    """What a topic of SNS sends to an endpoint."""
+
+    topic: str
+    endpoint: object
+    is_raw: bool | Unknown
+    """Whether it sends the messages alone, without the envelope that names the topic."""
+
+
+def subscriptions_in(everything: Sequence[Resource]) -> Iterator[Subscription]:
+    """Yield the subscriptions to topics, also those that a topic has in its own properties."""
+    topics = {
+        text: each.name for each in everything if each.kind == _TOPIC for text in (each.physical, each.arn)
+    }
+    for each in everything:
+        if each.kind == _TOPIC:
+            for given in items_of(each.properties.get("Subscription")):
+                yield Subscription(each.name, mapping(given).get("Endpoint"), is_raw=False)
+        topic = each.properties.get("TopicArn")
+        if each.kind == "AWS::SNS::Subscription" and isinstance(topic, str):
+            is_raw = truth(each.properties.get("RawMessageDelivery"), default=False)
+            yield Subscription(topics.get(topic, topic), each.properties.get("Endpoint"), is_raw)
 
 
 # -- callers that name no tenant

@@ -138,6 +138,8 @@ class Function:
     is_durable: bool = False
     is_serverless: bool = False
     """Whether it is SAM's resource, with SAM's properties."""
+    topics: tuple[str, ...] = ()
+    """The topics of SNS that invoke it."""
     nameless: tuple[str, ...] = ()
     """The Function URLs and HTTP APIs that invoke it, which can name no tenant."""
     idle: Idle | Unknown | None = None
@@ -173,6 +175,8 @@ class EventSource:
     """Whether a pipe of EventBridge's reads it, not a mapping of Lambda's."""
     subscription: str | None = None
     """The event of type SNS whose SqsSubscription SAM made it of."""
+    names: tuple[str, ...] = ()
+    """The topics of a cluster, or the queues of a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +210,8 @@ class Queue:
     """Whether another queue moves messages here."""
     is_generated: bool = False
     """Whether SAM makes it, for an SqsSubscription: it stands in no file, and nothing of it can be set."""
+    topics: tuple[str, ...] = ()
+    """The topics of SNS that send it envelopes, which name them."""
 
 
 class Layer(NamedTuple):

@@ -401,17 +401,36 @@ def other_kind(deployment: Deployment) -> Iterator[Fault]:
 
 def fan_in(deployment: Deployment) -> Iterator[Fault]:
     dead = {queue.resource for queue in deployment.queues if queue.is_dead_letter}
-    read: dict[tuple[str, object], dict[str, None]] = {}
+    topics = {queue.resource: queue.topics for queue in deployment.queues}
+    read: dict[tuple[str, str, str], dict[str, None]] = {}
     for source, function in _sources(deployment, *BATCHED):
-        if isinstance(source.source, str) and source.source not in dead:
-            read.setdefault((function.resource, source.kind), {})[source.source] = None
-    for (resource, kind), sources in read.items():
-        if len(sources) > 1:
+        for kind, origin, scope in _origins(source):
+            if origin not in dead:
+                read.setdefault((function.resource, kind, scope), {})[origin] = None
+            by_envelope = (function.resource, f"sns, by {origin}", "powertools_json(body).TopicArn")
+            read[by_envelope] = dict.fromkeys(topics.get(origin, ()))
+    for function in deployment.functions:
+        read[function.resource, "sns", "Sns.TopicArn"] = dict.fromkeys(function.topics)
+    for (resource, kind, scope), origins in read.items():
+        if len(origins) > 1:
             yield Fault(
                 resource,
-                f"reads {_list(sources)} ({kind})",
-                'if it passes key=: ignore=("@origin",) if they carry the same work, else '
-                f'scope="eventSource{"Arn" if kind in _OF_BROKERS else "ARN"}"',
+                f"reads {_list(origins)} ({kind})",
+                f'if it passes key=: ignore=("@origin",) if they carry the same work, else scope="{scope}"',
+            )
+
+
+def _origins(source: EventSource) -> Iterator[tuple[str, str, str]]:
+    """Yield kind and name of what *source* reads, and what of a record selects it."""
+    kind = str(source.kind)
+    if kind == "kafka" and source.names:  # the same topic of two clusters is one origin
+        yield from ((kind, name, "topic") for name in source.names)
+    elif isinstance(source.source, str):
+        yield kind, source.source, f"eventSource{'Arn' if kind in _OF_BROKERS else 'ARN'}"
+        if kind == "mq":
+            yield from (
+                (f"mq, {source.source}", name, "eventSourceKey || destination.physicalName")
+                for name in source.names
             )
 
 

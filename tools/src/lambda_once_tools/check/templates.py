@@ -20,12 +20,14 @@ from lambda_once.stores.row import TOKEN
 from lambda_once_tools.check import faults, intrinsics, policies
 from lambda_once_tools.check.callers import (
     PIPE,
+    Subscription,
     Targets,
     alias_of,
     callers_of,
     kept_on,
     nameless_callers,
     pipes_into,
+    subscriptions_in,
 )
 from lambda_once_tools.check.deployment import (
     IN_CODE,
@@ -96,10 +98,13 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     roles = granted(everything, tokens)
     callers, nameless = callers_of(everything, functions), nameless_callers(everything, functions)
     kept = kept_on(everything, functions)
+    subscriptions, targets = [*subscriptions_in(everything)], Targets(everything, functions)
+    ends = [(each.topic, targets.of(each.endpoint)) for each in subscriptions]
     made = [
         replace(
             _function(each, variables[each.name], roles),
             callers=callers.get(each.name, ()),
+            topics=tuple(dict.fromkeys(topic for topic, end in ends if end and end.function == each.name)),
             nameless=nameless.get(each.name, ()),
             kept_on=kept[each.name],
             idle=idle(each, everything) if each.properties.get("Handler") == faults.WATCHDOG else None,
@@ -108,7 +113,7 @@ def _deployment(stacks: Sequence[Stack], notes: list[NotChecked]) -> Deployment:
     ]
     users = _users(made, functions, tokens, notes)
     sources = list(_sources(everything, users, functions, notes))
-    queues = _queues(everything, sources)
+    queues = _queues(everything, sources, subscriptions)
     names = {each.resource for each in users}
     notes += [
         NotChecked(each.name, f"{policy}, which is not in this template")
@@ -441,6 +446,7 @@ def _source(resource: Resource, function: str, queues: Mapping[str, str]) -> Eve
         record_age=_limit(properties.get("MaximumRecordAgeInSeconds")),
         on_failure=UNKNOWN if isinstance(destination, Unknown) else on_failure,
         tumbling=whole(properties.get("TumblingWindowInSeconds"), 0),
+        names=_names_in(properties.get("Topics", properties.get("Queues"))),
     )
 
 
@@ -460,7 +466,12 @@ def _piped(pipe: Resource, function: str, queues: Mapping[str, str]) -> EventSou
         reports_failures=UNKNOWN,
         retries=UNKNOWN,
         is_piped=True,
+        names=_names_in([parameters[name] for name in ("TopicName", "QueueName") if name in parameters]),
     )
+
+
+def _names_in(given: object) -> tuple[str, ...]:
+    return tuple(each for each in items_of(given) if isinstance(each, str))
 
 
 def _reports(types: object) -> bool | Unknown:
@@ -493,12 +504,21 @@ def _kind(properties: Mapping[str, Any]) -> Kind:
     return UNKNOWN if "StartingPosition" in properties else "sqs"
 
 
-def _queues(everything: Sequence[Resource], sources: Iterable[EventSource]) -> list[Queue]:
+def _queues(
+    everything: Sequence[Resource], sources: Iterable[EventSource], subscriptions: Iterable[Subscription]
+) -> list[Queue]:
     """Return the queues that feed functions, and their dead-letter queues."""
     all_queues = {each.name: each for each in everything if each.kind == "AWS::SQS::Queue"}
     arns = {each.arn: name for name, each in all_queues.items()}
     wanted = dict.fromkeys(each.source for each in sources if each.source in all_queues)
-    made = {name: _queue(each, arns) for name, each in all_queues.items()}
+    named: dict[object, dict[str, None]] = {}
+    for each in subscriptions:
+        if each.is_raw is False and isinstance(each.endpoint, str):
+            named.setdefault(each.endpoint, {})[each.topic] = None
+    made = {
+        name: replace(_queue(each, arns), topics=tuple(named.get(each.arn, ())))
+        for name, each in all_queues.items()
+    }
     targets = {each.dead_letter for each in made.values()}
     found = [replace(made[str(each)], is_dead_letter=each in targets) for each in wanted]
     more = dict.fromkeys(each.dead_letter for each in found if each.dead_letter in all_queues)

@@ -373,7 +373,7 @@ def _caller(unit: Explanation) -> str:
         found.append(f"{joins}, {standings[CALLER].value}")
     elif CREDENTIAL not in standings:
         found.append(Standing.LEFT_OUT.value)
-    return f"{'; '.join(found)}{_compared(unit.identity.presented)}"
+    return f"{'; '.join(found)}{_compared(unit.identity.presented)}".removeprefix("; ")
 
 
 def _compared(presented: Presented | None) -> str:
