@@ -296,13 +296,15 @@ def test_an_outcome_of_a_function_with_a_scope_needs_it() -> None:
 
 def test_an_outcome_of_work_by_caller_is_never_unknown() -> None:
     """No key and scope are those of its token: an error, whatever the scope. Without a caller, an answer."""
-    once = Once(store=MemoryStore(), service="shop")
-    handler = once.event(name="pay", key="arguments.id")(lambda _: "paid")
-    handler(appsync(), lambda_context())
+    once, other = (Once(store=MemoryStore(), service="shop") for _ in range(2))
+
+    def pay(_: Any) -> str:
+        return "paid"
+
+    once.event(name="pay", key="arguments.id")(pay)(appsync(), lambda_context())
     assert once.outcome("o-1", name="pay", scope="Mutation.pay").result == "paid"
-    once.event(name="refund", key="id", caller="user")(lambda _: None)
-    other = Once(store=MemoryStore(), service="shop")
-    other.event(name="pay", key="arguments.id")(lambda _: "paid")(appsync(pool("alice")), lambda_context())
+    once.event(name="refund", key="id", caller="user")(pay)
+    other.event(name="pay", key="arguments.id")(pay)(appsync(pool("alice")), lambda_context())
     for asked, name in ((once, "refund"), (other, "pay")):
         with pytest.raises(Misconfigured, match="contain their caller"):
             asked.outcome("o-1", name=name, scope="Mutation.pay")
