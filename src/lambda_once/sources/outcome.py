@@ -35,8 +35,8 @@ NO_NAME = (
 )
 
 NO_SCOPE = (
-    "the tokens of {name} have a scope, so this key without scope= is not theirs. Pass its parts: what the "
-    "work's scope= selects, and what its source adds, of HTTP [method, path], of EventBridge [source, "
+    "the tokens of {name} have a scope, so this key without scope= is not theirs: pass scope=[…], what the "
+    "work's scope= selects and what its source adds, of HTTP [method, path], of EventBridge [source, "
     'detail-type], of AppSync "Type.field", of a WebSocket API the route key, of AgentCore the tool'
 )
 
