@@ -10,11 +10,12 @@ import pytest
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.parser import event_parser
+from aws_lambda_powertools.utilities.parser.envelopes import EventBridgeEnvelope
 from aws_lambda_powertools.utilities.parser.models import SqsModel
 from pydantic import BaseModel
 
 from lambda_once import MemoryStore, Misconfigured, Once
-from lambda_once.testing import api_event, lambda_context, sqs_event
+from lambda_once.testing import api_event, eventbridge_event, lambda_context, sqs_event
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "with-powertools.md").read_text(encoding="utf-8")
@@ -113,3 +114,22 @@ def test_an_order_does_what_the_page_says(
 def test_the_page_has_sixteen_orders() -> None:
     """None is lost because a row is written in another way."""
     assert len(ROWS) == len({*ROWS}) == 16
+
+
+def test_an_envelope_above_drops_the_operation() -> None:
+    """Two detail-types with one key are one work then; below the decorator they are two."""
+    ran: list[str] = []
+    placed, paid = (eventbridge_event({"orderId": "o-1"}, each) for each in ("Placed", "Paid"))
+    once = Once(store=MemoryStore(), service="shop")
+    parse = event_parser(model=Order, envelope=EventBridgeEnvelope)
+
+    def work(_: Any) -> None:
+        ran.append("ran")
+
+    above: Any = parse(once.event(name="above", key="orderId")(work))
+    below: Any = once.event(name="below", key="detail.orderId")(work)
+    for handler, works in ((above, 1), (below, 2)):
+        ran.clear()
+        for event in (placed, paid):
+            handler(event, lambda_context())
+        assert len(ran) == works
