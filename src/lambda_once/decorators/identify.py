@@ -17,7 +17,6 @@ from lambda_once.core.identity import (
     Parts,
     Presented,
     Refused,
-    Scoping,
     differing,
     in_content,
     itself,
@@ -163,8 +162,7 @@ class Identifier(NamedTuple):
         record = unit.record
         identified = self.identify(unit, bound, environment.service, name, None, invocation.context)
         has_scope = bool(identified.parts.scope) or self.settings.scope is not None
-        by_caller = unit.what.who is not NOTHING and bool(unit.what.who.joins)
-        self.runtime.worked(name, Scoping.CALLER if by_caller else Scoping(has_scope))
+        self.runtime.worked(name, unit.what.who, has_scope=has_scope)
         if isinstance(identified.error, OnceError) and environment.disabled:
             # Everything runs, each with a token of its own, as downstream keys are derived from it.
             identified = Identification(token=f"disabled/{new_attempt_id()}")

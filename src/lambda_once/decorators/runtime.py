@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
-from lambda_once.core.identity import Scoping
+from lambda_once.core.identity import NOTHING, Nothing, Scoping, Who
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.tenant import TENANCY
 from lambda_once.core.threads import Exclusive, exiting
@@ -113,8 +113,9 @@ class Runtime:
         """Note that a function of *name* was decorated, and what its tokens will have at least."""
         self._declared[name] = min(scoping, self._declared.get(name, scoping))
 
-    def worked(self, name: str, scoping: Scoping) -> None:
-        """Note what the token of a unit of work of *name* has."""
+    def worked(self, name: str, who: Who | Nothing, *, has_scope: bool) -> None:
+        """Note that *name* had a unit of work, who asked for it, and whether its token has a scope."""
+        scoping = Scoping.CALLER if who is not NOTHING and who.joins else Scoping(has_scope)
         self._worked[name] = min(scoping, self._worked.get(name, scoping))
 
     def scoping(self, name: str) -> Scoping:
