@@ -50,7 +50,7 @@ class Question:
     """
     Asks for the outcome of one key, of *tenant* or, if it's None, of the process'.
 
-    Raises `KeyMissing`, and `Misconfigured` without a name, or where the work has a token that this can't be.
+    Raises `KeyMissing`, and `Misconfigured` without a name and where no token of the work can be meant.
     """
 
     def __init__(
